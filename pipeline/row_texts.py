@@ -4,7 +4,7 @@ Spark's `to_json` alone cuts a time to milliseconds, and writes map keys that ar
 a date as a number of days, bytes as the address of an array.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     DateType,
+    DecimalType,
     MapType,
     StructType,
     TimestampNTZType,
@@ -21,6 +22,7 @@ from pyspark.sql.types import (
 )
 
 _OPTIONS: Final = {"ignoreNullFields": "false"}
+_MAY_BE_TEXT: Final = (DateType, TimestampType, TimestampNTZType, DecimalType)  # databases have more of these
 
 
 def quoted(name: str) -> str:
@@ -33,22 +35,59 @@ def column(name: str) -> Column:
     return F.col(quoted(name))
 
 
-def as_json(frame: DataFrame, names: Iterable[str]) -> Column:
+def as_json(frame: DataFrame, names: Sequence[str], texts: Column | None = None) -> Column:
     """A JSON object of these columns, nulls included.
 
     Bytes are base64, as Kafka Connect's JsonConverter writes them. Times have milliseconds, and microseconds
-    where they need them.
+    where they need them. `texts` is a map with the text of each value of a row that its column's type does
+    not have: it stands in the place of that value.
     """
-    fields = [_for_json(column(name), frame.schema[name].dataType).alias(name) for name in names]
-    return F.to_json(F.struct(*fields), _OPTIONS)
+    whole = _object([_field(frame, name) for name in names])
+    if texts is None:
+        return whole
+    # Few rows have such texts; only theirs are put together piece by piece.
+    pieces: list[Column] = []
+    run: list[Column] = []
+    for name in names:
+        if isinstance(frame.schema[name].dataType, _MAY_BE_TEXT):
+            pieces += [_inner(_object(run))] if run else []
+            text = texts[name]
+            found = F.when(text.isNotNull(), _object([text.alias(name)])).otherwise(
+                _object([_field(frame, name)])
+            )
+            pieces.append(_inner(found))
+            run = []
+        else:
+            run.append(_field(frame, name))
+    pieces += [_inner(_object(run))] if run else []
+    return F.when(texts.isNull(), whole).otherwise(
+        F.concat(F.lit("{"), F.concat_ws(",", *pieces), F.lit("}"))
+    )
 
 
-def as_text(frame: DataFrame, name: str) -> Column:
-    """The text of one column: bytes as they are, JSON for what has parts, Spark's own text of all else."""
+def as_text(frame: DataFrame, name: str, texts: Column | None = None) -> Column:
+    """The text of one column: bytes as they are, JSON for what has parts, Spark's own text of all else.
+
+    `texts` as for `as_json`.
+    """
     value, kind = column(name), frame.schema[name].dataType
     if isinstance(kind, BinaryType):
         return value
-    return _text(value, kind)
+    text = _text(value, kind)
+    return text if texts is None or not isinstance(kind, _MAY_BE_TEXT) else F.coalesce(text, texts[name])
+
+
+def _field(frame: DataFrame, name: str) -> Column:
+    return _for_json(column(name), frame.schema[name].dataType).alias(name)
+
+
+def _object(fields: Sequence[Column]) -> Column:
+    return F.to_json(F.struct(*fields), _OPTIONS)
+
+
+def _inner(json_object: Column) -> Column:
+    """The text of an object without its braces."""
+    return F.substring(json_object, F.lit(2), F.length(json_object) - 2)
 
 
 def _text(value: Column, kind: DataType) -> Column:

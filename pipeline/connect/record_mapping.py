@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 
 from pipeline.option_values import OptionValues
-from pipeline.row_texts import as_json, as_text
+from pipeline.row_texts import as_json, as_text, column
 from pipeline.words import OptionError
 
 OUTPUTS: Final = ("records", "rows")
@@ -36,20 +36,26 @@ class RecordMapping:
         return mapping
 
 
-def to_records(frame: DataFrame, mapping: RecordMapping, headers: Column | None = None) -> DataFrame:
+def to_records(
+    frame: DataFrame, mapping: RecordMapping, headers: Column | None = None, texts: str | None = None
+) -> DataFrame:
     """Columns `key` and `headers` (where there are any) and `value`; OptionError for one that is not there.
 
     One column of a key is its text (binary as it is); several are a JSON object. JSON has nulls as null.
+    `texts` names the column of `row_texts.as_json`, which is no field of a record itself.
     """
     if mapping.is_rows:
         return frame
+    names = [name for name in frame.columns if name != texts]
+    found = None if texts is None else column(texts)
     more = [] if headers is None else [headers.alias("headers")]
-    for option, names in (("key", mapping.key), ("value", (mapping.value,) if mapping.value else ())):
-        missing = [name for name in names if name not in frame.columns]
+    for option, columns in (("key", mapping.key), ("value", (mapping.value,) if mapping.value else ())):
+        missing = [name for name in columns if name not in names]
         if missing:
-            raise OptionError(option, f"names {missing[0]}, but the columns are {', '.join(frame.columns)}")
-    value = as_text(frame, mapping.value) if mapping.value else as_json(frame, tuple(frame.columns))
+            raise OptionError(option, f"names {missing[0]}, but the columns are {', '.join(names)}")
+    value = as_text(frame, mapping.value, found) if mapping.value else as_json(frame, names, found)
     if not mapping.key:
         return frame.select(value.alias("value"), *more)
-    key = as_text(frame, mapping.key[0]) if len(mapping.key) == 1 else as_json(frame, mapping.key)
+    is_one = len(mapping.key) == 1
+    key = as_text(frame, mapping.key[0], found) if is_one else as_json(frame, mapping.key, found)
     return frame.select(key.alias("key"), value.alias("value"), *more)

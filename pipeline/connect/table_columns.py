@@ -6,7 +6,7 @@ that the database itself makes of it, so no value is lost or rounded on the way.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -18,6 +18,8 @@ from pipeline.words import OptionError
 MAX_DECIMAL_DIGITS: Final = 38
 UTC: Final = pa.timestamp("us", tz="UTC")
 WALL_TIME: Final = pa.timestamp("us")
+TEXTS: Final = pa.map_(pa.string(), pa.string())  # by column: values that the column's type does not have
+TEXTS_NAME: Final = "out_of_range"
 _SIMPLE: Final[Sequence[tuple[pa.DataType, T.DataType]]] = (
     (pa.int16(), T.ShortType()),
     (pa.int32(), T.IntegerType()),
@@ -30,6 +32,7 @@ _SIMPLE: Final[Sequence[tuple[pa.DataType, T.DataType]]] = (
     (pa.date32(), T.DateType()),
     (UTC, T.TimestampType()),
     (WALL_TIME, T.TimestampNTZType()),
+    (TEXTS, T.MapType(T.StringType(), T.StringType())),
 )
 _POSTGRESQL: Final = {
     "int2": pa.int16(),
@@ -93,9 +96,22 @@ def has_nan(column: TableColumn) -> bool:
     return bool(pa.types.is_decimal(column.kind))
 
 
-def as_text(column: TableColumn) -> TableColumn:
-    """The column as the text that the database makes of it."""
-    return replace(column, kind=pa.string(), is_cast=True)
+def with_texts(columns: Sequence[TableColumn]) -> list[TableColumn]:
+    """Add a column for the texts of values that Spark does not have, if the table can have such values.
+
+    It is TEXTS_NAME, with as many `_` behind it as the table's own names demand.
+    """
+    if not any(limits_of(one) or has_nan(one) for one in columns):
+        return list(columns)
+    taken, name = {one.name.lower() for one in columns}, TEXTS_NAME
+    while name in taken:  # Spark takes names that differ in case alone for one
+        name += "_"
+    return [*columns, TableColumn(name=name, kind=TEXTS, is_cast=False, is_nullable=True, declared="")]
+
+
+def texts_name(columns: Sequence[TableColumn]) -> str | None:
+    """Return the name of the column that `with_texts` added, if it did."""
+    return next((one.name for one in columns if one.kind == TEXTS), None)
 
 
 def sqlite_column(name: str, declared: str, is_nullable: bool) -> TableColumn:
@@ -141,7 +157,7 @@ def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
     """
     arrays = []
     for field, values in zip(schema, zip(*rows, strict=True), strict=True):
-        fits = _FITS.get(field.type)
+        fits = _pairs if field.type == TEXTS else _FITS.get(field.type)
         try:
             given = values if fits is None else [None if one is None else fits(one) for one in values]
             arrays.append(pa.array(given, field.type))
@@ -173,6 +189,11 @@ def _truth(value: Any) -> bool:
     if isinstance(value, int | float) and value in (0, 1):
         return bool(value)
     raise ValueError(f"{shown(str(value))} is neither 0 nor 1, true nor false")
+
+
+def _pairs(names_and_texts: Sequence[str | None]) -> list[tuple[str | None, str]]:
+    by_turns = iter(names_and_texts)
+    return [(name, text) for name, text in zip(by_turns, by_turns, strict=True) if text is not None]
 
 
 def _text(value: Any) -> str:

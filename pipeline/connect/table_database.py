@@ -11,11 +11,9 @@ from urllib.parse import quote
 
 from pipeline.connect.table_columns import (
     TableColumn,
-    as_text,
-    has_nan,
-    limits_of,
     postgresql_column,
     sqlite_column,
+    with_texts,
 )
 from pipeline.connect.table_options import Engine, OutOfRange, TableOptions
 from pipeline.connect.table_queries import Question
@@ -49,7 +47,8 @@ class Database(Protocol):
     """A connection for reading one table."""
 
     def columns(self) -> list[TableColumn]:
-        """Those of the table in their order; OptionError if there is no such table."""
+        """Return those of the table in their order, and the one of `with_texts`; OptionError if there is no
+        such table."""
         ...
 
     def first(self, question: Question) -> Sequence[Any] | None:
@@ -155,13 +154,7 @@ class _Postgresql:
         if not found:
             raise OptionError("table", f"{self._options.table_name} does not exist")
         columns = [postgresql_column(*row) for row in found]
-        if self._options.out_of_range is not OutOfRange.TEXT:
-            return columns
-        places = (self._options.timestamp_column, self._options.incrementing_column)
-        return [
-            as_text(one) if one.name not in places and (limits_of(one) or has_nan(one)) else one
-            for one in columns
-        ]
+        return with_texts(columns) if self._options.out_of_range is OutOfRange.TEXT else columns
 
     def first(self, question: Question) -> Sequence[Any] | None:
         with self._told(), self._connection.transaction():

@@ -42,8 +42,8 @@ class Mode(Enum):
 class OutOfRange(Enum):
     """How to treat values that PostgreSQL has and Spark has not: infinity, years BC, NaN in a decimal."""
 
+    TEXT = "text"  # the value is handed on as PostgreSQL's text of it, all others keep their type
     FAIL = "fail"  # the reason names row and column
-    TEXT = "text"  # columns of such types are PostgreSQL's own text, all their values
     NULL = "null"
     CLAMP = "clamp"  # to the first or the last value of Spark; NaN to null
 
@@ -100,7 +100,7 @@ class TableOptions:
             poll_interval_ms=values.integer("poll.interval.ms", 5_000, least=1, most=365 * DAY_MS),
             validate_non_null=values.boolean("validate.non.null", True),
             out_of_range=OutOfRange(
-                values.choice("out.of.range", [one.value for one in OutOfRange], OutOfRange.FAIL.value)
+                values.choice("out.of.range", [one.value for one in OutOfRange], OutOfRange.TEXT.value)
             ),
             mapping=RecordMapping.read(values),
         )

@@ -18,15 +18,19 @@ class Position:
     """The last row that was read; None for what no row has said yet.
 
     `timestamp` is the database's own word (SQLite: ms since 1970; PostgreSQL: its text in UTC), so that it
-    loses nothing. In mode bulk `polled_ms` is when the table was read last.
+    loses nothing. In mode bulk `polled_ms` is when the table was read last. Rows whose time is infinity or
+    after the year 9999 have an order of their own, since no clock reaches them: `beyond` is the number of the
+    last one that was read, or its time in mode timestamp.
     """
 
     timestamp: Value | None = None
     incrementing: int | None = None
     polled_ms: int | None = None
+    beyond: Value | None = None
 
     @property
     def is_start(self) -> bool:
+        """Nothing was read, but perhaps rows that no clock reaches."""
         return self.timestamp is None and self.incrementing is None and self.polled_ms is None
 
 
@@ -42,6 +46,8 @@ def to_offset(position: Position, options: TableOptions) -> dict[str, Value]:
         offset["incrementing"] = position.incrementing
     if position.polled_ms is not None:
         offset["polled_ms"] = position.polled_ms
+    if position.beyond is not None:
+        offset["beyond"] = position.beyond
     return offset
 
 
@@ -52,19 +58,24 @@ def from_offset(offset: Mapping[str, object], options: TableOptions) -> Position
         if then != now:
             problem = f"is {now}, but the checkpoint is of {str(then)[:80]}: it needs a checkpoint of its own"
             raise OptionError(key, problem)
-    timestamp = offset.get("timestamp")
-    if timestamp is not None and (not isinstance(timestamp, str | int) or isinstance(timestamp, bool)):
-        raise OptionError("checkpoint", "has a timestamp that is neither text nor a number")
     position = Position(
-        timestamp=timestamp,
+        timestamp=_value(offset, "timestamp"),
         incrementing=_number(offset, "incrementing"),
         polled_ms=_number(offset, "polled_ms"),
+        beyond=_value(offset, "beyond"),
     )
     has = (position.timestamp is not None, position.incrementing is not None, position.polled_ms is not None)
     needs = (options.mode.has_timestamp, options.mode.has_incrementing, options.mode is Mode.BULK)
     if not position.is_start and has != needs:
         raise OptionError("checkpoint", f"has an offset that mode {options.mode.value} does not make")
     return position
+
+
+def _value(offset: Mapping[str, object], key: str) -> Value | None:
+    value = offset.get(key)
+    if value is not None and (not isinstance(value, str | int) or isinstance(value, bool)):
+        raise OptionError("checkpoint", f"has a {key} that is neither text nor a number")
+    return value
 
 
 def _number(offset: Mapping[str, object], key: str) -> int | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.connect.table_columns import TableColumn, has_nan, is_whole_number, limits_of
+from pipeline.connect.table_columns import TEXTS, TableColumn, has_nan, is_whole_number, limits_of
 from pipeline.connect.table_options import Engine, OutOfRange, TableOptions
 from pipeline.connect.table_position import Position, Value
 from pipeline.option_values import shown
@@ -11,6 +11,7 @@ from pipeline.words import OptionError
 
 # Milliseconds since 1970 of a column that is text, or already is that number, as Java's driver stores it.
 _SQLITE_MS = "CAST(round((julianday({0}) - 2440587.5) * 86400000.0) AS INTEGER)"
+_LAST_TIME = "9999-12-31 23:59:59.999999+00"  # a column without time zone takes no notice of the offset
 _SQLITE_TIME = f"CASE typeof({{0}}) WHEN 'integer' THEN {{0}} ELSE {_SQLITE_MS} END"
 
 
@@ -42,21 +43,22 @@ class TableQueries:
 
     def rows(self, start: Position, end: Position) -> Question:
         """The rows behind `start` up to and with `end`, in the order of their places."""
-        after, after_values = self._compared(">", start)
-        until, until_values = self._compared("<=", end)
+        conditions, values = self._between(start, end)
         return Question(
             text=f"SELECT {self._selected()} FROM {self._table}"
-            f" WHERE {' AND '.join([*after, *until])} ORDER BY {', '.join(self._places())}",
-            values=(*after_values, *until_values),
+            f" WHERE {' AND '.join(conditions)} ORDER BY {', '.join(self._places())}",
+            values=tuple(values),
         )
 
     def out_of_range(self, start: Position, end: Position) -> Question | None:
-        """One value of that range that Spark has not: its column, its text, and the row; None if none can be.
+        """One value of that range that Spark has not: its column, its text, and the row; None if none can
+        stop a table.
 
         It is asked when a range could not be read, to say why.
         """
-        conditions, values = self._compared(">", start)
-        until, until_values = self._compared("<=", end)
+        if self._options.out_of_range is not OutOfRange.FAIL:
+            return None
+        conditions, values = self._between(start, end)
         row = self._quote(self._options.incrementing_column or self._columns[0].name)
         parts: list[str] = []
         given: list[Value] = []
@@ -66,9 +68,9 @@ class TableQueries:
                 parts.append(
                     f"(SELECT '{len(parts)}', {self._quote(column.name)}::text, {row}::text"
                     f" FROM {self._table}"
-                    f" WHERE {' AND '.join([beyond, *conditions, *until])} LIMIT 1)"
+                    f" WHERE {' AND '.join([beyond, *conditions])} LIMIT 1)"
                 )
-                given += [*values, *until_values]
+                given += values
         if not parts:
             return None
         return Question(text=" UNION ALL ".join(parts) + " LIMIT 1", values=tuple(given))
@@ -115,6 +117,30 @@ class TableQueries:
             values=tuple(values),
         )
 
+    def beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Question | None:
+        """The `beyond` of the next batch of rows whose time no clock reaches; no row when none are new.
+
+        None where a table cannot have such rows, or `target` has none.
+        """
+        if not self._time or self._is_sqlite or (target is not None and target.beyond is None):
+            return None
+        conditions, values = self._compared_beyond(">", start)
+        if target is not None:
+            until, until_values = self._compared_beyond("<=", target)
+            conditions, values = [*conditions, *until], [*values, *until_values]
+        place = self._incrementing or self._time
+        limit = ""
+        if max_rows is not None:
+            limit = f" ORDER BY place_0 LIMIT {self._mark()}"
+            values.append(max_rows)
+        told = "place_0" if self._incrementing else "CAST(place_0 AS TEXT)"
+        return Question(
+            text=f"SELECT {told} FROM (SELECT {place} AS place_0 FROM {self._table}"
+            f" WHERE {' AND '.join([f'{place} IS NOT NULL', self._no_clock(), *conditions])}{limit}) AS found"
+            " ORDER BY place_0 DESC LIMIT 1",
+            values=tuple(values),
+        )
+
     def unreadable_time(self) -> Question | None:
         """A value of the timestamp column that is no time; None where the database would not store one."""
         if not self._time or not self._is_sqlite:
@@ -137,6 +163,27 @@ class TableQueries:
         return Position(timestamp=timestamp, incrementing=incrementing)
 
     # ---- parts ------------------------------------------------------------------------------------
+
+    def _between(self, start: Position, end: Position) -> tuple[list[str], list[Value]]:
+        """The conditions of a batch, which has either rows that no clock reaches or others."""
+        compared = self._compared
+        conditions: list[str] = []
+        if start.beyond != end.beyond:
+            compared, conditions = self._compared_beyond, [self._no_clock()]
+        after, after_values = compared(">", start)
+        until, until_values = compared("<=", end)
+        return [*conditions, *after, *until], [*after_values, *until_values]
+
+    def _no_clock(self) -> str:
+        """The condition by which a row's time is infinity or after the year 9999: waiting for it would lose the row."""
+        return f"{self._time} > CAST('{_LAST_TIME}' AS {self._of_time})"
+
+    def _compared_beyond(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:
+        if position.beyond is None:
+            return [], []
+        if self._incrementing:
+            return [f"{self._incrementing} {sign} {self._mark()}"], [position.beyond]
+        return [f"{self._time} {sign} {self._time_mark()}"], [position.beyond]
 
     def _compared(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:
         """The conditions by which a row lies on that side of a position; none at the start."""
@@ -162,17 +209,29 @@ class TableQueries:
         return ", ".join(map(self._value, self._columns))
 
     def _value(self, column: TableColumn) -> str:
+        if column.kind == TEXTS:
+            return self._texts()
         name = self._quote(column.name)
         if column.is_cast:
             return f"CAST({name} AS TEXT)"
-        beyond = self._beyond(column)
-        if not beyond or self._options.out_of_range in (OutOfRange.FAIL, OutOfRange.TEXT):
+        beyond, choice = self._beyond(column), self._options.out_of_range
+        if not beyond or choice is OutOfRange.FAIL:
             return name
         limits = limits_of(column)
-        if limits is None or self._options.out_of_range is OutOfRange.NULL:
+        if limits is None or choice is not OutOfRange.CLAMP:
             return f"CASE WHEN {beyond} THEN NULL ELSE {name} END"
         least, most = (f"CAST('{limit}' AS {column.declared})" for limit in limits)
         return f"CASE WHEN {name} IS NOT NULL THEN greatest({least}, least({most}, {name})) END"
+
+    def _texts(self) -> str:
+        """Names and texts by turns of what Spark does not have of a row; null for the many rows without."""
+        found = [(column, beyond) for column in self._columns if (beyond := self._beyond(column))]
+        pairs = ", ".join(
+            f"{self._literal(column.name)}, CASE WHEN {beyond} THEN {self._quote(column.name)}::text END"
+            for column, beyond in found
+        )
+        any_beyond = " OR ".join(beyond for _, beyond in found)
+        return f"CASE WHEN {any_beyond} THEN ARRAY[{pairs}] END"
 
     def _beyond(self, column: TableColumn) -> str:
         """The condition by which Spark has no value for it; empty if it always has one."""
@@ -208,6 +267,10 @@ class TableQueries:
         # psycopg reads placeholders in names, too.
         quoted = '"' + name.replace('"', '""') + '"'
         return quoted if self._is_sqlite else quoted.replace("%", "%%")
+
+    def _literal(self, text: str) -> str:
+        # A prefix E would read backslashes; without one they stand for themselves.
+        return "CAST('" + text.replace("'", "''").replace("%", "%%") + "' AS text)"
 
     def _number_column(self, name: str) -> str:
         column = self._find("incrementing.column.name", name)

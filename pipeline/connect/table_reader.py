@@ -6,7 +6,7 @@ with both ends in it.
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from pipeline.connect.table_columns import TableColumn, arrow_schema, spark_schema, to_batch
 from pipeline.connect.table_database import Database, TableError, open_database
 from pipeline.connect.table_options import Mode, TableOptions
-from pipeline.connect.table_position import START, Position, from_offset, to_offset
+from pipeline.connect.table_position import START, Position, Value, from_offset, to_offset
 from pipeline.connect.table_queries import Question, TableQueries
 from pipeline.option_values import shown
 from pipeline.words import OptionError
@@ -86,11 +86,18 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._end(START, None, None)
+        if self._options.mode.has_timestamp:
+            self._target = replace(self._target, beyond=self._beyond_end(START, None, None))
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = from_offset(start, self._options)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        return dict(to_offset(self._end(begun, self._target, max_rows), self._options))
+        if self._options.mode.has_timestamp:
+            beyond = self._beyond_end(begun, self._target, max_rows)
+            if beyond is not None:  # a batch by itself, so that each has an order of one kind
+                return dict(to_offset(replace(begun, beyond=beyond), self._options))
+        end = replace(self._end(begun, self._target, max_rows), beyond=begun.beyond)
+        return dict(to_offset(end, self._options))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[TablePartition]:
         begun, ended = from_offset(start, self._options), from_offset(end, self._options)
@@ -133,6 +140,12 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise OptionError("timestamp.column.name", f"has {shown(str(row[0]))}, which is no time")
         found = self._first(queries.end(start, target, max_rows))
         return start if found is None else queries.position(found)
+
+    def _beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Value | None:
+        """The number or time of the last of the next rows that no clock reaches; None when none are new."""
+        question = self._queries().beyond_end(start, target, max_rows)
+        found = None if question is None else self._first(question)
+        return None if found is None else found[0]
 
     def _next_poll(self, start: Position, target: Position | None) -> Position:
         now_ms = time.time_ns() // 1_000_000

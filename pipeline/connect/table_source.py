@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.connect.record_mapping import to_records
+from pipeline.connect.table_columns import texts_name
 from pipeline.connect.table_options import TableOptions
 from pipeline.connect.table_reader import FORMAT, TableDataSource, find_columns
 
@@ -16,8 +17,8 @@ from pipeline.connect.table_reader import FORMAT, TableDataSource, find_columns
 def read_stream(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
     """Columns `key` and `value`, or with `output` = rows those of the table; OptionError, TableError."""
     options = TableOptions.from_options(given)
-    find_columns(
-        options
-    )  # Spark asks as well, in another process, and would wrap what is told in its own words
+    # Spark asks as well, in another process, and would wrap what is told in its own words.
+    columns = find_columns(options)
     spark.dataSource.register(TableDataSource)
-    return to_records(spark.readStream.format(FORMAT).options(**given).load(), options.mapping)
+    frame = spark.readStream.format(FORMAT).options(**given).load()
+    return to_records(frame, options.mapping, texts=texts_name(columns))

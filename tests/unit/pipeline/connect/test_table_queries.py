@@ -201,6 +201,8 @@ def test_a_column_that_tells_nothing_is_refused(
         (BY_BOTH, Position(timestamp=1, incrementing=2)),
         ({**URL, "mode": "bulk"}, Position(polled_ms=3)),
         (BY_BOTH, START),
+        (BY_BOTH, Position(beyond=7)),
+        (BY_TIME, Position(timestamp="2013-01-01 05:00:00.000001+00", beyond="infinity")),
     ],
 )
 def test_a_checkpoint_gives_back_what_it_got(options: dict[str, str], position: Position) -> None:
@@ -218,6 +220,7 @@ def test_a_checkpoint_gives_back_what_it_got(options: dict[str, str], position: 
         ({"incrementing": True}, "checkpoint: has incrementing that is no whole number"),
         ({"timestamp": 7}, "checkpoint: has an offset that mode incrementing does not make"),
         ({"timestamp": [7]}, "checkpoint: has a timestamp that is neither text nor a number"),
+        ({"beyond": {}}, "checkpoint: has a beyond that is neither text nor a number"),
     ],
 )
 def test_a_checkpoint_of_other_options_is_refused(offset: dict[str, object], told: str) -> None:
