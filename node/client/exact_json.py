@@ -1,55 +1,91 @@
-"""JSON whose numbers keep their value, however many digits and whatever exponent they have.
+"""JSON that is stored as it was written: each number with its digits, each name of an object once.
 
-A float holds some 17 digits, and orjson makes one of whole numbers beyond 64 bits, too. Numbers that would
-change are kept as they were written (`orjson.Fragment`), or compared as decimals. Most documents have none,
-which a look at their bytes shows, and are orjson's.
+A float holds some 17 digits and forgets how it was written (1.10, -0), and of a name that comes twice a
+reader keeps one value. So what orjson read is taken only where it writes the same document again, up to space
+between its parts: that is nearly every document. Of the others numbers are kept as texts (`orjson.Fragment`).
+What cannot be kept is refused, and `json_refusal` says which field it is.
 """
 
 import json
 import re
 from decimal import Decimal, InvalidOperation
+from math import isinf
 from typing import Any, Final
 
 import orjson
+
+from node.client.json_refusal import refusal
 
 # orjson writes 254 levels, and json as many as the interpreter has room for, which anyone may set: so many,
 # then, whatever is set and wherever the caller stands.
 MAX_NESTING: Final = 500
 MAX_INTEGER_DIGITS: Final = 4_000  # by default Python makes no int of more: its time is quadratic in them
+_MINUS_ZERO: Final = re.compile(rb"-0(?![0-9.eE])")
+_SPACE: Final = b" \t\r\n"
 # A figure or a point, and the sign and letter of an exponent, each by one byte.
 _KINDS: Final = bytes(
     ord("0") if chr(code) in "0123456789." else ord("e") if chr(code) in "eE" else ord(" ")
     for code in range(256)
 )
 _MANY_DIGITS: Final = b"0" * 17  # of 15 and a point each float gives back the same digits
-_MAYBE_EXPONENT: Final = re.compile(rb"[0-9][eE]")
+_MAYBE_EXPONENT: Final = b"0e"
 _EXPONENT: Final = re.compile(rb"[0-9][eE][+-]?[0-9]{3}")
-
-
-def needs_care(document: bytes | bytearray) -> bool:
-    """Return whether a number in the document may be one that a float or 64 bits do not hold."""
-    kinds = document.translate(_KINDS)
-    return _MANY_DIGITS in kinds or (b"0e" in kinds and _EXPONENT.search(document) is not None)
+_EXACT_FLOATS: Final = 2.0**53  # a whole number below is a float of just this value
 
 
 def load_json(document: bytes | bytearray) -> Any:
-    """Return what a JSON document says, for `dump_json` to write; ValueError if it is none.
+    """Return what a JSON document says, for `dump_json` to write; ValueError, which names the field, if it
+    cannot be stored as it is.
 
-    Numbers that would change are an `orjson.Fragment`, whole numbers beyond 64 bits an int. Numbers beyond
-    the largest float, NaN and texts that have no UTF-8 are refused: readers do not agree on them.
+    Numbers that would change are an `orjson.Fragment`, whole numbers beyond 64 bits an int. Refused are
+    numbers with a point or exponent beyond the largest float, NaN, texts that have no UTF-8, and names that
+    come twice in an object: readers do not agree on them.
     """
-    loaded = orjson.loads(document)
-    return loaded if not needs_care(document) else _load(document, _kept_float, int)
+    try:
+        loaded = orjson.loads(document)
+    except orjson.JSONDecodeError as error:
+        return _load_exactly(document, error)
+    try:
+        written = orjson.dumps(loaded)
+    except TypeError:  # more levels than it writes
+        return loaded if _is_nested_deeper(loaded, MAX_NESTING) else _load_exactly(document, None)
+    if written == document or written.translate(None, _SPACE) == document.translate(None, _SPACE):
+        return loaded
+    return _load_exactly(document, None)
 
 
 def load_for_comparison(document: bytes | bytearray) -> Any:
-    """Return what a JSON document says, with each number so that two are equal when their values are.
+    """Return what a JSON document says, for `is_same_json`; ValueError if it is no JSON.
 
-    ValueError if it is no JSON. Comparing takes no more time than the digits need, whatever the exponents.
+    Of a name that comes twice the last value is taken. NaN is taken, and equals nothing.
     """
-    if not needs_care(document) and b"." not in document and not _MAYBE_EXPONENT.search(document):
-        return orjson.loads(document)  # has whole numbers alone
-    return _load(document, _compared_float, _compared_integer)
+    if not _needs_decimals(document):
+        try:
+            return orjson.loads(document)
+        except orjson.JSONDecodeError:
+            pass  # json takes NaN and halves of characters, which should hide no other field
+    return _load(document, _COMPARING)
+
+
+def is_same_json(one: Any, other: Any) -> bool:
+    """Return whether two values of `load_for_comparison` say the same, numbers by their exact value.
+
+    It takes no more time than the digits need, whatever the exponents.
+    """
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        if isinstance(left, dict) and isinstance(right, dict):
+            if left.keys() != right.keys():
+                return False
+            pairs += [(value, right[name]) for name, value in left.items()]
+        elif isinstance(left, list) and isinstance(right, list):
+            if len(left) != len(right):
+                return False
+            pairs += zip(left, right, strict=True)
+        elif _scalar(left) != _scalar(right):
+            return False
+    return True
 
 
 def dump_json(content: Any) -> bytes:
@@ -60,32 +96,75 @@ def dump_json(content: Any) -> bytes:
         if _is_nested_deeper(content, MAX_NESTING):
             raise ValueError("nested too deeply") from None
     try:
-        return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
-    except TypeError:  # json writes no Fragment
-        return _with_fragments(content)
+        return b"".join(_pieces(content))
+    except TypeError as error:
+        raise ValueError(str(error)) from None
 
 
-def _load(document: bytes | bytearray, parse_float: Any, parse_integer: Any) -> Any:
+# ---- reading -------------------------------------------------------------------------------------
+
+
+def _load_exactly(document: bytes | bytearray, error: orjson.JSONDecodeError | None) -> Any:
+    """Read with numbers as they are written; `error` is why orjson could not read it at all."""
+    is_plain = error is None and _MINUS_ZERO.search(document) is None
     try:
-        # As text, since json guesses at the encoding of bytes.
-        loaded = json.loads(
-            document.decode(), parse_float=parse_float, parse_int=parse_integer, parse_constant=_refuse
-        )
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
+        loaded = _load(document, _KEEPING if is_plain else _JUDGING)
+        if (
+            error is not None
+        ):  # json takes halves of characters, and orjson no number beyond the largest float
+            dump_json(loaded)
+    except UnicodeDecodeError as failure:
+        raise refusal(document, failure) from None
+    except ValueError as failure:
+        raise refusal(document, error or failure) from None
     return loaded
 
 
-def _kept_float(text: str) -> Any:
-    number = float(text)
+def _load(document: bytes | bytearray, decoder: json.JSONDecoder) -> Any:
     try:
-        is_kept = Decimal(repr(number)) == Decimal(text)
-    except InvalidOperation:  # an exponent beyond those of decimals
-        is_kept = False
-    return number if is_kept else orjson.Fragment(text)
+        return decoder.decode(document.decode())
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
-def _compared_float(text: str) -> Any:
+def _kept_float(text: str) -> Any:
+    if isinf(float(text)):
+        raise ValueError(f"{text[:40]} is beyond the largest float")
+    return orjson.Fragment(text)
+
+
+def _kept_integer(text: str) -> Any:
+    return orjson.Fragment(text) if text == "-0" or len(text) > MAX_INTEGER_DIGITS else int(text)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name comes twice")
+    return found
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+# Of what orjson could read no number is beyond the largest float.
+_KEEPING: Final = json.JSONDecoder(parse_float=orjson.Fragment, object_pairs_hook=_distinct)
+_JUDGING: Final = json.JSONDecoder(
+    parse_float=_kept_float, parse_int=_kept_integer, parse_constant=_refuse, object_pairs_hook=_distinct
+)
+
+
+# ---- comparing -----------------------------------------------------------------------------------
+
+
+def _needs_decimals(document: bytes | bytearray) -> bool:
+    """Return whether a float or 64 bits may not tell a number in the document from all others."""
+    kinds = document.translate(_KINDS)
+    return _MANY_DIGITS in kinds or (_MAYBE_EXPONENT in kinds and _EXPONENT.search(document) is not None)
+
+
+def _decimal(text: str) -> Any:
     try:
         return Decimal(text)
     except InvalidOperation:  # an exponent beyond those of decimals: it equals nothing
@@ -96,22 +175,47 @@ def _compared_integer(text: str) -> Any:
     return Decimal(text) if len(text) > MAX_INTEGER_DIGITS else int(text)
 
 
-def _with_fragments(content: Any) -> bytes:
-    """Write it with whole numbers beyond 64 bits as Fragments; ValueError if it is nested too deeply."""
+_COMPARING: Final = json.JSONDecoder(
+    parse_float=_decimal, parse_int=_compared_integer, parse_constant=orjson.Fragment
+)
 
-    def prepared(part: Any) -> Any:
-        if isinstance(part, dict):
-            return {name: prepared(value) for name, value in part.items()}
-        if isinstance(part, list):
-            return [prepared(value) for value in part]
-        if isinstance(part, int) and not -(2**63) <= part < 2**64:
-            return orjson.Fragment(str(part))
-        return part
 
-    try:
-        return orjson.dumps(prepared(content))
-    except (TypeError, RecursionError):
-        raise ValueError("nested too deeply") from None
+def _scalar(value: Any) -> Any:
+    """Return what equals that of another value if both are the same: in Python True equals 1."""
+    if isinstance(value, bool):
+        return (value,)
+    if isinstance(value, float):
+        # What was written: the shortest decimal that gives this float.
+        return int(value) if value.is_integer() and abs(value) < _EXACT_FLOATS else Decimal(repr(value))
+    return value
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def _pieces(content: Any) -> list[bytes]:
+    """Write without a call for each level; TypeError for a text that has no UTF-8."""
+    pieces: list[bytes] = []
+    waiting: list[Any] = [content]  # what is still to write, the next at the end; bytes as they are
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, bytes):
+            pieces.append(part)
+        elif isinstance(part, dict):
+            waiting.append(b"}")
+            for number, (name, value) in enumerate(reversed(part.items()), 1 - len(part)):
+                waiting += [value, (b"," if number else b"") + orjson.dumps(name) + b":"]
+            pieces.append(b"{")
+        elif isinstance(part, list):
+            waiting.append(b"]")
+            for number, value in enumerate(reversed(part), 1 - len(part)):
+                waiting += [value, b"," if number else b""]
+            pieces.append(b"[")
+        elif isinstance(part, int) and not -(2**63) <= part < 2**64:
+            pieces.append(str(part).encode())
+        else:
+            pieces.append(orjson.dumps(part))
+    return pieces
 
 
 def _is_nested_deeper(content: Any, levels: int) -> bool:
@@ -123,7 +227,3 @@ def _is_nested_deeper(content: Any, levels: int) -> bool:
             return False
         within = [part for each in within for part in (each.values() if isinstance(each, dict) else each)]
     return True
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

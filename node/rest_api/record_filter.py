@@ -2,15 +2,17 @@
 
 `TEXT` is looked for in key and value, as bytes, in this very case. `$.PATH=VALUE` compares a field of the
 value, `$key.PATH=VALUE` one of the key: a path is names and places as `.user.tags[0]`, a value is JSON, or
-else a text. Numbers are compared as decimals, with all their digits.
+else a text. Numbers are compared by their exact value, and are neither true nor false.
 """
 
 import re
 from collections.abc import Callable
 from typing import Any, Final
 
+import orjson
+
 from logstore.record import Record
-from node.client.exact_json import load_for_comparison
+from node.client.exact_json import is_same_json, load_for_comparison
 from node.rest_api.rest_error import bad_request
 
 Filter = Callable[[Record], bool]
@@ -38,9 +40,10 @@ def _with_text(wanted: bytes) -> Filter:
 
 def _value(text: str) -> Any:
     try:
-        return load_for_comparison(text.encode("utf-8", "surrogatepass"))
+        value = load_for_comparison(text.encode("utf-8", "surrogatepass"))
     except ValueError:
         return text
+    return text if isinstance(value, orjson.Fragment) else value  # NaN, which nothing equals
 
 
 def _with_field(path: list[str | int], wanted: Any, *, of_key: bool) -> Filter:
@@ -50,8 +53,7 @@ def _with_field(path: list[str | int], wanted: Any, *, of_key: bool) -> Filter:
             found = _field(load_for_comparison(content or b""), path)
         except ValueError:
             return False
-        # In Python True equals 1.
-        return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
+        return is_same_json(found, wanted)
 
     return has_field
 

@@ -175,7 +175,7 @@ class TableQueries:
         return [*conditions, *after, *until], [*after_values, *until_values]
 
     def _no_clock(self) -> str:
-        """The condition by which a row's time is infinity or after the year 9999: waiting for it would lose the row."""
+        """The condition by which a row's time is infinity or after 9999: who waits for it loses the row."""
         return f"{self._time} > CAST('{_LAST_TIME}' AS {self._of_time})"
 
     def _compared_beyond(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:

@@ -55,6 +55,17 @@ def test_a_file_may_begin_with_a_byte_order_mark() -> None:
     assert parse_json(b'\xef\xbb\xbf{"value":"a"}') == ProducerRecord(None, b"a")
 
 
+def test_an_embedded_value_is_stored_with_the_text_of_its_numbers() -> None:
+    line = b'{"key": 1.10, "value": {"price": 1.10, "none": -0, "n": [1E2, 123456789012345678901]}}'
+
+    record = parse_json(line)
+
+    assert (record.key, record.value) == (
+        b"1.10",
+        b'{"price":1.10,"none":-0,"n":[1E2,123456789012345678901]}',
+    )
+
+
 def test_headers_may_be_an_object() -> None:
     assert parse_json(b'{"headers": {"a": "b", "c": null}}').headers == (("a", b"b"), ("c", None))
 
@@ -78,6 +89,12 @@ def test_headers_may_be_an_object() -> None:
         (b'{"key": "k", "key_base64": "aaaa"}', "both key and key_base64"),
         (b'{"headers": [{"key": "h", "vlaue": "x"}]}', "unknown field 'vlaue'; there are key, value,"),
         (b"[" * 100_000, "not JSON"),
+        (
+            b'{"value":{"a":[1,1e400]}}',
+            r": the number 1e400 of field value\.a\[1\] is beyond the largest float$",
+        ),
+        (b'{"value":1,"value":2}', ": field value comes twice in its object"),
+        (b'{"value":{"a":1,}}', r": .* at column 17, in field value\.a$"),
     ],
 )
 def test_a_bad_json_line_is_named(line: bytes, problem: str) -> None:
