@@ -3,23 +3,27 @@
 Records are gathered per partition while earlier ones are on their way; then all batches of one leader go in
 one request. With `idempotent` (the default, as of Kafka's own producer) a batch that is sent again is not
 stored twice (KIP-98). Order in a partition is kept: a batch leaves when the one before was acknowledged.
+A batch that its topic finds too large, as when the limit was lowered meanwhile, is sent in pieces, which keep
+its sequence numbers, as Java's producer does.
 """
 
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Headers
+from logstore.record import Headers, iterate_records
 from logstore.record_batch import HEADER_SIZE, increment_sequence
 from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
 from node.client.ask_leaders import find_leaders
 from node.client.batch_builder import BatchBuilder
 from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check
+from node.client.stored_batches import is_stored
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from node.wire.messages.produce import (
     PartitionProduceData,
@@ -36,6 +40,11 @@ MAX_PENDING_BYTES: Final = 4 * 1024 * 1024
 NO_LIMIT_BYTES: Final = 2**31 - 1  # where a topic does not tell its own
 RECORD_OVERHEAD_BYTES: Final = 32  # lengths, deltas and attributes of one record, generously
 ALL_REPLICAS: Final = -1
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
+# The leader appended it, and did not see it on enough replicas in time; or it says nothing.
+MAY_BE_STORED: Final = frozenset(
+    {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.UNKNOWN_SERVER_ERROR}
+)
 
 
 class ProducerRecord(NamedTuple):
@@ -51,7 +60,20 @@ class ProducerRecord(NamedTuple):
 class _Batch(NamedTuple):
     partition: TopicPartition
     records_count: int
+    base_sequence: int
+    size_bytes: int  # before compression
     content: bytearray
+
+    @property
+    def last_sequence(self) -> int:
+        return increment_sequence(self.base_sequence, self.records_count - 1)
+
+
+class _Failure(NamedTuple):
+    """Why an attempt to send a batch has no offset, and that the leader may have it all the same."""
+
+    error: KafkaError
+    may_be_stored: bool
 
 
 class Producer:
@@ -95,8 +117,7 @@ class Producer:
         self._partitions_count = len(topic.leaders)
         self._sticky = self._chance.randrange(self._partitions_count)
         self._sticky = self._next_sticky()
-        self._max_message_bytes = await topic_admin.max_batch_bytes(self._client, self._topic, NO_LIMIT_BYTES)
-        self._max_batch_bytes = min(MAX_BATCH_BYTES, self._max_message_bytes)
+        await self._learn_limit(self._client)
         if self._idempotent:
             response = await self._client.retry(self._init_producer_id)
             self._producer = (response.producer_id, response.producer_epoch)
@@ -117,9 +138,7 @@ class Producer:
         """
         partition = self._partition_of(record)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
-        size_bytes = RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"")
-        if record.headers:
-            size_bytes += sum(4 * len(name) + len(value or b"") + 10 for name, value in record.headers)
+        size_bytes = _record_size(record.key, record.value, record.headers)
         if size_bytes > self._max_message_bytes - HEADER_SIZE:
             self._check_size(record, timestamp)
         batches = self._pending.setdefault(partition, [])
@@ -178,11 +197,29 @@ class Producer:
     async def _deliver(self, encoded: dict[TopicPartition, _Batch]) -> None:
         client = self._client.renewed()
         pause_s = RETRY_PAUSE_S
+        pieces: dict[TopicPartition, deque[_Batch]] = {}  # what follows a piece of a batch that was split
+        uncertain: set[TopicPartition] = set()  # an earlier attempt may have reached the log
         while encoded:
-            problem = await self._send_once(client, encoded)
-            if not encoded:
-                return
-            assert problem is not None
+            failures = await self._send_once(client, encoded)
+            too_large = [
+                one
+                for one, failure in failures.items()
+                if failure.error.code in TOO_LARGE and encoded[one].records_count > 1
+            ]
+            for partition in too_large:
+                del failures[partition]
+                split = await self._split(client, encoded.pop(partition), partition in uncertain)
+                uncertain.discard(partition)
+                pieces.setdefault(partition, deque()).extendleft(reversed(split))
+            uncertain |= {one for one, failure in failures.items() if failure.may_be_stored}
+            uncertain &= failures.keys()
+            for partition in [one for one, waiting in pieces.items() if waiting and one not in encoded]:
+                encoded[partition] = pieces[partition].popleft()
+            if not failures:
+                client = self._client.renewed()
+                continue
+            problems = [failure.error for failure in failures.values()]
+            problem = next((one for one in problems if not one.code.retriable), problems[0])
             if not problem.code.retriable or not client.deadline.allows(pause_s):
                 raise problem
             if not self._idempotent and problem.code in (
@@ -199,6 +236,9 @@ class Producer:
         sequence = self._sequences.get(number, 0) if self._idempotent else -1
         if self._idempotent:
             self._sequences[number] = increment_sequence(sequence, builder.records_count)
+        return self._built(partition, builder, sequence)
+
+    def _built(self, partition: TopicPartition, builder: BatchBuilder, sequence: int) -> _Batch:
         producer_id, epoch = self._producer
         content = builder.build(
             compression=self._compression,
@@ -206,32 +246,65 @@ class Producer:
             producer_epoch=epoch,
             base_sequence=sequence,
         )
-        return _Batch(partition, builder.records_count, content)
+        return _Batch(partition, builder.records_count, sequence, builder.size_bytes, content)
 
-    async def _send_once(self, client: Client, encoded: dict[TopicPartition, _Batch]) -> KafkaError | None:
-        """Send to all leaders at the same time; what succeeded leaves `encoded`. The last error, if any."""
+    async def _split(self, client: Client, batch: _Batch, was_uncertain: bool) -> list[_Batch]:
+        """Return smaller batches of the same records and sequence numbers; none if the log has the batch.
+
+        The leader would take pieces of a batch that it has for a gap, and Java's producer stores them again.
+        Whoever may not ask gets that error, and stores nothing twice.
+        """
+        if was_uncertain and self._idempotent:
+            stored = await is_stored(client, batch.partition, *self._producer, batch.last_sequence)
+            if stored:
+                self._acknowledge(batch)
+                return []
+        await self._learn_limit(client)
+        most_bytes = min(self._max_batch_bytes, batch.size_bytes // 2)
+        sequence = batch.base_sequence
+        found: list[_Batch] = []
+        builder = BatchBuilder()
+        for record in iterate_records(batch.content):
+            size_bytes = _record_size(record.key, record.value, record.headers)
+            if builder.records_count and builder.size_bytes + size_bytes > most_bytes:
+                found.append(self._built(batch.partition, builder, sequence))
+                if self._idempotent:
+                    sequence = increment_sequence(sequence, builder.records_count)
+                builder = BatchBuilder()
+            builder.append(record.key, record.value, record.timestamp, record.headers)
+        found.append(self._built(batch.partition, builder, sequence))
+        return found
+
+    async def _learn_limit(self, client: Client) -> None:
+        self._max_message_bytes = await topic_admin.max_batch_bytes(client, self._topic, NO_LIMIT_BYTES)
+        self._max_batch_bytes = min(MAX_BATCH_BYTES, self._max_message_bytes)
+
+    async def _send_once(
+        self, client: Client, encoded: dict[TopicPartition, _Batch]
+    ) -> dict[TopicPartition, _Failure]:
+        """Send to all leaders at once; what succeeded leaves `encoded`. Return why the others failed."""
         by_leader: dict[int, list[TopicPartition]] = {}
-        problems: list[KafkaError] = []
+        failures: dict[TopicPartition, _Failure] = {}
         try:
             leaders = await find_leaders(client, encoded)
         except KafkaError as error:
-            return error
+            return dict.fromkeys(encoded, _Failure(error, may_be_stored=False))
         for partition, leader in leaders.items():
             if isinstance(leader, KafkaError):
-                problems.append(leader)
+                failures[partition] = _Failure(leader, may_be_stored=False)
             else:
                 by_leader.setdefault(leader, []).append(partition)
         if not by_leader:
-            return problems[0]
+            return failures
         topic = client.topics[self._topic]
         async with asyncio.TaskGroup() as tasks:
             sent = [
                 tasks.create_task(self._send_to(client, leader, topic.topic_id, partitions, encoded))
                 for leader, partitions in sorted(by_leader.items())
             ]
-        problems += [problem for task in sent if (problem := task.result()) is not None]
-        final = (problem for problem in problems if not problem.code.retriable)
-        return next(final, problems[0] if problems else None)
+        for task in sent:
+            failures |= task.result()
+        return failures
 
     async def _send_to(
         self,
@@ -240,7 +313,7 @@ class Producer:
         topic_id: bytes,
         partitions: Sequence[TopicPartition],
         encoded: dict[TopicPartition, _Batch],
-    ) -> KafkaError | None:
+    ) -> Mapping[TopicPartition, _Failure]:
         data = [PartitionProduceData(index=one.partition, records=encoded[one].content) for one in partitions]
         topic_data = TopicProduceData(name=self._topic, topic_id=topic_id, partition_data=data)
         request = ProduceRequest(acks=self._acks, timeout_ms=client.remaining_ms, topic_data=[topic_data])
@@ -250,10 +323,10 @@ class Producer:
                 await connection.send_without_answer(request)
                 for partition in partitions:
                     self._acknowledge(encoded.pop(partition))
-                return None
+                return {}
             response = await connection.request(request, ProduceResponse, timeout_s=client.remaining_s)
         except KafkaError as error:
-            return error
+            return dict.fromkeys(partitions, _Failure(error, may_be_stored=True))
         return self._take_answers(response, connection.peer, partitions, encoded)
 
     def _take_answers(
@@ -262,11 +335,12 @@ class Producer:
         peer: str,
         partitions: Sequence[TopicPartition],
         encoded: dict[TopicPartition, _Batch],
-    ) -> KafkaError | None:
+    ) -> Mapping[TopicPartition, _Failure]:
         answers = [answer for topic in response.responses for answer in topic.partition_responses]
         if {answer.index for answer in answers} != {one.partition for one in partitions}:
-            return KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
-        problem: KafkaError | None = None
+            error = KafkaError(ErrorCode.INVALID_REQUEST, f"{peer} answered for other partitions than asked")
+            return dict.fromkeys(partitions, _Failure(error, may_be_stored=True))
+        failures: dict[TopicPartition, _Failure] = {}
         for answer in answers:
             partition = TopicPartition(self._topic, answer.index)
             # It is there already: an earlier try reached the leader (brokers before 4 say so).
@@ -283,11 +357,19 @@ class Producer:
                     f"{encoded[partition].records_count} records for {partition}",
                 )
             except KafkaError as error:
-                problem = error
-        return problem
+                failures[partition] = _Failure(error, may_be_stored=error.code in MAY_BE_STORED)
+        return failures
 
     def _acknowledge(self, batch: _Batch) -> None:
         self.acknowledged += batch.records_count
+
+
+def _record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """About what a record adds to a batch, and never less."""
+    size_bytes = RECORD_OVERHEAD_BYTES + len(key or b"") + len(value or b"")
+    if headers:
+        size_bytes += sum(4 * len(name) + len(content or b"") + 10 for name, content in headers)
+    return size_bytes
 
 
 def partition_for(key: bytes, partitions_count: int) -> int:

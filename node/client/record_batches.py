@@ -18,7 +18,7 @@ from node.client.producer import RECORD_OVERHEAD_BYTES, ProducerRecord
 
 NO_OFFSET: Final = -1
 # What is wrong with one record refuses its whole batch.
-_OF_A_RECORD: Final = frozenset(
+OF_A_RECORD: Final = frozenset(
     {
         ErrorCode.INVALID_RECORD,
         ErrorCode.INVALID_TIMESTAMP,
@@ -158,6 +158,17 @@ class Lane:
             self._pieces.append(batch)
         return batch
 
+    @property
+    def is_in_doubt(self) -> bool:
+        """The piece under way may be in the log, though no answer came for an earlier try."""
+        return self._under_way is not None and self._was_uncertain
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence number of the last record under way."""
+        assert self._under_way is not None, "nothing is under way"
+        return increment_sequence(self._sequence, self._under_way.records_count - 1)
+
     def encode(self) -> bytearray:
         """The batch to send now; the same again until its outcome is told."""
         assert self.identity is not None and self.has_work
@@ -200,12 +211,16 @@ class Lane:
             batch.outcomes[piece.first : piece.end] = range(base_offset, base_offset + piece.records_count)
         return _decided(piece)
 
+    def was_not_stored(self) -> None:
+        """The leader says that no earlier try is in the log."""
+        self._was_uncertain = False
+
     def failed(self, error: KafkaError, *, is_answer: bool, can_wait: bool) -> int | None:
         """The piece under way was not stored, or nobody knows (`is_answer` False: no word of the leader).
 
         None when it shall be sent again after a pause, else how many bytes of records are off the hands.
         """
-        if error.code in _OF_A_RECORD and not self._was_uncertain and self._split():
+        if error.code in OF_A_RECORD and not self._was_uncertain and self._split():
             return 0
         if error.code in _OF_THE_SEQUENCE and not self._was_uncertain and can_wait:
             self._begin_anew()

@@ -25,8 +25,15 @@ from node.client.cluster_client import (
     unknown_partition,
 )
 from node.client.deadline import Deadline
-from node.client.producer import ALL_REPLICAS, MAX_BATCH_BYTES, ProducerRecord, partition_for
-from node.client.record_batches import Delivery, Lane, ProducerIdentity, record_size
+from node.client.producer import (
+    ALL_REPLICAS,
+    MAX_BATCH_BYTES,
+    MAY_BE_STORED,
+    ProducerRecord,
+    partition_for,
+)
+from node.client.record_batches import NO_OFFSET, OF_A_RECORD, Delivery, Lane, ProducerIdentity, record_size
+from node.client.stored_batches import is_stored
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from node.wire.messages.produce import (
     PartitionProduceData,
@@ -248,6 +255,7 @@ class RecordSender:
             await self._identify(client, lanes)
             topics = self._take_content(lanes, taken)
             answers = await self._ask(client, leader, topics) if topics else {}
+            await self._settle_doubts(client, taken, answers)
             failing = [lane for lane in taken if not self._settle(lane, answers.get(lane.partition))]
         except KafkaError as error:
             # Before something was taken, nothing was sent.
@@ -329,6 +337,33 @@ class RecordSender:
 
     # ---- outcomes --------------------------------------------------------------------------------
 
+    async def _settle_doubts(
+        self,
+        client: Client,
+        lanes: Sequence[Lane],
+        answers: dict[TopicPartition, PartitionProduceResponse],
+    ) -> None:
+        """Ask of pieces that are refused now whether an earlier try is in the log.
+
+        Only of what is not there a smaller piece may be sent; what is there counts as sent twice.
+        """
+        for lane in lanes:
+            answer = answers.get(lane.partition)
+            if answer is None or not lane.is_in_doubt or answer.error_code not in OF_A_RECORD:
+                continue
+            assert lane.identity is not None
+            match await is_stored(client, lane.partition, *lane.identity, lane.last_sequence):
+                case True:
+                    answers[lane.partition] = PartitionProduceResponse(
+                        index=lane.partition.partition,
+                        error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
+                        base_offset=NO_OFFSET,
+                    )
+                case False:
+                    lane.was_not_stored()
+                case None:
+                    pass
+
     def _settle(self, lane: Lane, answer: PartitionProduceResponse | None) -> bool:
         """Take a leader's answer; False when the lane has to try again."""
         if answer is None:
@@ -345,8 +380,7 @@ class RecordSender:
                 f"a record for {lane.partition}",
             )
         except KafkaError as error:
-            # The leader appended it, and did not see it on enough replicas in time.
-            is_certain = error.code not in _MAY_BE_STORED
+            is_certain = error.code not in MAY_BE_STORED
             return self._fail(lane, error, is_answer=is_certain)
         raise AssertionError("an error code that is none")
 
@@ -365,9 +399,6 @@ class RecordSender:
 
 
 _GONE: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-_MAY_BE_STORED: Final = frozenset(
-    {ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.UNKNOWN_SERVER_ERROR}
-)
 
 
 def _ended() -> KafkaError:

@@ -151,3 +151,22 @@ def test_a_batch_that_has_not_left_fails_when_its_time_is_over() -> None:
 
     assert batch.done.is_set() and not lane.has_work
     assert lane.identity == ProducerIdentity(7, 0)
+
+
+def test_a_piece_in_doubt_goes_in_halves_only_when_the_leader_says_that_it_is_not_stored() -> None:
+    too_large = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large")
+    for says_so in (True, False):
+        lane, [batch, *_] = lane_with("a", "b")
+        assert sent(lane) == (["a", "b"], 7, 0)
+        assert not lane.is_in_doubt and lane.last_sequence == 1
+        assert refused(lane, LOST, is_answer=False) is None
+        assert lane.is_in_doubt
+
+        if says_so:
+            lane.was_not_stored()
+        refused(lane, too_large)
+
+        if says_so:
+            assert sent(lane) == (["a"], 7, 0)
+        else:
+            assert batch.outcomes == [too_large] * 2

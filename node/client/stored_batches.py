@@ -1,0 +1,26 @@
+"""A batch whose answer was lost: the leader of its partition knows whether it is in the log (KIP-664)."""
+
+from logstore.errors import KafkaError
+from logstore.topic_partition import TopicPartition
+from node.client.ask_leaders import briefly
+from node.client.cluster_client import Client
+from node.client.txn_admin import find_producers
+
+
+async def is_stored(
+    client: Client, partition: TopicPartition, producer_id: int, epoch: int, last_sequence: int
+) -> bool | None:
+    """Return whether the last batch of this producer in the log ends with this sequence number.
+
+    None if nobody tells: the leader is not there, or the user may not read the topic.
+    """
+    try:
+        told = await find_producers(briefly(client), [partition])
+    except KafkaError:
+        return None
+    if partition not in told.found:
+        return None
+    wanted = (producer_id, epoch, last_sequence)
+    return any(
+        (one.producer_id, one.producer_epoch, one.last_sequence) == wanted for one in told.found[partition]
+    )

@@ -1,0 +1,231 @@
+"""Batches that a topic finds too large when they come: the limit was lowered while a producer was at work."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import Record, iterate_records
+from logstore.record_batch import iterate_headers
+from logstore.topic_partition import TopicPartition
+from node.client import producer as producer_module
+from node.client import topic_admin
+from node.client.cluster_client import Client, parse_bootstrap
+from node.client.consumer import fetch_once, records_in
+from node.client.deadline import Deadline
+from node.client.producer import Producer, ProducerRecord
+from node.client.record_sender import RecordSender
+from node.net.peer_client import PeerClient
+from node.wire.messages.produce import ProduceRequest
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+
+pytestmark = pytest.mark.slow
+
+LIMIT = 5_000
+NAMES = (f"split-{number}" for number in itertools.count())
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    directory: Path = tmp_path_factory.mktemp("split")
+    running = start_embedded(directory, num_partitions=2)
+    yield running
+    running.stop()
+
+
+class Loss:
+    """Loses the next produce on its way there or its answer, and lowers the topic's limit then."""
+
+    def __init__(self) -> None:
+        self.of = ""  # "request" or "answer"
+        self.then: Callable[[], Awaitable[None]]
+
+    def take(self, message: object) -> str:
+        """What of this message is lost."""
+        if not isinstance(message, ProduceRequest):
+            return ""
+        lost, self.of = self.of, ""
+        return lost
+
+
+@pytest.fixture
+def loss(monkeypatch: pytest.MonkeyPatch) -> Loss:
+    made, real = Loss(), PeerClient.request
+
+    async def request(self: PeerClient, message: Any, *others: Any, **more: Any) -> Any:
+        lost = made.take(message)
+        answer = None if lost == "request" else await real(self, message, *others, **more)
+        if lost:
+            await made.then()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was lost")
+        return answer
+
+    monkeypatch.setattr(PeerClient, "request", request)
+    return made
+
+
+def client_of(broker: EmbeddedBroker) -> Client:
+    return Client(parse_bootstrap(broker.bootstrap), timeout_s=30)
+
+
+async def set_limit(client: Client, topic: str, limit: int) -> None:
+    await topic_admin.alter_configs(
+        client,
+        topic_admin.config_of_topic(topic),
+        settings={"max.message.bytes": str(limit)},
+        resets=[],
+        only_check=False,
+    )
+
+
+async def stored(client: Client, topic: str) -> dict[int, tuple[list[str], list[int], list[int]]]:
+    """The values of each partition, the sizes of its batches, and the first sequence number of each."""
+    found: dict[int, tuple[list[str], list[int], list[int]]] = {}
+    for number, leader in (await client.topic_as_it_is(topic)).leaders.items():
+        values, sizes, sequences = found.setdefault(number, ([], [], []))
+        while True:
+            place = TopicPartition(topic, number)
+            told = await fetch_once(client, leader, {place: len(values)}, wait_ms=0)
+            view = records_in(told[place])
+            if not view:
+                break
+            for position, header in iterate_headers(view):
+                records: list[Record] = list(iterate_records(view[position : position + header.size_bytes]))
+                values += [(record.value or b"").decode() for record in records]
+                sizes.append(header.size_bytes)
+                sequences.append(header.base_sequence)
+    return found
+
+
+Log = dict[int, tuple[list[str], list[int], list[int]]]
+
+
+def produce(broker: EmbeddedBroker, loss: Loss, of: str = "", **how: Any) -> tuple[int, Log]:
+    """Produce 100 records of each of two partitions; the limit is lowered before, or as the first is lost."""
+
+    async def run() -> tuple[int, Log]:
+        topic = next(NAMES)
+        async with client_of(broker) as client:
+            producer = Producer(client, topic, **how)
+            await producer.start()
+            for number in range(200):
+                value = value_of(number).encode()
+                producer.add(ProducerRecord(None, value, (("a", b"b"),), number % 2, 1_700_000_000_000))
+            loss.of, loss.then = of, partial(set_limit, client, topic, LIMIT)
+            if not of:
+                await loss.then()
+            await producer.flush()
+            for number in range(200, 210):
+                producer.add(ProducerRecord(None, str(number).encode(), (), number % 2))
+            await producer.flush()
+            return producer.acknowledged, await stored(client, topic)
+
+    return asyncio.run(run())
+
+
+def value_of(number: int) -> str:
+    """100 characters that become 50 bytes at best when they are compressed."""
+    return random.Random(number).randbytes(50).hex()
+
+
+def expected(partition: int) -> list[str]:
+    return [value_of(number) for number in range(partition, 200, 2)] + [
+        str(number) for number in range(200 + partition, 210, 2)
+    ]
+
+
+@pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_batch_that_the_topic_refuses_as_too_large_goes_in_pieces_and_in_order(
+    broker: EmbeddedBroker, loss: Loss, compression: Compression, idempotent: bool
+) -> None:
+    acknowledged, log = produce(broker, loss, compression=compression, idempotent=idempotent)
+
+    assert acknowledged == 210
+    for partition, (values, sizes, sequences) in log.items():
+        assert values == expected(partition)
+        assert len(sizes) > 3 and max(sizes) <= LIMIT
+        if idempotent:  # as Java's: the pieces have the numbers of the whole, and the next batch follows it
+            assert sequences == sorted(sequences) and (sequences[0], sequences[-1]) == (0, 100)
+        else:
+            assert set(sequences) == {-1}
+
+
+@pytest.mark.parametrize("of", ["request", "answer"])
+def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_stored_once(
+    broker: EmbeddedBroker, loss: Loss, of: str
+) -> None:
+    """Java's producer takes the gap that the leader sees for a lost log, and stores the records again."""
+    acknowledged, log = produce(broker, loss, of)
+
+    assert acknowledged == 210
+    assert {partition: values for partition, (values, _, _) in log.items()} == {
+        0: expected(0),
+        1: expected(1),
+    }
+    # What the log had was not sent again, what it had not went in pieces.
+    assert [len(sizes) > 3 for _, sizes, _ in log.values()] == [of == "request"] * 2
+
+
+def test_who_may_not_ask_the_leader_stores_nothing_twice_and_is_told(
+    broker: EmbeddedBroker, loss: Loss, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(*_: object) -> None:
+        return None
+
+    monkeypatch.setattr(producer_module, "is_stored", refused)
+
+    with pytest.raises(KafkaError) as failed:
+        produce(broker, loss, "answer")
+
+    assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_record_that_is_too_large_by_itself_is_refused(broker: EmbeddedBroker, loss: Loss) -> None:
+    async def run() -> None:
+        topic = next(NAMES)
+        async with client_of(broker) as client:
+            producer = Producer(client, topic)
+            await producer.start()
+            producer.add(ProducerRecord(None, b"a", (), 0))
+            producer.add(ProducerRecord(None, b"b" * LIMIT, (), 0))
+            await set_limit(client, topic, LIMIT)
+            try:
+                await producer.flush()
+            finally:
+                assert (producer.acknowledged, (await stored(client, topic))[0][0]) == (1, ["a"])
+
+    with pytest.raises(KafkaError) as failed:
+        asyncio.run(run())
+
+    assert failed.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+
+@pytest.mark.parametrize("of", ["request", "answer"])
+def test_records_of_the_rest_api_are_stored_once_too(broker: EmbeddedBroker, loss: Loss, of: str) -> None:
+    async def run() -> tuple[list[int | KafkaError], Log]:
+        topic, deadline = next(NAMES), Deadline.after(30)
+        async with client_of(broker) as client:
+            await client.topic(topic, may_create=True)
+            sender = RecordSender(client_of(broker))
+            running = asyncio.ensure_future(sender.run())
+            info = await sender.topic(topic, deadline)
+            loss.of, loss.then = of, partial(set_limit, client, topic, LIMIT)
+            records = [ProducerRecord(None, f"{number:>100}".encode(), (), 0) for number in range(100)]
+            deliveries = [sender.add(info, record, deadline) for record in records]
+            await deliveries[-1].batch.done.wait()
+            running.cancel()
+            return [one.outcome for one in deliveries], await stored(client, topic)
+
+    outcomes, log = asyncio.run(run())
+
+    assert log[0][0] == [f"{number:>100}" for number in range(100)]
+    # The leader tells no place of what it had already.
+    assert outcomes == ([-1] * 100 if of == "answer" else list(range(100)))
