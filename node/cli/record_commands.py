@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,7 +29,7 @@ from node.client.cluster_client import Client
 from node.client.consumer import Consumer
 from node.client.group_member import GroupMember
 from node.client.moments import parse_moment
-from node.client.newest_records import Span, newest_offsets
+from node.client.newest_records import MAX_COUNTED, Newest, Shortfall, Span, newest_offsets
 from node.client.producer import Producer, ProducerRecord
 
 READ_BYTES: Final = 256 * 1024  # of standard input at a time
@@ -264,7 +264,9 @@ async def _consume_alone(
             )
         numbers = options.partitions or sorted(topic.leaders)
         partitions += [TopicPartition(name, number) for number in numbers]
-    placed = await _place(briefly(client), partitions, begin, read_committed=options.read_committed)
+    placed = await _place(
+        briefly(client), partitions, begin, read_committed=options.read_committed, searcher=client.renewed()
+    )
     if not placed.found:  # nothing can be read meanwhile, so the whole time is theirs
         placed = await _place(client, partitions, begin, read_committed=options.read_committed)
         if not placed.found:
@@ -303,9 +305,12 @@ async def _consume_in_group(
         while not output.is_full:
             if member.must_rejoin:
                 partitions = await member.join()
-                consumer.positions = await _resume(
+                places = await _resume(
                     client, member, partitions, begin, read_committed=options.read_committed
                 )
+                if places is None:
+                    continue
+                consumer.positions = places
                 ends = await _ends(client, partitions, options)
                 output.next_offsets.clear()
             if options.until_end and (not consumer.positions or _reached(consumer.positions, ends)):
@@ -348,15 +353,24 @@ async def _resume(
     begin: "Place",
     *,
     read_committed: bool,
-) -> dict[TopicPartition, int]:
-    """Where the group goes on; where it never was, at the place of --from."""
+) -> dict[TopicPartition, int] | None:
+    """Where the group goes on; where it never was, at the place of --from.
+
+    None if the group wants to rebalance before the newest records are found: the search may take longer than
+    the group waits for a member that is not heard.
+    """
     committed = await member.committed(partitions) if partitions else {}
     known = {partition: one.offset for partition, one in committed.items() if one.offset >= 0}
     fresh = [partition for partition in partitions if partition not in known]
     if not fresh:
         return known
-    placed = await _place(client.renewed(), fresh, begin, read_committed=read_committed)
-    return {**known, **placed.all()}
+
+    async def is_member() -> bool:
+        await member.heartbeat()
+        return not member.must_rejoin
+
+    placed = await _place(client.renewed(), fresh, begin, read_committed=read_committed, goes_on=is_member)
+    return None if member.must_rejoin else {**known, **placed.all()}
 
 
 async def _ends(
@@ -422,10 +436,23 @@ def parse_place(text: str) -> Place:
     raise ValueError(f"--from {text!r} is not beginning, end, an offset, -N, @MILLISECONDS or @DATE")
 
 
+async def _always() -> bool:
+    return True
+
+
 async def _place(
-    client: Client, partitions: Sequence[TopicPartition], place: Place, *, read_committed: bool
+    client: Client,
+    partitions: Sequence[TopicPartition],
+    place: Place,
+    *,
+    read_committed: bool,
+    searcher: Client | None = None,
+    goes_on: Callable[[], Awaitable[bool]] = _always,
 ) -> Answers[int]:
-    """The offsets of a place in these partitions; a time after the last record is the end."""
+    """The offsets of a place in these partitions; a time after the last record is the end.
+
+    A search for the newest records has the time of `searcher`, and goes on as `newest_offsets` says.
+    """
     if place.timestamp is not None:
         told = await topic_admin.find_offsets(client, dict.fromkeys(partitions, place.timestamp))
         found = {one: each.offset for one, each in told.found.items() if each.offset >= 0}
@@ -440,8 +467,13 @@ async def _place(
     problems = {**first.problems, **last.problems}
     spans = {one: Span(first.found[one].offset, end.offset) for one, end in last.found.items()}
     if place.before_end is not None:
-        newest = await newest_offsets(client, spans, place.before_end, read_committed=read_committed)
-        return Answers(newest, problems)
+        newest = await newest_offsets(
+            searcher or client, spans, place.before_end, read_committed=read_committed, goes_on=goes_on
+        )
+        for partition, one in newest.items():
+            if one.shortfall is not None and await goes_on():
+                _warn_of_shortfall(partition, place.before_end, one)
+        return Answers({partition: one.offset for partition, one in newest.items()}, problems)
     assert place.offset is not None
     for partition, span in spans.items():
         if not span.first <= place.offset <= span.end:
@@ -450,3 +482,19 @@ async def _place(
                 f"{partition} has offsets {span.first} to {span.end}, not {place.offset}",
             )
     return Answers(dict.fromkeys(spans, place.offset), problems)
+
+
+_SHORTFALLS: Final = {
+    Shortfall.DEADLINE: "the search for them had no more time (--timeout)",
+    Shortfall.COUNTED: f"of more than {MAX_COUNTED} offsets are counted, not records",
+    Shortfall.UNAVAILABLE: "the partition could not be read",
+}
+
+
+def _warn_of_shortfall(partition: TopicPartition, wanted: int, found: Newest) -> None:
+    assert found.shortfall is not None
+    print(
+        f"ottla: {partition} is read from offset {found.offset}; it may have fewer than {wanted} records from"
+        f" there on: {_SHORTFALLS[found.shortfall]}.",
+        file=sys.stderr,
+    )

@@ -89,9 +89,12 @@ class Consumer:
             if isinstance(result, KafkaError):
                 problems |= dict.fromkeys(by_leader[leader], result)
                 continue
+            is_empty = not any(records_in(data) for data in result.values())
             for partition, data in result.items():
                 try:
                     fetched.append((partition, self._take(partition, data)))
+                    if is_empty:
+                        self._pass_hole(partition, data)
                 except KafkaError as error:
                     problems[partition] = error
         fetched = [one for one in fetched if one[1]]
@@ -155,6 +158,16 @@ class Consumer:
                 records.append(record_or_end)
         self.positions[partition] = position
         return records
+
+    def _pass_hole(self, partition: TopicPartition, data: PartitionData) -> None:
+        """Go on behind offsets at the end of a log that no record has any more, as after compaction.
+
+        Only by an answer without any bytes: it is not so short because others have filled it, for the first
+        batch of an answer leaves however large it is.
+        """
+        end = data.last_stable_offset if self._isolation == READ_COMMITTED else data.high_watermark
+        if data.preferred_read_replica < 0:
+            self.positions[partition] = max(self.positions[partition], end)
 
 
 async def fetch_once(

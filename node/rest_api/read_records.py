@@ -2,8 +2,9 @@
 
 A page ends when it has `count` records or `max_bytes`, at what was the end when it was asked for, or after
 `timeout_ms`. Its `cursor` is where the next one begins. Its `begin` is where it began itself: a search back
-from the end gives that as `before` of its next page. A tail goes on as long as somebody reads it, with the
-partitions that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the
+from the end gives that as `before` of its next page. `begins` says more of each of these places: of when they
+are, and where a search for the newest records fell short. A tail goes on as long as somebody reads it, with
+the partitions that the topic gets meanwhile. The id of each event is a cursor too: a browser that lost the
 connection sends it back, and misses nothing.
 """
 
@@ -20,7 +21,7 @@ from logstore.topic_partition import TopicPartition
 from node.client.ask_leaders import Answers
 from node.client.cluster_client import Client
 from node.client.deadline import Deadline
-from node.client.newest_records import Span
+from node.client.newest_records import MAX_COUNTED, Shortfall, Span
 from node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
 from node.rest_api.record_json import AUTO, FORMATS, shown_record
 from node.rest_api.record_place import (
@@ -32,6 +33,7 @@ from node.rest_api.record_place import (
     OFFSET_PATTERN,
     TIMESTAMP_PATTERN,
     Place,
+    Positions,
     cursor_text,
     parse_cursor,
     parse_place,
@@ -91,10 +93,10 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
         return Answer(body=await _page(context, request, wish))
     context.records.check_tails()
     known = (await _spans(context.client, wish)).found
-    places = await positions(
+    begun = await positions(
         context.client, known, wish.place, read_committed=wish.read_committed, keeps_gaps=True
     )
-    return Answer(stream=_tail(context, wish, places), content_type=EVENT_STREAM)
+    return Answer(stream=_tail(context, wish, begun), content_type=EVENT_STREAM)
 
 
 async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish:
@@ -153,7 +155,8 @@ def _cursor(reader: RecordReader) -> str:
 async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data:
     query = request.query
     known = await _spans(context.client, wish)
-    places = await positions(context.client, known.found, wish.place, read_committed=wish.read_committed)
+    begun = await positions(context.client, known.found, wish.place, read_committed=wish.read_committed)
+    places = begun.offsets
     if not places:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {wish.topic} answered in time")
     reader = RecordReader(context.client, places, read_committed=wish.read_committed)
@@ -161,11 +164,13 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
     ends = {one: min(known.found[one].end, before.get(one.partition, MAX_INT64)) for one in places}
     is_start = not known.problems and all(at <= known.found[one].first for one, at in places.items())
     data = DataPieces(request.answer_part)
+    begin_times: dict[TopicPartition, int] = {}
     await _read_page(
         reader,
         wish,
         ends,
         data,
+        begin_times,
         count=query.get("count", DEFAULT_COUNT),
         max_bytes=query.get("max_bytes", DEFAULT_MAX_BYTES),
         deadline=context.deadline,
@@ -184,6 +189,17 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
         **page,
         "begin": cursor_text({one.partition: at for one, at in places.items()}),
         "is_start": is_start,
+        "begins": [
+            {
+                "partition_id": one.partition,
+                "offset": at,
+                "is_start": at <= known.found[one].first,
+                "timestamp_ms": begin_times.get(one),
+                "fell_short": None if (why := begun.shortfalls.get(one)) is None else why.value,
+            }
+            for one, at in places.items()
+        ],
+        "fell_short": bool(begun.shortfalls),
         "cursor": cursor,
         "is_end": is_end,
         "unavailable": unavailable_as_json(unread),
@@ -195,12 +211,15 @@ async def _read_page(
     wish: _Wish,
     ends: dict[TopicPartition, int],
     data: DataPieces,
+    begin_times: dict[TopicPartition, int],
     *,
     count: int,
     max_bytes: int,
     deadline: Deadline,
 ) -> None:
-    """Fill `data`, up to the places of the reader; RestError 429 if there is room for nothing."""
+    """Fill `data`, up to the places of the reader, and `begin_times` with the time of each partition's first
+    record, wanted or not; RestError 429 if there is room for nothing.
+    """
     size_bytes = 0
     while any(reader.places[one] < end for one, end in ends.items()):
         try:
@@ -210,6 +229,8 @@ async def _read_page(
                 raise
             return  # deleted while it was read; the cursor says where
         for found in found_now:
+            if found.partition not in begin_times:
+                begin_times[found.partition] = found.record.timestamp
             if wish.is_wanted is not None and not wish.is_wanted(found.record):
                 continue
             try:
@@ -281,15 +302,19 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 # ---- a live tail ---------------------------------------------------------------------------------
 
 
-async def _tail(
-    context: RestContext, wish: _Wish, places: Mapping[TopicPartition, int]
-) -> AsyncGenerator[bytes, None]:
+async def _tail(context: RestContext, wish: _Wish, begun: Positions) -> AsyncGenerator[bytes, None]:
     try:
         with context.records.tail():
             async with context.own_client() as client:
-                reader = RecordReader(client, places, read_committed=wish.read_committed)
+                reader = RecordReader(client, begun.offsets, read_committed=wish.read_committed)
                 # The first event has no data, so that whoever is cut off before a record came resumes here.
                 yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
+                if begun.shortfalls:
+                    short = [
+                        {"partition_id": one.partition, "offset": begun.offsets[one], "fell_short": why.value}
+                        for one, why in begun.shortfalls.items()
+                    ]
+                    yield _event("fell_short", _cursor(reader), short)
                 async with aclosing(_events(context, client, wish, reader)) as events:
                     async for piece in events:
                         yield piece
@@ -353,9 +378,8 @@ async def _take_in_new_partitions(client: Client, wish: _Wish, reader: RecordRea
         known = await spans(client, new, isolation_level=int(wish.read_committed))
         late = {one: span for one, span in known.found.items() if one in wish.partitions}
         reader.places |= {one: span.first for one, span in known.found.items() if one not in late}
-        reader.places |= await positions(
-            client, late, wish.place, read_committed=wish.read_committed, keeps_gaps=True
-        )
+        begun = await positions(client, late, wish.place, read_committed=wish.read_committed, keeps_gaps=True)
+        reader.places |= begun.offsets
 
 
 async def _gap(client: Client, wish: _Wish, reader: RecordReader) -> bytes:
@@ -437,6 +461,34 @@ _RECORDS: Final = {
         **_PAGE["properties"],
         "begin": STRING,
         "is_start": {"type": "boolean"},
+        "begins": {
+            "type": "array",
+            "items": {
+                "title": "RecordPageBegin",
+                "type": "object",
+                "properties": {
+                    "partition_id": INTEGER,
+                    "offset": INTEGER,
+                    "is_start": {"type": "boolean"},
+                    "timestamp_ms": {
+                        "type": ["integer", "null"],
+                        "description": "Of the first record that was read, wanted by the filter or not.",
+                    },
+                    "fell_short": {
+                        "type": ["string", "null"],
+                        "enum": [*(one.value for one in Shortfall), None],
+                        "description": "Why there may be fewer than the newest N records from here on, though"
+                        " the log has more: the search had no time, offsets were counted as N is above"
+                        f" {MAX_COUNTED}, or the partition could not be read.",
+                    },
+                },
+                "required": ["partition_id", "offset", "is_start", "timestamp_ms", "fell_short"],
+            },
+        },
+        "fell_short": {
+            "type": "boolean",
+            "description": "Whether a search for the newest N records fell short; `begins` says where.",
+        },
         "cursor": STRING,
         "is_end": {"type": "boolean"},
         "unavailable": {
@@ -449,14 +501,23 @@ _RECORDS: Final = {
             },
         },
     },
-    "required": [*_PAGE["required"], "begin", "is_start", "cursor", "is_end", "unavailable"],
+    "required": [
+        *_PAGE["required"],
+        "begin",
+        "is_start",
+        "begins",
+        "fell_short",
+        "cursor",
+        "is_end",
+        "unavailable",
+    ],
 }
 _QUERY: Final = (
     QueryParameter(
         name="offset",
         schema={"type": "string", "pattern": OFFSET_PATTERN},
-        description="earliest, latest, an offset, -N for the newest N records of each partition, or the"
-        " cursor of an answer.",
+        description="earliest, latest, an offset, -N for the newest N records of each partition (`fell_short`"
+        " says where there may be fewer), or the cursor of an answer.",
     ),
     QueryParameter(
         name="before",
@@ -508,7 +569,8 @@ _QUERY: Final = (
 _DESCRIPTION: Final = (
     "With `Accept: text/event-stream` a live tail: events `record` with an id to resume from (Last-Event-ID),"
     " `gap` where records were deleted before they were read, `unavailable` with partitions that cannot be"
-    " read now, `error` at an early end. It begins at the end."
+    " read now, `fell_short` where a search for the newest N records did, `error` at an early end. It begins"
+    " at the end."
 )
 
 

@@ -13,7 +13,7 @@ from logstore.topic_partition import TopicPartition
 from node.client import topic_admin
 from node.client.ask_leaders import Answers, briefly, error_of, may_pass
 from node.client.cluster_client import Client
-from node.client.newest_records import Span, newest_offsets
+from node.client.newest_records import Shortfall, Span, newest_offsets
 from node.rest_api.record_json import MAX_PARTITION, parse_timestamp
 from node.rest_api.rest_error import bad_request
 
@@ -34,6 +34,13 @@ class Place(NamedTuple):
     before_end: int | None = None
     timestamp: int | None = None  # EARLIEST and LATEST too
     cursor: Cursor | None = None
+
+
+class Positions(NamedTuple):
+    """Where each partition is read from, and where a search for its newest records fell short."""
+
+    offsets: dict[TopicPartition, int]
+    shortfalls: dict[TopicPartition, Shortfall]
 
 
 EARLIEST: Final = Place(timestamp=topic_admin.EARLIEST)
@@ -104,14 +111,20 @@ async def positions(
     *,
     read_committed: bool,
     keeps_gaps: bool = False,
-) -> dict[TopicPartition, int]:
+) -> Positions:
     """The offset in each partition; what is before its first or behind its last is moved there.
 
     Where a place is a time, partitions whose leaders do not answer are left out.
     With `keeps_gaps` a cursor to what was deleted stays where it is, so that its reader can be told.
     """
     if place.before_end is not None:
-        return await newest_offsets(client, known, place.before_end, read_committed=read_committed)
+        # Half of the time is for reading what is found.
+        searcher = client.until(client.deadline.share(2))
+        newest = await newest_offsets(searcher, known, place.before_end, read_committed=read_committed)
+        return Positions(
+            {one: told.offset for one, told in newest.items()},
+            {one: told.shortfall for one, told in newest.items() if told.shortfall is not None},
+        )
     by_time: Mapping[TopicPartition, topic_admin.OffsetAndTimestamp] = {}
     if place.timestamp is not None and place.timestamp >= 0:
         asked = dict.fromkeys(known, place.timestamp)
@@ -132,4 +145,4 @@ async def positions(
         if not keeps_gaps or place.cursor is None:
             wanted = max(wanted, span.first)
         found[one] = min(wanted, span.end)
-    return found
+    return Positions(found, {})

@@ -204,11 +204,30 @@ def test_the_newest_that_a_filter_wants_are_searched_for_to_the_oldest(
     console.fill("Filter", "needle")
     console.fill("How many", "1")
     console.click("Read")
-    console.sees("needle-1", "1 record, the newest first; searched 3,000 offsets, from the newest back")
+    console.sees("needle-1", "1 record, the newest first; searched back to offset 4,502 of partition 0.")
     console.misses("needle-0")
     console.click("Search on")
 
-    console.sees("needle-0", "needle-1", "2 records, the newest first; searched 7,502 offsets, all, back to")
+    console.sees("needle-0", "needle-1", "2 records, the newest first; searched all, back to the oldest.")
+
+
+def test_the_newest_are_those_by_time_over_partitions_of_which_one_has_few(
+    console: ConsolePage, cluster: Cluster, producer: Producer
+) -> None:
+    topic = make_topic(cluster, "uneven", 2)
+    producer.produce(topic, b"needle-old", partition=1, timestamp=1_000)
+    producer.produce(topic, b"needle-new", partition=0, timestamp=2_000)
+    for _ in range(4_000):
+        producer.produce(topic, b"hay", partition=0, timestamp=3_000)
+    assert producer.flush() == 0
+    console.open(f"#/topics/{topic}/records")
+    console.sees("50 records, the newest first")
+
+    console.fill("Filter", "needle")
+    console.fill("How many", "1")
+    console.click("Read")
+
+    console.sees("needle-new", "the newest first; searched all, back to the oldest.")
 
 
 def test_a_live_tail_draws_what_comes_at_once_together(

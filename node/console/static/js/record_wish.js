@@ -1,6 +1,7 @@
 // Which records somebody wants, from what stands in the form, and the page that comes of it.
 
 import { whole } from "./form.js";
+import { count } from "./format.js";
 
 const MAX_COUNT = 10_000; // the node's
 
@@ -9,16 +10,16 @@ const MAX_COUNT = 10_000; // the node's
  * to be searched for, as with a filter. An error names its field.
  */
 export function wishOf(values) {
-  const count = whole(values.count, "How many", { least: 1 });
-  if (count > MAX_COUNT) throw new Error(`How many is to be at most ${MAX_COUNT}.`);
+  const wanted = whole(values.count, "How many", { least: 1 });
+  if (wanted > MAX_COUNT) throw new Error(`How many is to be at most ${MAX_COUNT}.`);
   const asked = {
     partition: values.partition === "" ? null : Number(values.partition),
     filter: values.filter,
-    count,
+    count: wanted,
   };
   if (values.from === "latest") {
-    if (values.filter) return { asked: { ...asked, count: MAX_COUNT }, newest: count, isSearch: true };
-    return { asked: { ...asked, offset: -count, count: MAX_COUNT }, newest: count };
+    if (values.filter) return { asked: { ...asked, count: MAX_COUNT }, newest: wanted, isSearch: true };
+    return { asked: { ...asked, offset: -wanted, count: MAX_COUNT }, newest: wanted };
   }
   if (values.from === "offset") asked.offset = whole(values.place, "Offset");
   else if (values.from === "time") asked.timestamp = moment(values.at);
@@ -40,9 +41,27 @@ export function newestOf(records, newest) {
 }
 
 /** What of an answer is shown: {records, cursor or null, words about them}. */
-export function pageOf({ newest }, { records, cursor, isEnd, unread }) {
+export function pageOf({ newest }, { records, begins, cursor, isEnd, unread }) {
   const without = unread.length === 0 ? "" : `; partition ${unread.join(", ")} cannot be read now`;
   if (newest === null) return { records, cursor: isEnd ? null : cursor, words: without };
   const newer = isEnd || unread.length > 0 ? "" : " of what could be read; there are newer ones";
-  return { records, cursor: null, words: `, the newest first${newer}${without}` };
+  const short = begins.filter((one) => one.fellShort);
+  const older = short.length === 0 ? "" : `; there may be more before ${placesOf(short)}, which was not searched`;
+  return { records, cursor: null, words: `, the newest first${newer}${older}${without}` };
+}
+
+/** How far back a search came, in words; all of a log is what needs no place. */
+export function searchedWords(places) {
+  const open = places.filter((one) => !one.isStart);
+  if (places.length === 0) return "nothing searched yet";
+  if (open.length === 0) return "searched all, back to the oldest";
+  return `searched back to ${placesOf(open)}`;
+}
+
+const NAMED = 5; // places that a sentence names
+
+function placesOf(places) {
+  const named = places.slice(0, NAMED).map((one) => `offset ${count(one.offset)} of partition ${one.partition}`);
+  const more = places.length - named.length;
+  return named.join(", ") + (more > 0 ? ` and places in ${count(more)} more` : "");
 }

@@ -16,7 +16,8 @@ async function where(topic, partition) {
 }
 
 /**
- * A page of them: {records, cursor, isEnd, unread}; `unread` are the partitions that could not be asked. `wish`:
+ * A page of them: {records, begins, cursor, isEnd, unread}; `begins` are the places where it begins, and where a search
+ * for the newest fell short; `unread` are the partitions that could not be asked. `wish`:
  * partition or null, `offset` (earliest, an offset, -N before the end, a cursor) or `timestamp` in ms, count, filter.
  */
 export async function records(topic, { partition, ...wish }, signal) {
@@ -24,8 +25,13 @@ export async function records(topic, { partition, ...wish }, signal) {
   const unread = told.unavailable.map((one) => one.partition_id);
   return {
     records: told.data.map(record),
-    begin: told.begin,
-    isStart: told.is_start,
+    begins: told.begins.map((one) => ({
+      partition: one.partition_id,
+      offset: one.offset,
+      isStart: one.is_start,
+      timestamp: one.timestamp_ms,
+      fellShort: one.fell_short,
+    })),
     cursor: told.cursor,
     isEnd: told.is_end,
     unread,
@@ -34,48 +40,52 @@ export async function records(topic, { partition, ...wish }, signal) {
 
 /**
  * The newest records that a filter wants, searched for from the end back, in windows of offsets that grow. After each
- * window `told({records, begin, looked, isStart, unread})`: what that window had, where it begins, how many offsets
- * were looked through so far. It ends at the start of the log, or when `told` says that it is enough. To go on, give the
- * `begin` and `looked` with which it ended.
+ * window `told({records, places, unread})`: what that window had, and how far each partition was searched. It answers
+ * how old a record may be that is still wanted, or null as long as any is: who was searched back to that time, or to the
+ * start of its log, is done. To go on, give the `places` with which it ended as `from`.
  */
-export async function searchBack(topic, { from, looked, ...wish }, told, signal) {
-  let before = from;
-  let window = FIRST_WINDOW;
-  for (;;) {
-    const begin = before === null ? -window : movedBack(before, window);
-    const first = await records(topic, { ...wish, offset: begin, before }, signal);
-    const found = [...first.records];
-    let page = first;
+export async function searchBack(topic, { from, goal, ...wish }, told, signal) {
+  let known = from;
+  let oldest = goal;
+  for (let window = FIRST_WINDOW; ; window = Math.min(window * 2, LAST_WINDOW)) {
+    const behind = known?.filter((one) => !isSearched(one, oldest));
+    if (behind?.length === 0) return;
+    const before = behind && cursorOf(behind);
+    const offset = behind ? cursorOf(behind, window) : -window;
+    let page = await records(topic, { ...wish, offset, before }, signal);
+    const found = [...page.records];
+    const { begins } = page;
     while (!page.isEnd && (page.records.length > 0 || page.unread.length === 0)) {
-      page = await records(topic, { ...wish, offset: page.cursor, before: before ?? undefined }, signal);
+      page = await records(topic, { ...wish, offset: page.cursor, before }, signal);
       found.push(...page.records);
     }
-    looked += distance(first.begin, before ?? page.cursor);
-    before = first.begin;
-    const { isStart } = first;
-    const isEnough = told({ records: found, begin: before, looked, isStart, unread: page.unread });
-    if (isEnough || isStart || before === "") return;
-    window = Math.min(window * 2, LAST_WINDOW);
+    known = merged(known ?? [], begins);
+    oldest = told({ records: found, places: known, unread: page.unread });
   }
 }
 
-const places = (cursor) => cursor.split(",").map((one) => one.split(":").map(Number));
+const isSearched = ({ isStart, timestamp }, oldest) =>
+  isStart || (oldest !== null && timestamp !== null && timestamp <= oldest);
 
-/** A cursor so many offsets before another one. */
-function movedBack(cursor, offsets) {
-  return places(cursor)
-    .map(([partition, offset]) => `${partition}:${Math.max(0, offset - offsets)}`)
-    .join(",");
+/** Places as the node reads them, so many offsets before these. */
+function cursorOf(known, back = 0) {
+  return known.map(({ partition, offset }) => `${partition}:${Math.max(0, offset - back)}`).join(",");
 }
 
-function distance(begin, end) {
-  const ends = new Map(places(end));
-  return places(begin).reduce((sum, [one, offset]) => sum + Math.max(0, (ends.get(one) ?? offset) - offset), 0);
+/** Where each partition was searched back to; a window without any record says no time. */
+function merged(known, begins) {
+  const now = new Map(known.map((one) => [one.partition, one]));
+  for (const one of begins) {
+    const timestamp = one.timestamp ?? now.get(one.partition)?.timestamp ?? null;
+    now.set(one.partition, { ...one, timestamp });
+  }
+  return [...now.values()].sort((one, other) => one.partition - other.partition);
 }
 
 /** Page after page to the end, of which `keep(records)` says what is held. isEnd is false where there was too much. */
 export async function recordsToTheEnd(topic, wish, keep, signal) {
   let page = await records(topic, wish, signal);
+  const { begins } = page;
   let kept = keep(page.records);
   // What cannot be read now has no end; the others have theirs when a page has nothing more.
   const goesOn = () => !page.isEnd && (page.records.length > 0 || page.unread.length === 0);
@@ -83,7 +93,7 @@ export async function recordsToTheEnd(topic, wish, keep, signal) {
     page = await records(topic, { ...wish, offset: page.cursor }, signal);
     kept = keep([...kept, ...page.records]);
   }
-  return { ...page, records: kept };
+  return { ...page, begins, records: kept };
 }
 
 /** `got(record)` for each that comes, `missed(places)` for what was deleted unread; `wish.last` is kept up to date. */

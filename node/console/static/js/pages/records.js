@@ -9,7 +9,7 @@ import { followRecords } from "../live_tail.js";
 import { morph } from "../morph.js";
 import { button, note } from "../parts.js";
 import { recordTable } from "../record_table.js";
-import { newestOf, pageOf, wishOf } from "../record_wish.js";
+import { newestOf, pageOf, searchedWords, wishOf } from "../record_wish.js";
 import { topicHead } from "../topic_head.js";
 
 const MAX_KEPT = 500; // of a live tail; older ones leave the page
@@ -59,38 +59,41 @@ export function recordsPage(view, { topic }) {
 
   const read = (wish) => (wish.isSearch ? search(wish) : readPage(wish));
 
-  /** From the newest back, until enough is found, the oldest is reached, or somebody stops it. */
-  async function search(wish, { all = [], begin = null, looked = 0, goal = wish.newest } = {}) {
+  /**
+   * From the newest back, until enough is found and no partition can have a newer one, the oldest is reached, or somebody
+   * stops it.
+   */
+  async function search(wish, { all = [], places = null, goal = wish.newest } = {}) {
     stop();
     state.all = false;
     const mine = new AbortController();
     searching = mine;
     const signal = AbortSignal.any([mine.signal, view.signal]);
-    const known = { all, begin, looked, isStart: false, unread: [] };
+    const known = { all, places, unread: [] };
+    const oldest = () => known.all[goal - 1]?.timestamp ?? null;
+    const isWhole = () => (known.places ?? [null]).every((one) => one?.isStart);
     const words = () => {
-      const { all: found, looked: offsets, isStart, unread } = known;
-      const how = isStart ? "all, back to the oldest" : "from the newest back";
+      const { all: found, unread } = known;
       const without = unread.length === 0 ? "" : `; partition ${unread.join(", ")} cannot be read now`;
-      return `${many(found.length, "record")}, the newest first; searched ${many(offsets, "offset")}, ${how}${without}.`;
+      return `${many(found.length, "record")}, the newest first; ${searchedWords(known.places ?? [])}${without}.`;
     };
     const on = () => search(wish, { ...known, goal: known.all.length + wish.newest });
     draw(all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
     try {
       await searchBack(
         topic,
-        { ...wish.asked, from: begin, looked },
+        { ...wish.asked, from: places, goal: oldest() },
         ({ records: found, ...told }) => {
           Object.assign(known, told, { all: newestOf([...known.all, ...found], MAX_FOUND) });
-          const isEnough = known.all.length >= goal;
           draw(known.all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
-          return isEnough;
+          return oldest();
         },
         signal,
       );
     } catch (problem) {
       if (!mine.signal.aborted || view.signal.aborted) throw problem;
     }
-    if (searching === mine) draw(known.all, words(), known.isStart ? null : button("Search on", on));
+    if (searching === mine) draw(known.all, words(), isWhole() ? null : button("Search on", on));
   }
 
   async function readPage(wish) {

@@ -1,0 +1,100 @@
+"""Where a member of a group that has no offsets begins, and that the group hears of it meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, cast
+
+import pytest
+
+from logstore.topic_partition import TopicPartition
+from node.cli import record_commands
+from node.client.ask_leaders import Answers
+from node.client.cluster_client import Client
+from node.client.group_member import GroupMember
+from node.client.newest_records import Newest, Shortfall, Span
+from node.client.topic_admin import OffsetAndTimestamp
+
+PLACE = TopicPartition("orders", 0)
+
+
+class Member:
+    """A member that was never here before, of a group that rebalances after so many heartbeats."""
+
+    def __init__(self, heartbeats: int) -> None:
+        self.must_rejoin = False
+        self.heard = 0
+        self._heartbeats = heartbeats
+
+    async def committed(self, _partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
+        return {}
+
+    async def heartbeat(self) -> None:
+        self.heard += 1
+        self.must_rejoin = self.heard >= self._heartbeats
+
+
+class Cluster:
+    def renewed(self) -> "Cluster":
+        return self
+
+
+async def find_offsets(_client: object, wanted: Mapping[TopicPartition, int], **_: int) -> Answers[Any]:
+    return Answers({one: OffsetAndTimestamp(100, -1) for one in wanted}, {})
+
+
+async def newest(
+    _client: object,
+    spans: Mapping[TopicPartition, Span],
+    _count: int,
+    *,
+    read_committed: bool,
+    goes_on: Callable[[], Awaitable[bool]],
+) -> dict[TopicPartition, Newest]:
+    for _ in range(5):
+        if not await goes_on():
+            return dict.fromkeys(spans, Newest(0, Shortfall.DEADLINE))
+    return dict.fromkeys(spans, Newest(95, None))
+
+
+@pytest.mark.parametrize(("heartbeats", "expected"), [(10, {PLACE: 95}), (3, None)])
+def test_a_member_is_heard_while_it_searches_for_the_newest_records(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    heartbeats: int,
+    expected: dict[TopicPartition, int] | None,
+) -> None:
+    monkeypatch.setattr(record_commands.topic_admin, "find_offsets", find_offsets)
+    monkeypatch.setattr(record_commands, "newest_offsets", newest)
+    member, begin = Member(heartbeats), record_commands.Place(before_end=5)
+
+    found = asyncio.run(
+        record_commands._resume(
+            cast(Client, Cluster()), cast(GroupMember, member), [PLACE], begin, read_committed=True
+        )
+    )
+
+    assert found == expected
+    assert member.heard >= min(heartbeats, 5)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_search_that_fell_short_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def fell_short(*_: object, **__: object) -> dict[TopicPartition, Newest]:
+        return {PLACE: Newest(95, Shortfall.DEADLINE)}
+
+    monkeypatch.setattr(record_commands.topic_admin, "find_offsets", find_offsets)
+    monkeypatch.setattr(record_commands, "newest_offsets", fell_short)
+
+    placed = asyncio.run(
+        record_commands._place(
+            cast(Client, Cluster()), [PLACE], record_commands.Place(before_end=5), read_committed=True
+        )
+    )
+
+    assert placed.found == {PLACE: 95}
+    assert capsys.readouterr().err == (
+        "ottla: orders-0 is read from offset 95; it may have fewer than 5 records from there on:"
+        " the search for them had no more time (--timeout).\n"
+    )
