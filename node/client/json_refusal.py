@@ -110,7 +110,7 @@ def _name(token: bytes, within: list[_Part]) -> str | None:
 def _value(token: bytes, path: str) -> str | None:
     of_field = f" of field {path}" if path else ""
     if token in _NO_NUMBERS:
-        return f"{token.decode()}{of_field} is not JSON"
+        return f"{token.decode()}{of_field} is no number of JSON"
     try:
         if token[:1] == b'"':
             if _HALF.search(json.loads(token.decode("utf-8", "surrogatepass"))):

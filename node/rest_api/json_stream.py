@@ -97,7 +97,7 @@ class JsonStream:
         try:
             documents.append(load_json(self._buffer[start:end]))
         except ValueError as error:
-            self.problem = f"not JSON: {error}"
+            self.problem = f"not JSON that can be stored as it is: {error}"
 
     def _refuse_size(self) -> None:
         self.problem = f"Produce request size is larger than allowed threshold {self._max_document_bytes}"

@@ -175,7 +175,7 @@ def _entries(raw: bytes) -> list[tuple[str, Any]]:
     try:
         body = load_json(raw)
     except ValueError as error:
-        raise bad_request(f"The body is not JSON: {error}.") from None
+        raise bad_request(f"The body is not JSON that can be stored as it is: {error}.") from None
     if not isinstance(body, dict) or body.keys() != {"entries"} or not isinstance(body["entries"], list):
         raise bad_request("The body must be an object with the array entries.")
     entries = body["entries"]

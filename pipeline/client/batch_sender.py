@@ -2,7 +2,8 @@
 
 A batch goes out again as it was, byte for byte: its producer id, epoch and sequence tell the next leader
 whether it has it already. So with idempotence nothing is there twice, and nothing is out of order. A batch
-that is refused as too large goes in halves, whose records keep their sequence numbers.
+that is refused as too large goes in halves, whose records keep their sequence numbers, unless the leader says
+that it has it already.
 """
 
 from collections import deque
@@ -11,8 +12,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.record_batch import increment_sequence, read_header
 from logstore.schema import Buffer
 from logstore.topic_partition import TopicPartition
+from node.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -243,8 +246,9 @@ class BatchSender:
             self._send_halves(batch)
 
     def _send_halves(self, batch: _Batch) -> None:
-        # If an attempt whose answer was lost has reached the log after all, the sequence numbers of a half
-        # do not fit: the task fails, and nothing is there twice.
+        if self._is_stored(batch):
+            batch.base_offset, batch.data = UNKNOWN_OFFSET, b""
+            return
         count = batch.records_count
         first, second = split_in_halves(batch.data, self._settings.compression_level)
         halves = (
@@ -258,6 +262,32 @@ class BatchSender:
         assert begun is not None and then is not None, "each half is placed"
         # Another producer's batch may lie between them.
         batch.base_offset = begun if then == begun + count // 2 else UNKNOWN_OFFSET
+
+    def _is_stored(self, batch: _Batch) -> bool:
+        """Ask the leader whether an earlier attempt, whose answer was lost, has reached the log.
+
+        Where it may not be asked, the sequence numbers of a half do not fit: the task fails, and nothing is
+        there twice.
+        """
+        header = read_header(batch.data)
+        last = increment_sequence(header.base_sequence, header.last_offset_delta)
+        wanted = TopicRequest(name=batch.partition.topic, partition_indexes=[batch.partition.partition])
+        try:
+            connection = self._cluster.connections.to(
+                self._cluster.leader(batch.partition).node_id, Purpose.PRODUCE
+            )
+            response = connection.request(DescribeProducersRequest(topics=[wanted]))
+        except KafkaError:
+            return False
+        mine = [
+            state.last_sequence
+            for topic in response.topics
+            for one in topic.partitions
+            for state in one.active_producers
+            if (state.producer_id, state.producer_epoch) == (header.producer_id, header.producer_epoch)
+        ]
+        # Those behind it that were on their way may be there, too; after 2^31-1 comes 0.
+        return any(0 <= increment_sequence(there, -last) < 2**30 for there in mine)
 
 
 def _placed(batch: _Batch) -> Placed:

@@ -17,7 +17,7 @@ from pipeline.client.connection import Connection, Ticket
 from pipeline.client.metadata import Cluster, TopicGone
 from pipeline.client.offset_range import OffsetRange
 from pipeline.client.partition_fetcher import PartitionFetcher
-from pipeline.client.topic_admin import NewTopic, create_topics
+from pipeline.client.topic_admin import NewTopic, alter_configs, create_topics
 from tests.compat.batches import batch
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import make_topic, settings_for
@@ -254,3 +254,50 @@ def test_batches_that_a_log_refuses_as_too_large_go_in_halves_and_in_order(
 
     assert [(one.base_offset, one.records_count) for one in placed] == [(0, 7), (7, 1), (8, 4)]
     assert rows_of(client(), partition, 12) == [value for one in values for value in one]
+
+
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_there_once(
+    bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Java's producer takes the gap that the leader sees for a lost log, and stores the rows again."""
+    cluster = client(Role.SINK)
+    partition = TopicPartition(make_topic(bootstrap), 0)
+    producer = Producer(client(Role.SINK), partition)
+    send, receive = Connection.send, Connection.receive
+    waiting = [lost]
+
+    def lose() -> None:
+        assert alter_configs(cluster, {partition.topic: {"max.message.bytes": "1000"}}) == {
+            partition.topic: None
+        }
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "it is lost")
+
+    def lossy_send(connection: Connection, request: object, **more: Any) -> Ticket:
+        if isinstance(request, ProduceRequest) and waiting == ["request"]:
+            waiting.clear()
+            connection.close()
+            lose()
+        return send(connection, request, **more)
+
+    def lossy_receive(connection: Connection, ticket: Ticket) -> Any:
+        answer = receive(connection, ticket)
+        if ticket.api_key == 0 and waiting == ["answer"]:
+            waiting.clear()
+            connection.close()
+            lose()
+        return answer
+
+    monkeypatch.setattr(Connection, "send", lossy_send)
+    monkeypatch.setattr(Connection, "receive", lossy_receive)
+    values = [[b"%d.%d" % (number, row) * 100 for row in range(6)] for number in range(2)]
+    for number, rows in enumerate(values):
+        data = batch(rows, base_sequence=number * 6, **producer.pair)
+        producer.sender.send(partition, data, records_count=6)
+
+    placed = producer.sender.flush()
+
+    monkeypatch.undo()
+    assert waiting == []
+    assert rows_of(client(), partition, 12) == [value for rows in values for value in rows]
+    assert placed[0].base_offset == (0 if lost == "request" else UNKNOWN_OFFSET)

@@ -82,8 +82,8 @@ def test_values_are_the_same_at_any_depth_or_not(left: str, right: str, expected
     [
         (b"1e400", "the number 1e400 is beyond the largest float"),
         (b'{"a":[{"b":1},{"b":-1e999}]}', "the number -1e999 of field a[1].b is beyond the largest float"),
-        (b"NaN", "NaN is not JSON"),
-        (b'{"a":{"b":-Infinity}}', "-Infinity of field a.b is not JSON"),
+        (b"NaN", "NaN is no number of JSON"),
+        (b'{"a":{"b":-Infinity}}', "-Infinity of field a.b is no number of JSON"),
         (b'{"a":"\\ud800"}', "the text of field a has half a character, for which there is no UTF-8"),
         (
             b'{"a":{"\\udc00":1}}',
