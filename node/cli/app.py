@@ -211,7 +211,10 @@ def consume(
     begin: Annotated[
         str,
         typer.Option(
-            "--from", "-o", metavar="PLACE", help="beginning, end, an offset, -N (newest N), @ms or @date"
+            "--from",
+            "-o",
+            metavar="PLACE",
+            help="beginning, end, an offset, -N (newest N of each partition), @ms or @date",
         ),
     ] = "beginning",
     count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="stop after so many")] = None,

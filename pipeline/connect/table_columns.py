@@ -159,12 +159,33 @@ def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
     for field, values in zip(schema, zip(*rows, strict=True), strict=True):
         fits = _pairs if field.type == TEXTS else _FITS.get(field.type)
         try:
-            given = values if fits is None else [None if one is None else fits(one) for one in values]
-            arrays.append(pa.array(given, field.type))
-        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-            problem = f"has values in column {field.name} that are no {field.type}: {str(error)[:200]}"
+            arrays.append(_array(values, field.type, fits))
+        except _MISFITS as error:
+            row = rows[_first_misfit(values, field.type, fits)]
+            problem = (
+                f"has values in column {field.name} that are no {field.type}: {str(error)[:200]}"
+                f" (in the row with {schema[0].name} = {shown(str(row[0]))})"
+            )
             raise OptionError("table", problem) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+_MISFITS: Final = (pa.ArrowException, OverflowError, TypeError, ValueError)
+Fits = Callable[[Any], Any]
+
+
+def _array(values: Sequence[Any], kind: pa.DataType, fits: Fits | None) -> pa.Array:
+    given = values if fits is None else [None if one is None else fits(one) for one in values]
+    return pa.array(given, kind)
+
+
+def _first_misfit(values: Sequence[Any], kind: pa.DataType, fits: Fits | None) -> int:
+    for number, value in enumerate(values):
+        try:
+            _array([value], kind, fits)
+        except _MISFITS:
+            return number
+    return 0
 
 
 def _whole(value: Any) -> int:
@@ -203,7 +224,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-_FITS: Final[Mapping[pa.DataType, Callable[[Any], Any]]] = {
+_FITS: Final[Mapping[pa.DataType, Fits]] = {
     pa.int16(): _whole,
     pa.int32(): _whole,
     pa.int64(): _whole,

@@ -37,6 +37,11 @@ class TableQueries:
         if options.timestamp_column is not None:
             self._time = self._time_column(options.timestamp_column)
 
+    @property
+    def row_name(self) -> str:
+        """The column by which a row is named in what is told."""
+        return self._options.incrementing_column or self._columns[0].name
+
     def everything(self) -> Question:
         """All rows, in whatever order they come."""
         return Question(text=f"SELECT {self._selected()} FROM {self._table}")
@@ -59,7 +64,7 @@ class TableQueries:
         if self._options.out_of_range is not OutOfRange.FAIL:
             return None
         conditions, values = self._between(start, end)
-        row = self._quote(self._options.incrementing_column or self._columns[0].name)
+        row = self._quote(self.row_name)
         parts: list[str] = []
         given: list[Value] = []
         for column in self._columns:
@@ -78,12 +83,11 @@ class TableQueries:
     def why_out_of_range(self, found: Sequence[Value]) -> OptionError:
         """Return the error that the answer to `out_of_range` stands for."""
         columns = [column for column in self._columns if self._beyond(column)]
-        name = self._options.incrementing_column or self._columns[0].name
         return OptionError(
             "table",
             f"has {shown(str(found[1]))} in column {columns[int(found[0])].name} of the row with"
-            f" {name} = {shown(str(found[2]))}, which Spark has no value for: set out.of.range to text, null"
-            " or clamp",
+            f" {self.row_name} = {shown(str(found[2]))}, which Spark has no value for: set out.of.range to"
+            " text, null or clamp",
         )
 
     def end(self, start: Position, target: Position | None, max_rows: int | None) -> Question:
@@ -142,12 +146,14 @@ class TableQueries:
         )
 
     def unreadable_time(self) -> Question | None:
-        """A value of the timestamp column that is no time; None where the database would not store one."""
+        """A value of the timestamp column that is no time, and what names its row; None where the database
+        would not store one.
+        """
         if not self._time or not self._is_sqlite:
             return None
         name = self._quote(self._options.timestamp_column or "")
         return Question(
-            text=f"SELECT CAST({name} AS TEXT) FROM {self._table}"
+            text=f"SELECT CAST({name} AS TEXT), CAST({self._quote(self.row_name)} AS TEXT) FROM {self._table}"
             f" WHERE {name} IS NOT NULL AND {self._time} IS NULL LIMIT 1"
         )
 

@@ -137,7 +137,11 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if unreadable is not None:
             row = self._first(unreadable)
             if row is not None:
-                raise OptionError("timestamp.column.name", f"has {shown(str(row[0]))}, which is no time")
+                problem = (
+                    f"has {shown(str(row[0]))} in the row with {queries.row_name} = {shown(str(row[1]))},"
+                    " which is no time"
+                )
+                raise OptionError("timestamp.column.name", problem)
         found = self._first(queries.end(start, target, max_rows))
         return start if found is None else queries.position(found)
 

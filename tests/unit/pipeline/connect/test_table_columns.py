@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.connect.table_columns import arrow_schema, to_batch
+from pipeline.connect.table_columns import (
+    arrow_schema,
+    postgresql_column,
+    texts_name,
+    to_batch,
+    with_texts,
+)
 from pipeline.connect.table_database import open_database
 from pipeline.connect.table_options import TableOptions
 from pipeline.connect.table_queries import TableQueries
@@ -82,6 +88,32 @@ def test_a_value_that_would_be_changed_is_refused_by_name(
         read(tmp_path, f'CREATE TABLE t ("a b" {declared}); INSERT INTO t VALUES ({value})')
 
     assert str(refused.value).startswith(f"table: has values in column a b that are {told}")
+
+
+def test_a_value_that_is_refused_is_told_with_its_row(tmp_path: Path) -> None:
+    rows = "INSERT INTO t VALUES (5, 1), (6, 2.5), (7, 3.5)"
+    with pytest.raises(OptionError, match=r"\(in the row with id = '6'\)$"):
+        read(tmp_path, f"CREATE TABLE t (id INT, a INT); {rows}")
+
+
+def test_the_texts_of_what_spark_has_not_are_a_map_with_a_name_of_its_own() -> None:
+    plain = [postgresql_column("id", "int8", -1, False), postgresql_column("name", "text", -1, True)]
+    odd = [
+        *plain,
+        postgresql_column("day", "date", -1, True),
+        postgresql_column("Out_Of_Range", "int4", -1, True),
+    ]
+
+    columns = with_texts(odd)
+
+    assert (with_texts(plain), texts_name(plain)) == (plain, None)
+    assert texts_name(columns) == "out_of_range_"
+    rows = [(1, "a", None, 7, ["day", "infinity"]), (2, "b", None, 8, None), (3, "c", None, 9, ["day", None])]
+    assert to_batch(rows, arrow_schema(columns)).to_pydict()["out_of_range_"] == [
+        [("day", "infinity")],
+        None,
+        [],
+    ]
 
 
 def test_generated_columns_are_columns(tmp_path: Path) -> None:

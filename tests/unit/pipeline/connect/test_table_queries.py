@@ -133,7 +133,7 @@ def test_a_time_that_is_none_is_found(database: sqlite3.Connection) -> None:
 
     database.execute("INSERT INTO rows (at) VALUES ('yesterday')")
 
-    assert ask(database, question) == [("yesterday",)]
+    assert ask(database, question) == [("yesterday", "7")]
 
 
 def test_names_are_quoted(database: sqlite3.Connection) -> None:
