@@ -94,7 +94,7 @@ class Consumer:
                 try:
                     fetched.append((partition, self._take(partition, data)))
                     if is_empty:
-                        self._pass_hole(partition, data)
+                        await self._pass_hole(client, leader, partition, data)
                 except KafkaError as error:
                     problems[partition] = error
         fetched = [one for one in fetched if one[1]]
@@ -159,15 +159,30 @@ class Consumer:
         self.positions[partition] = position
         return records
 
-    def _pass_hole(self, partition: TopicPartition, data: PartitionData) -> None:
+    async def _pass_hole(
+        self, client: Client, leader: int, partition: TopicPartition, data: PartitionData
+    ) -> None:
         """Go on behind offsets at the end of a log that no record has any more, as after compaction.
 
-        Only by an answer without any bytes: it is not so short because others have filled it, for the first
-        batch of an answer leaves however large it is.
+        Only by an answer without any bytes, which others have not filled: the first batch of an answer leaves
+        however large it is. Apache Kafka's is empty, too, while old segments come from elsewhere (KIP-405);
+        those at the end are the leader's own, so it is asked for the last offset.
         """
-        end = data.last_stable_offset if self._isolation == READ_COMMITTED else data.high_watermark
-        if data.preferred_read_replica < 0:
-            self.positions[partition] = max(self.positions[partition], end)
+        end = self._visible_end(data)
+        if end <= self.positions[partition] or data.preferred_read_replica >= 0:
+            return
+        told = await fetch_once(client, leader, {partition: end - 1}, wait_ms=0, isolation=self._isolation)
+        last = told.get(partition)
+        if (
+            last is not None
+            and not last.error_code
+            and not records_in(last)
+            and self._visible_end(last) >= end
+        ):
+            self.positions[partition] = end
+
+    def _visible_end(self, data: PartitionData) -> int:
+        return data.last_stable_offset if self._isolation == READ_COMMITTED else data.high_watermark
 
 
 async def fetch_once(

@@ -98,6 +98,8 @@ class PartitionFetcher:
                 answer = self._fetch(split, position, fetch_bytes)
                 records = answer.records
                 assert isinstance(records, bytes | bytearray | memoryview), "what is decoded is one buffer"
+                if not records:
+                    return
                 following = _offset_after(records)
                 if following > position:
                     row_bytes = known[topic] = len(records) / (following - position)
@@ -122,7 +124,7 @@ class PartitionFetcher:
     # ---- one fetch --------------------------------------------------------------------------------
 
     def _fetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> PartitionData:
-        """An answer with at least a byte of records from `position` on."""
+        """An answer with at least a byte of records from `position` on; none if the log has none any more."""
 
         def attempt() -> PartitionData:
             if self._asked is not None and self._asked.position != position:
@@ -134,7 +136,7 @@ class PartitionFetcher:
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise self._out_of_range(split.partition, position)
             check(answer.error_code, f"fetching {split.partition}")
-            if not answer.records:
+            if not answer.records and not self._is_hole(split, answer):
                 raise KafkaError(
                     ErrorCode.OFFSET_NOT_AVAILABLE,
                     f"{split.partition} gives nothing from offset {position} on, wanted to {split.end}; "
@@ -148,6 +150,23 @@ class PartitionFetcher:
                 self._cluster.forget_topic(split.partition.topic)
 
         return self._cluster.retry(attempt, again=is_retriable, between=between)
+
+    def _is_hole(self, split: OffsetRange, answer: PartitionData) -> bool:
+        """Return whether nothing is left of a range at the end of a log, as after compaction.
+
+        Apache Kafka's answer is empty, too, while old segments come from elsewhere (KIP-405). The last ones
+        are the leader's own, so the last offset is asked for; no compacted topic has any elsewhere.
+        """
+        end = self._visible_end(answer)
+        if end < split.end:
+            return False
+        self._asked = self._ask(split, end - 1, 1)
+        last = self._partition_answer(split)
+        return not last.error_code and not last.records and self._visible_end(last) >= end
+
+    def _visible_end(self, answer: PartitionData) -> int:
+        is_committed = self._settings.read_committed
+        return answer.last_stable_offset if is_committed else answer.high_watermark
 
     def _ask(self, split: OffsetRange, position: int, fetch_bytes: int) -> _Asked:
         leader = self._cluster.leader(split.partition)

@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.embedded import Cluster as Nodes
-from node.wire.messages.fetch import FetchResponse
+from node.wire.messages.fetch import FetchResponse, PartitionData
 from pipeline.client import partition_fetcher
 from pipeline.client.connection import Connection, Ticket
 from pipeline.client.connections import Purpose
@@ -187,6 +187,32 @@ def test_waiting_for_rows_that_do_not_come_has_an_end(client: MakeClient, filled
         read(cluster, filled, 1000, 1001)
 
     assert failed.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("first_in_sight", [1000, 990])
+def test_offsets_at_the_end_of_a_log_that_no_row_has_are_passed(
+    client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch, first_in_sight: int
+) -> None:
+    """As after compaction. An answer is empty, too, while old rows come from elsewhere: those are awaited."""
+    real, empty = PartitionFetcher._partition_answer, []
+
+    def compacted(self: PartitionFetcher, split: OffsetRange) -> PartitionData:
+        assert self._asked is not None
+        position = self._asked.position
+        answer = real(self, split)
+        if 950 <= position < first_in_sight and len(empty) < 5:
+            empty.append(position)
+            answer.records = b""
+        return answer
+
+    monkeypatch.setattr(PartitionFetcher, "_partition_answer", compacted)
+
+    rows = read(client(), filled, 950, 990)
+
+    if first_in_sight == 1000:
+        assert (rows, empty) == ([], [950, 999])
+    else:
+        assert rows == [(index, VALUES[index]) for index in range(950, 990)]
 
 
 def test_a_topic_that_is_made_anew_is_another_one(
