@@ -47,6 +47,26 @@ class RecordColumns:
         return len(self.offsets)
 
 
+def with_timestamps_in(columns: RecordColumns, ranges_ms: Sequence[tuple[int, int]]) -> RecordColumns:
+    """Return the records whose timestamps lie in one of these ranges, which are apart and in order."""
+    starts = np.array([start for start, _ in ranges_ms], np.int64)
+    lasts = np.array([end - 1 for _, end in ranges_ms], np.int64)
+    place = np.searchsorted(starts, columns.timestamps_ms, side="right") - 1
+    is_wanted = place >= 0
+    is_wanted[is_wanted] = columns.timestamps_ms[is_wanted] <= lasts[place[is_wanted]]
+    if is_wanted.all():
+        return columns
+    mask = pa.array(is_wanted)
+    return RecordColumns(
+        keys=None if columns.keys is None else columns.keys.filter(mask),
+        values=None if columns.values is None else columns.values.filter(mask),
+        offsets=columns.offsets[is_wanted],
+        timestamps_ms=columns.timestamps_ms[is_wanted],
+        timestamp_types=columns.timestamp_types[is_wanted],
+        headers=None if columns.headers is None else columns.headers.filter(mask),
+    )
+
+
 def to_record_batch(
     columns: RecordColumns, partition: TopicPartition, fields: Sequence[str]
 ) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ from typing import Final
 
 from pipeline.lake.sink import LakeOptions
 from pipeline.option_values import OptionValues
+from pipeline.source.option_names import WHERE
 from pipeline.source.source_options import Mode, SourceOptions
 from pipeline.words import OptionError
 
@@ -41,6 +42,8 @@ class LoadOptions:
         value_format = values.choice("value.format", FORMATS, "binary")
         max_offsets = values.integer("maxOffsetsPerBatch", DEFAULT_BATCH_OFFSETS, least=1, most=1_000_000_000)
         reader = values.others()
+        if any(name.lower() == WHERE for name in reader):
+            raise OptionError(WHERE, "is for batches: a load takes whole records of offsets, each once")
         if not any(name.lower() == _ISOLATION for name in reader):
             # A file says of no row whether its transaction was aborted.
             reader[_ISOLATION] = "read_committed"

@@ -57,6 +57,7 @@ REFUSED: Final[Mapping[str, str]] = {
             "maxTriggerDelay",
             "minOffsetsPerTrigger",
             "minPartitions",
+            "where",
         ),
         _OF_THE_SOURCE,
     ),

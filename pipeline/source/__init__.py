@@ -5,6 +5,9 @@ Options and offsets are judged without a cluster; what asks one is given it. The
 option_names        the connector's options, how they are written, which are refused and why
 source_offsets      offsets as checkpoints have them: the connector's JSON, and the ids of topics
 java_regex          patterns in Java's syntax, for `re`
+integer_ranges      sets of offsets, partitions and times
+record_filter       which records a batch wants: what need not be read for them
+where_option        such a filter in the syntax of SQL
 range_limits        where a read begins and ends, as options say it
 source_options      the options, judged whole
 source_schema       the columns, and those that a user's schema names

@@ -1,17 +1,20 @@
 """The parts of a batch: which partition each task reads, and from where to where when it runs.
 
 Spark plans a frame once and uses the plan for each of its actions, so a plan has no ends: each task asks for
-its own when it runs, and the partitions that came since the plan are read as well.
+its own when it runs, and the partitions that came since the plan are read as well. Records that `where`
+leaves out are not asked for, as far as offsets tell them apart; nor are partitions that have no others.
 """
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from logstore.topic_partition import TopicPartition
+from pipeline.client.list_offsets import list_offsets
 from pipeline.client.metadata import Cluster
 from pipeline.client.offset_range import OffsetRange
 from pipeline.source.data_loss import LossPolicy
-from pipeline.source.log_ends import edge_offsets, resolve
+from pipeline.source.integer_ranges import MOST
+from pipeline.source.log_ends import check_names_partitions, edge_offsets, resolve
 from pipeline.source.range_limits import AtOffsets, Edge, RangeLimit, limit_of
 from pipeline.source.source_offsets import SourceOffsets
 from pipeline.source.source_options import Assigned, SourceOptions, Topics
@@ -42,9 +45,12 @@ def plan_batch(
     """Return what each task reads; OptionError, DataLossError for offsets that the logs do not have."""
     subscribed = find_subscribed(cluster, options.subscription)
     subscribed.check()
-    cuts: dict[TopicPartition, list[int]] = {partition: [] for partition in subscribed.partitions}
+    for limit, name in ((options.start, options.start_name), (options.end, options.end_name)):
+        check_names_partitions(limit, subscribed, name)
+    wanted = {one for one in subscribed.partitions if options.where.keeps(one)}
+    cuts: dict[TopicPartition, list[int]] = {partition: [] for partition in sorted(wanted)}
     for split in divide(
-        _ranges(cluster, options, subscribed, policy),
+        _hulls(cluster, options, _ranges(cluster, *_narrowed(options, subscribed, wanted), policy)),
         min_partitions=options.min_partitions,
         max_records_per_partition=options.max_records_per_partition,
     ):
@@ -53,11 +59,12 @@ def plan_batch(
         (Piece(partition=partition, start=start, end=end),)
         for partition, starts in cuts.items()
         for start, end in pairwise([None, *starts[1:], None])
+        if options.where.offsets.within(start or 0, MOST if end is None else end)
     ]
     if isinstance(options.subscription, Assigned):
-        return tasks
+        return tasks or [()]  # Spark makes a task of its own of a plan that has none
     # One task more would cost each action some milliseconds; mostly there is nothing new.
-    newcomers = Newcomers(planned=frozenset(cuts))
+    newcomers = Newcomers(planned=frozenset(subscribed.partitions))
     *others, last = tasks or [()]
     return [*others, (*last, newcomers)]
 
@@ -79,12 +86,55 @@ def bind(
                 replace(subscribed, option="subscribe").check()
             elif isinstance(options.subscription, Assigned):
                 subscribed.check()
+    wanted = {one for one in wanted if options.where.keeps(one)}
     if not wanted:
         return []
-    subscribed = replace(subscribed, partitions=tuple(sorted(wanted)))
-    narrowed = replace(options, start=limit_of(options.start, wanted), end=limit_of(options.end, wanted))
-    ranges = _ranges(cluster, narrowed, subscribed, policy)
-    return ranges if isinstance(part, Newcomers) else [_cut(one, part) for one in ranges]
+    ranges = _ranges(cluster, *_narrowed(options, subscribed, wanted), policy)
+    if isinstance(part, Piece):
+        ranges = [_cut(one, part) for one in ranges]
+    return [
+        replace(one, start=start, end=end)
+        for one in _since(cluster, ranges, options.where.earliest_ms)
+        for start, end in options.where.offsets.within(one.start, one.end)
+    ]
+
+
+def _narrowed(
+    options: SourceOptions, subscribed: Subscribed, wanted: set[TopicPartition]
+) -> tuple[SourceOptions, Subscribed]:
+    """Return both as if nothing but the wanted partitions were subscribed to."""
+    return (
+        replace(options, start=limit_of(options.start, wanted), end=limit_of(options.end, wanted)),
+        replace(subscribed, partitions=tuple(sorted(wanted))),
+    )
+
+
+def _hulls(cluster: Cluster, options: SourceOptions, ranges: list[OffsetRange]) -> list[OffsetRange]:
+    """Return each range from the first to the last offset that is wanted of it, for tasks of like size."""
+    if options.where.offsets.is_all and options.where.earliest_ms is None:
+        return ranges
+    if options.min_partitions is None and options.max_records_per_partition is None:
+        return ranges  # a task each, whatever their sizes
+    hulls = []
+    for one in _since(cluster, ranges, options.where.earliest_ms):
+        if wanted := options.where.offsets.within(one.start, one.end):
+            hulls.append(replace(one, start=wanted[0][0], end=wanted[-1][1]))
+    return hulls
+
+
+def _since(cluster: Cluster, ranges: list[OffsetRange], earliest_ms: int | None) -> list[OffsetRange]:
+    """Return the ranges without what lies before their first records of a moment or later.
+
+    The ends of the ranges are from before this question. So where there is no such record, none of them lies
+    within the range, whatever is written meanwhile.
+    """
+    asked = [one for one in ranges if one.start < one.end]
+    if earliest_ms is None or not asked:
+        return ranges
+    found = list_offsets(cluster, {one.partition: earliest_ms for one in asked})
+    return [
+        replace(one, start=min(max(one.start, found.get(one.partition, one.end)), one.end)) for one in asked
+    ]
 
 
 def _cut(found: OffsetRange, piece: Piece) -> OffsetRange:

@@ -77,19 +77,14 @@ def resolve(
     match limit:
         case Edge():
             return edge_offsets(cluster, subscribed, limit)
-        case AtOffsets(offsets=given, edges=edges):
-            topics = {one.topic for one in subscribed.partitions}
-            if unread := sorted(edges.keys() - topics):
-                raise OptionError(name, f"names topic {unread[0]}, which is not among those that are read")
-            of_edges = {one: edges[one.topic] for one in subscribed.partitions if one.topic in edges}
-            offsets = {**given.offsets, **of_edges}
-            _check_partitions(offsets, subscribed, name)
+        case AtOffsets(offsets=given):
+            check_names_partitions(limit, subscribed, name)
             _check_ids(options.as_known(given), subscribed, name)
-            return _resolve_markers(cluster, offsets, subscribed)
+            return _resolve_markers(cluster, _with_edges(limit, subscribed), subscribed)
         case AtTimestamp(timestamp_ms=timestamp_ms):
             moments: Mapping[TopicPartition, int] = dict.fromkeys(subscribed.partitions, timestamp_ms)
         case AtTimestamps(timestamps_ms=moments):
-            _check_partitions(moments, subscribed, name)
+            check_names_partitions(limit, subscribed, name)
     moments = {partition: moment for partition, moment in moments.items() if partition not in known}
     found = list_offsets(cluster, moments)
     for partition, moment in moments.items():
@@ -102,6 +97,27 @@ def resolve(
                 )
             found[partition] = LATEST
     return _resolve_markers(cluster, found, subscribed)
+
+
+def check_names_partitions(limit: RangeLimit, subscribed: Subscribed, name: str) -> None:
+    """Reject a limit that names partitions, but not exactly those that are read; OptionError."""
+    match limit:
+        case AtOffsets(edges=edges):
+            topics = {one.topic for one in subscribed.partitions}
+            if unread := sorted(edges.keys() - topics):
+                raise OptionError(name, f"names topic {unread[0]}, which is not among those that are read")
+            _check_partitions(_with_edges(limit, subscribed), subscribed, name)
+        case AtTimestamps(timestamps_ms=moments):
+            _check_partitions(moments, subscribed, name)
+        case Edge() | AtTimestamp():
+            pass
+
+
+def _with_edges(limit: AtOffsets, subscribed: Subscribed) -> dict[TopicPartition, int]:
+    """Return the offset of each partition, also where the limit names its topic as a whole."""
+    edges = limit.edges
+    of_edges = {one: edges[one.topic] for one in subscribed.partitions if one.topic in edges}
+    return {**limit.offsets.offsets, **of_edges}
 
 
 def _resolve_markers(

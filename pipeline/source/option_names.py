@@ -12,6 +12,7 @@ ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix")
 # Not the connector's, which knows no ids of topics.
 ACCEPT_NEW_IDS: Final = "acceptNewTopicIds"
+WHERE: Final = "where"  # the connector has none, either: it reads all that a query filters
 HONOURED: Final = (
     ACCEPT_NEW_IDS,
     *SUBSCRIPTIONS,
@@ -26,6 +27,7 @@ HONOURED: Final = (
     "maxRecordsPerPartition",
     "minPartitions",
     "startingOffsetsByTimestampStrategy",
+    WHERE,
 )
 REFUSED: Final[Mapping[str, str]] = {
     "delivery.guarantee": "is an option of the sink: what is read is read once for each batch of a query",

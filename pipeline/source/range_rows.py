@@ -9,14 +9,19 @@ from pipeline.client.metadata import Cluster, TopicGone
 from pipeline.client.offset_range import OffsetRange
 from pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
 from pipeline.columns.fetched_batches import KEY_AND_VALUE
-from pipeline.columns.record_columns import to_record_batch
+from pipeline.columns.record_columns import to_record_batch, with_timestamps_in
 from pipeline.source.data_loss import LossPolicy
+from pipeline.source.integer_ranges import ALL, IntegerRanges
 
 
 def read_rows(
-    cluster: Cluster, split: OffsetRange, fields: Sequence[str], policy: LossPolicy
+    cluster: Cluster,
+    split: OffsetRange,
+    fields: Sequence[str],
+    policy: LossPolicy,
+    timestamps_ms: IntegerRanges = ALL,
 ) -> Iterator[pa.RecordBatch]:
-    """What is visible of the range, fetch by fetch, with the columns `fields`.
+    """What is visible of the range, fetch by fetch, with the columns `fields` and timestamps among these.
 
     DataLossError, or without it all that there still is; KafkaError for what no attempt mended.
     """
@@ -29,7 +34,11 @@ def read_rows(
             for fetched in fetcher.batches(replace(split, start=position)):
                 assert fetched.columns is not None, "what is not visible is passed over"
                 position = fetched.next_offset
-                yield to_record_batch(fetched.columns, split.partition, fields)
+                columns = fetched.columns
+                if not timestamps_ms.is_all:
+                    columns = with_timestamps_in(columns, timestamps_ms.ranges)
+                if len(columns):
+                    yield to_record_batch(columns, split.partition, fields)
             return
         except OutOfRange as lost:
             policy.judge([str(lost)])

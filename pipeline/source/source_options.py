@@ -23,6 +23,7 @@ from pipeline.source.option_names import (
     REFUSED,
     STARTS,
     SUBSCRIPTIONS,
+    WHERE,
     one_of,
 )
 from pipeline.source.range_limits import (
@@ -36,7 +37,9 @@ from pipeline.source.range_limits import (
     check_start,
     read_limit,
 )
+from pipeline.source.record_filter import KEEPS_ALL, RecordFilter
 from pipeline.source.source_offsets import LATEST, SourceOffsets, read_partitions
+from pipeline.source.where_option import read_where
 from pipeline.words import OptionError
 
 MAX_LONG: Final = 2**63 - 1
@@ -91,6 +94,7 @@ class SourceOptions:
     start_name: str
     end: RangeLimit
     end_name: str
+    where: RecordFilter = KEEPS_ALL
     latest_if_no_match: bool = False  # where no record is as late as a starting timestamp
     fail_on_data_loss: bool = True
     accept_new_topic_ids: bool = False
@@ -124,6 +128,7 @@ class SourceOptions:
             start_name=start_name,
             end=end,
             end_name=end_name,
+            where=_read_filter(own, mode),
             latest_if_no_match=_strategy(values) == "latest",
             fail_on_data_loss=values.boolean("failOnDataLoss", True),
             accept_new_topic_ids=values.boolean(ACCEPT_NEW_IDS, False),
@@ -230,6 +235,14 @@ def _read_end(
     check_end(end, end_name)
     check_order(start, start_name, end, end_name)
     return end, end_name
+
+
+def _read_filter(own: Mapping[str, str], mode: Mode) -> RecordFilter:
+    if WHERE not in own:
+        return KEEPS_ALL
+    if mode is Mode.STREAM:
+        raise OptionError(WHERE, "is for batches: the rows of a stream are filtered in its query")
+    return read_where(own[WHERE])
 
 
 def _strategy(values: OptionValues) -> str:

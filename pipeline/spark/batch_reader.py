@@ -43,7 +43,7 @@ class BatchReader(TravelsToTasks, DataSourceReader):
         cluster, policy = cluster_of(self._options.client), loss_policy(self._options)
         for part in parts:
             for split in bind(cluster, self._options, part, policy):
-                yield from read_rows(cluster, split, self._fields, policy)
+                yield from read_rows(cluster, split, self._fields, policy, self._options.where.timestamps_ms)
 
 
 def loss_policy(options: SourceOptions) -> LossPolicy:

@@ -80,7 +80,9 @@ class Source:
         return [
             int(value)
             for one in ranges
-            for batch in read_rows(self.cluster, one, ("value",), self.policy)
+            for batch in read_rows(
+                self.cluster, one, ("value",), self.policy, self.options.where.timestamps_ms
+            )
             for value in batch.column("value").to_pylist()
         ]
 
@@ -238,6 +240,112 @@ def test_a_batch_begins_and_ends_where_it_is_told(
         assert planned == [(name, *ends) for name, ends in named if ends is not None]
     else:
         assert [(start, end) for _, start, end in planned] == expected
+
+
+# ---- where ----------------------------------------------------------------------------------------
+
+
+def test_the_last_records_of_a_long_log_are_read_without_the_others(bootstrap: str) -> None:
+    topic = make_topic(bootstrap, partitions=2)
+    fill(bootstrap, topic, [b"%d" % index for index in range(5_000)])
+    source = batch(bootstrap, subscribe=topic, where="offset >= 4990")
+
+    planned = source.batch()
+
+    assert places(planned) == [(f"{topic}-0", 4_990, 5_000)]
+    assert source.values(planned) == [*range(4_990, 5_000)]
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("partition = 1", [(1, 0, 5)]),
+        ("partition <> 1 AND offset IN (2, 3, 7, 11)", [(0, 2, 4), (0, 7, 8)]),
+        ("topic = 'T' AND offset BETWEEN 3 AND 6", [(0, 3, 7), (1, 3, 5)]),
+        ("topic <> 'T'", []),
+        ("timestamp >= +1002", [(1, 2, 5)]),
+        ("timestamp > +4 AND timestamp < +8", [(0, 5, 10), (1, 0, 5)]),  # of an upper end no log tells
+        ("timestamp >= +7 AND offset < 8", [(0, 7, 8), (1, 0, 5)]),
+        ("timestamp > +2000", []),
+    ],
+)
+def test_a_batch_has_the_ranges_in_which_wanted_records_may_lie(
+    bootstrap: str, topic: str, where: str, expected: list[tuple[int, int, int]]
+) -> None:
+    text = re.sub(r"\+([0-9]+)", lambda found: str(NOW_MS + int(found[1])), where.replace("T'", f"{topic}'"))
+
+    for more in ({}, {"minPartitions": "5"}, {"maxRecordsPerPartition": "2"}):
+        bound = batch(bootstrap, subscribe=topic, where=text, **more).batch()
+
+        joined: list[tuple[int, int, int]] = []
+        for one in bound:
+            before = joined[-1] if joined else None
+            if before is not None and before[::2] == (one.partition.partition, one.start):
+                joined[-1] = before[0], before[1], one.end
+            else:
+                joined.append((one.partition.partition, one.start, one.end))
+        assert joined == expected
+
+
+@pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
+def test_times_in_no_order_lose_no_record(bootstrap: str, isolation: str) -> None:
+    topic = make_topic(bootstrap)
+    for index, begin_ms in enumerate((100, 50, 400, 0, 200)):
+        values = [b"%d" % (10 * index + number) for number in range(10)]
+        fill(bootstrap, topic, values, timestamp_ms=NOW_MS + begin_ms)
+    fill_in_transactions(bootstrap, topic, [True, False])
+    times = {
+        10 * index + n: begin + n for index, begin in enumerate((100, 50, 400, 0, 200)) for n in range(10)
+    }
+
+    for first_ms, last_ms in ((0, 999), (55, 105), (405, 999), (410, 999), (5, 54), (203, 203), (60, 99)):
+        source = batch(
+            bootstrap,
+            subscribe=topic,
+            kafka__isolation__level=isolation,
+            where=f"timestamp BETWEEN {NOW_MS + first_ms} AND {NOW_MS + last_ms}",
+        )
+        assert source.values(source.batch()) == [
+            value for value, ms in times.items() if first_ms <= ms <= last_ms
+        ]
+    latest = batch(
+        bootstrap,
+        subscribe=topic,
+        kafka__isolation__level=isolation,
+        where=f"timestamp >= {NOW_MS + 1000}",
+    )
+    assert latest.values(latest.batch()) == ([0] if isolation == "read_committed" else [0, 1])
+
+
+def test_offsets_in_json_name_all_partitions_also_those_that_a_filter_leaves_out(
+    bootstrap: str, topic: str
+) -> None:
+    whole, part = (f'{{"{topic}": {{{offsets}}}}}' for offsets in ('"0": 2, "1": 1', '"1": 1'))
+
+    found = batch(bootstrap, subscribe=topic, startingOffsets=whole, where="partition = 1").batch()
+
+    assert places(found) == [(f"{topic}-1", 1, 5)]
+    with pytest.raises(OptionError, match=f"startingOffsets: does not name {topic}-0"):
+        batch(bootstrap, subscribe=topic, startingOffsets=part, where="partition = 1").batch()
+
+
+def test_a_partition_that_is_left_out_is_not_judged_for_losses(bootstrap: str, topic: str) -> None:
+    delete_records(bootstrap, topic, 4)
+    given = {"subscribe": topic, "startingOffsets": f'{{"{topic}": {{"0": 1, "1": 1}}}}'}
+
+    assert places(batch(bootstrap, **given, where="partition = 1").batch()) == [(f"{topic}-1", 1, 5)]
+    with pytest.raises(DataLossError, match="says 1"):
+        batch(bootstrap, **given, where="offset >= 6").batch()
+
+
+def test_partitions_that_come_later_are_filtered_as_well(bootstrap: str, topic: str) -> None:
+    source = batch(bootstrap, subscribe=topic, where="partition IN (1, 3) AND offset < 2")
+    planned = source.plan()
+    add_partitions(bootstrap, topic, 4)
+    for number in (2, 3):
+        fill(bootstrap, topic, TEN, partition=number)
+
+    assert places(source.bound(planned)) == [(f"{topic}-1", 0, 2), (f"{topic}-3", 0, 2)]
 
 
 def test_a_moment_after_the_last_record_is_refused_by_name(bootstrap: str, topic: str) -> None:

@@ -6,6 +6,7 @@ are skipped.
 
 import json
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
@@ -130,6 +131,36 @@ def test_an_option_gives_the_same_rows_in_both_formats(
     assert frames["ottla"].schema == frames["kafka"].schema
     if name == "least number of partitions":
         assert frames["ottla"].rdd.getNumPartitions() == frames["kafka"].rdd.getNumPartitions() >= 7
+
+
+FILTERS = (
+    "offset >= 27",
+    "offset = 3 AND partition = 1",
+    "offset IN (2, 3, 29, 99)",
+    "offset > 5 AND offset <> 8 AND offset < 12",
+    "partition < 1",
+    "topic = '{topic}' AND offset BETWEEN 10 AND 12",
+    "topic <> '{topic}'",
+    "timestamp >= '{at[25]}'",
+    "timestamp < '{at[4]}' AND partition IN (0, 5)",
+    "timestamp > '{at[7]}' AND timestamp <= '{at[11]}' AND offset >= 9",
+)
+
+
+def test_where_gives_the_rows_of_a_filter_of_the_connectors(
+    either: dict[str, Either], records: str, begun_ms: int
+) -> None:
+    moments = [datetime.fromtimestamp((begun_ms + number) / 1000, UTC) for number in range(COUNT)]
+    at = [moment.isoformat(timespec="milliseconds") for moment in moments]
+    whole = either["kafka"].read(subscribe=records, includeHeaders="true").cache()
+    try:
+        for text in FILTERS:
+            where = text.format(topic=records, at=at)
+            for more in ({}, {"minPartitions": "5"}):
+                frame = either["ottla"].read(subscribe=records, includeHeaders="true", where=where, **more)
+                assert rows_of(frame) == rows_of(whole.where(where)), where
+    finally:
+        whole.unpersist()
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,46 @@ def test_sql_reads_a_view(spark: SparkSession, bootstrap: str) -> None:
     assert spark.table("flights").rdd.getNumPartitions() == 6
 
 
+def test_where_belongs_to_its_own_frame(spark: SparkSession, bootstrap: str) -> None:
+    """Spark 4.3 itself would hand what it pushed down for one use of a frame to all other uses of it."""
+    topic = make_topic(bootstrap, partitions=2)
+    fill(bootstrap, topic, TEN)
+    whole = read(spark, bootstrap, subscribe=topic)
+    late = read(spark, bootstrap, subscribe=topic, where="offset >= 8 AND partition = 0")
+    late.createOrReplaceTempView("late_offsets")
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        assert (late.count(), whole.count(), late.where("offset >= 9").count()) == (2, 10, 1)
+        assert (whole.where("offset >= 8").count(), whole.count(), late.rdd.getNumPartitions()) == (2, 10, 1)
+        assert whole.where("offset < 3").union(whole.where("offset >= 9")).union(late).count() == 6
+        assert whole.alias("a").join(whole.where("offset >= 8").alias("b"), "partition").count() == 20
+        assert spark.sql("SELECT min(offset) n FROM late_offsets").collect() == [Row(n=8)]
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+    fill(bootstrap, topic, [b"one more"])
+
+    assert (late.count(), whole.count()) == (3, 11)
+    nothing = read(spark, bootstrap, assign=f'{{"{topic}": [0]}}', where="partition = 1")
+    assert (nothing.count(), nothing.schema) == (0, whole.schema)
+
+
+def test_where_narrows_a_table_in_sql(spark: SparkSession, bootstrap: str) -> None:
+    topic = make_topic(bootstrap)
+    fill(bootstrap, topic, TEN)
+    spark.sql(
+        f"CREATE TABLE narrowed USING ottla OPTIONS (kafka.bootstrap.servers '{bootstrap}',"
+        f" subscribe '{topic}', where 'offset >= 2')"
+    )
+    try:
+        of_query = "SELECT offset FROM narrowed WITH (where = 'offset IN (0, 9)') ORDER BY offset"
+        assert spark.table("narrowed").count() == 8
+        assert spark.sql(of_query).collect() == [Row(offset=0), Row(offset=9)]
+        assert spark.table("narrowed").count() == 8
+    finally:
+        spark.sql("DROP TABLE narrowed")
+
+
 def test_a_table_of_the_catalog_is_read_and_streamed(
     spark: SparkSession, bootstrap: str, checkpoint: str
 ) -> None:
@@ -128,6 +168,7 @@ def test_a_table_of_the_catalog_is_read_and_streamed(
         ({"assign": '{"t": [0]}'}, "assign: contradicts subscribe"),
         ({"subscribe": "nobody-has-it"}, "subscribe: names what does not exist: topic nobody-has-it"),
         ({"startingOffsets": "latest"}, "startingOffsets: is latest"),
+        ({"where": "value = 'v'"}, "where: names 'value'; topic, partition, offset, timestamp"),
         (
             {"startingOffsets": "earliest", "startingTimestamp": "1"},
             "startingOffsets: contradicts startingTimestamp",

@@ -11,7 +11,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
-from pipeline.columns.record_columns import FIELDS, RecordColumns, to_record_batch
+from pipeline.columns.record_columns import FIELDS, RecordColumns, to_record_batch, with_timestamps_in
 from tests.unit.pipeline.columns.fetches import open_all
 
 PARTITION = TopicPartition("flights", 2)
@@ -51,6 +51,26 @@ def test_the_schema_is_sparks_own() -> None:
     batch = to_record_batch(columns_of(1), PARTITION, list(FIELDS))
 
     assert batch.schema.equals(to_arrow_schema(OF_THE_CONNECTOR, timezone="UTC"), check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "left"),
+    [
+        ([], []),
+        ([(-(2**63), 2**63)], [5, 6, 7, 8]),
+        ([(-1, 0)], [7]),
+        ([(2, 9), (10, 11)], [5, 8]),
+        ([(-(2**63), 10), (11, 2**63)], [6, 7, 8]),
+    ],
+)
+def test_records_of_some_times_keep_all_their_columns(ranges: list[tuple[int, int]], left: list[int]) -> None:
+    columns = columns_of(10, 1500, -1, 2)
+
+    batch = to_record_batch(with_timestamps_in(columns, ranges), PARTITION, list(FIELDS))
+
+    batch.validate(full=True)
+    whole = to_record_batch(columns, PARTITION, list(FIELDS)).to_pylist()
+    assert batch.to_pylist() == [row for row in whole if row["offset"] in left]
 
 
 def test_every_column_has_its_values() -> None:

@@ -280,6 +280,7 @@ REFUSALS: list[tuple[dict[str, Any], str, str]] = [
     ),
 ]
 OF_STREAMS: list[tuple[dict[str, Any], str, str]] = [
+    ({"where": "offset >= 1"}, "where", "the rows of a stream are filtered in its query"),
     ({"endingOffsets": "latest"}, "endingOffsets", "a stream has no end"),
     ({"endingTimestamp": "1"}, "endingTimestamp", "a stream has no end"),
     ({"endingOffsetsByTimestamp": OFFSETS}, "endingOffsetsByTimestamp", "a stream has no end"),
@@ -290,6 +291,7 @@ OF_STREAMS: list[tuple[dict[str, Any], str, str]] = [
     ),
 ]
 OF_BATCHES: list[tuple[dict[str, Any], str, str]] = [
+    ({"where": "key = 1"}, "where", "names 'key'"),
     ({"startingOffsets": "latest"}, "startingOffsets", "is latest"),
     ({"startingOffsets": OFFSETS}, "startingOffsets", "of t-1 is latest"),
     ({"endingOffsets": "earliest"}, "endingOffsets", "is earliest"),

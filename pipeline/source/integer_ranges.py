@@ -1,0 +1,62 @@
+"""Sets of integers of 64 bits, as ranges: which offsets, partitions and times a filter keeps."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+LEAST: Final = -(2**63)
+MOST: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IntegerRanges:
+    """Ranges from their start to before their end, in rising order and apart from each other."""
+
+    ranges: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, ranges: Iterable[tuple[int, int]]) -> "IntegerRanges":
+        """Return the union of ranges in any order; what is beyond 64 bits is left out."""
+        joined: list[tuple[int, int]] = []
+        for start, end in sorted((max(start, LEAST), min(end, MOST + 1)) for start, end in ranges):
+            if start >= end:
+                continue
+            if joined and start <= joined[-1][1]:
+                joined[-1] = joined[-1][0], max(end, joined[-1][1])
+            else:
+                joined.append((start, end))
+        return cls(ranges=tuple(joined))
+
+    def __contains__(self, number: int) -> bool:
+        return any(start <= number < end for start, end in self.ranges)
+
+    def __and__(self, other: "IntegerRanges") -> "IntegerRanges":
+        """Return what both have, in one walk over both."""
+        common = []
+        mine, others = 0, 0
+        while mine < len(self.ranges) and others < len(other.ranges):
+            (start, end), (other_start, other_end) = self.ranges[mine], other.ranges[others]
+            common.append((max(start, other_start), min(end, other_end)))
+            if end < other_end:
+                mine += 1
+            else:
+                others += 1
+        return IntegerRanges.of(common)
+
+    def complement(self) -> "IntegerRanges":
+        """Return all other integers."""
+        starts = [LEAST, *(end for _, end in self.ranges)]
+        ends = [*(start for start, _ in self.ranges), MOST + 1]
+        return IntegerRanges.of(zip(starts, ends, strict=True))
+
+    def within(self, start: int, end: int) -> tuple[tuple[int, int], ...]:
+        """Return what there is from `start` to before `end`."""
+        return (self & IntegerRanges.of([(start, end)])).ranges
+
+    @property
+    def is_all(self) -> bool:
+        """Whether no integer is left out."""
+        return self == ALL
+
+
+ALL: Final = IntegerRanges(ranges=((LEAST, MOST + 1),))

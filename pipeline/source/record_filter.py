@@ -1,0 +1,124 @@
+"""Which records a batch wants, by topic, partition, offset and timestamp: what need not be read for them.
+
+Of offsets and partitions a filter is exact before anything is read. A log is not in the order of its
+timestamps, so times are judged record by record; only a first offset is known, by asking the cluster.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from operator import ge, gt, le, lt
+from typing import Final
+
+from logstore.topic_partition import TopicPartition
+from pipeline.source.integer_ranges import ALL, LEAST, MOST, IntegerRanges
+
+US_PER_MS: Final = 1_000
+FILTERED_COLUMNS: Final = ("topic", "partition", "offset", "timestamp")
+
+
+class Comparison(Enum):
+    """How a column is compared, as SQL writes it."""
+
+    EQUAL = "="
+    NOT_EQUAL = "<>"
+    LESS = "<"
+    LESS_OR_EQUAL = "<="
+    GREATER = ">"
+    GREATER_OR_EQUAL = ">="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """A column compared with values: equal to one of them, to none of them, or with the only one.
+
+    Values of `topic` are texts, of the other columns integers; a timestamp is in microseconds.
+    """
+
+    column: str
+    comparison: Comparison
+    values: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFilter:
+    """The records that meet all of some conditions."""
+
+    topics: tuple[Condition, ...] = ()
+    partitions: IntegerRanges = ALL
+    offsets: IntegerRanges = ALL
+    timestamps_ms: IntegerRanges = ALL
+
+    @classmethod
+    def of(cls, conditions: Iterable[Condition]) -> "RecordFilter":
+        """Return the filter of conditions all of which are to be met."""
+        topics = []
+        integers = dict.fromkeys(("partition", "offset", "timestamp"), ALL)
+        for one in conditions:
+            if one.column == "topic":
+                topics.append(one)
+            else:
+                integers[one.column] &= _integers(one)
+        return cls(
+            topics=tuple(topics),
+            partitions=integers["partition"],
+            offsets=integers["offset"],
+            timestamps_ms=integers["timestamp"],
+        )
+
+    def keeps(self, partition: TopicPartition) -> bool:
+        """Whether any record of the partition may be wanted."""
+        return (
+            bool(self.offsets.ranges and self.timestamps_ms.ranges)
+            and partition.partition in self.partitions
+            and all(_is_met(one, partition.topic) for one in self.topics)
+        )
+
+    @property
+    def earliest_ms(self) -> int | None:
+        """The first moment of which records are wanted, if a cluster can be asked for it."""
+        first = self.timestamps_ms.ranges[0][0] if self.timestamps_ms.ranges else LEAST
+        return first if first >= 0 else None
+
+
+KEEPS_ALL: Final = RecordFilter()
+
+_ORDERS: Final[Mapping[Comparison, Callable[[str, str], bool]]] = {
+    Comparison.LESS: lt,
+    Comparison.LESS_OR_EQUAL: le,
+    Comparison.GREATER: gt,
+    Comparison.GREATER_OR_EQUAL: ge,
+}
+
+
+def _is_met(condition: Condition, topic: str) -> bool:
+    if condition.comparison is Comparison.EQUAL:
+        return topic in condition.values
+    if condition.comparison is Comparison.NOT_EQUAL:
+        return topic not in condition.values
+    (value,) = condition.values
+    assert isinstance(value, str), condition
+    # Spark compares texts by their bytes in UTF-8, which have the order of code points.
+    return _ORDERS[condition.comparison](topic, value)
+
+
+def _integers(condition: Condition) -> IntegerRanges:
+    """Return the offsets, partitions or milliseconds that meet a condition."""
+    unit = US_PER_MS if condition.column == "timestamp" else 1
+    numbers = [value for value in condition.values if isinstance(value, int)]
+    assert len(numbers) == len(condition.values), condition
+    # Records have whole milliseconds: none is equal to a part of one.
+    equal = IntegerRanges.of((one // unit, one // unit + 1) for one in numbers if one % unit == 0)
+    match condition.comparison:
+        case Comparison.EQUAL:
+            return equal
+        case Comparison.NOT_EQUAL:
+            return equal.complement()
+        case Comparison.LESS:
+            return IntegerRanges.of([(LEAST, -(-numbers[0] // unit))])
+        case Comparison.LESS_OR_EQUAL:
+            return IntegerRanges.of([(LEAST, numbers[0] // unit + 1)])
+        case Comparison.GREATER:
+            return IntegerRanges.of([(numbers[0] // unit + 1, MOST + 1)])
+        case Comparison.GREATER_OR_EQUAL:
+            return IntegerRanges.of([(-(-numbers[0] // unit), MOST + 1)])

@@ -1,0 +1,13 @@
+"""The options of a load: what belongs to the source and is not for loads."""
+
+import pytest
+
+from pipeline.lake.load_options import LoadOptions
+from pipeline.words import OptionError
+
+
+def test_a_load_is_refused_a_filter_of_records() -> None:
+    given = {"path": "/lake", "kafka.bootstrap.servers": "h:1", "subscribe": "t", "Where": "offset >= 5"}
+
+    with pytest.raises(OptionError, match="where: is for batches"):
+        LoadOptions.from_options(given)
