@@ -202,6 +202,25 @@ def test_a_query_of_what_is_committed_ends_at_the_last_stable_offset(
     assert lag_of_source(source).by_partition == {TopicPartition(topic, 0): 0}  # type: ignore[union-attr]
 
 
+def test_a_filter_of_a_stream_is_its_querys(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
+    """Spark hands no filter to a stream's source, whatever its settings, and reads all."""
+    topic = make_topic(bootstrap, partitions=2)
+    fill(bootstrap, topic, HUNDRED[:10], partition=0)
+    fill(bootstrap, topic, HUNDRED[10:20], partition=1)
+    given = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    stream = spark.readStream.format("ottla").options(**given)
+    kept = stream.load().where("partition = 1 AND offset >= 3 AND timestamp >= '1980-01-01T00:00:00Z'")
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        writer = kept.writeStream.format("memory").queryName("filtered_stream")
+        query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+        assert query.awaitTermination(TIMEOUT_S)
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+    assert sorted(int(row.value) for row in spark.table("filtered_stream").collect()) == [*range(13, 20)]
+
+
 def test_a_stream_refuses_an_end_by_name(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
     query = Query(spark, bootstrap, checkpoint, subscribe="t", endingOffsets="latest")
 
