@@ -61,11 +61,12 @@ def plan_batch(
         for start, end in pairwise([None, *starts[1:], None])
         if options.where.offsets.within(start or 0, MOST if end is None else end)
     ]
+    tasks = tasks or [()]  # of a plan without tasks Spark makes one that is none of ours
     if isinstance(options.subscription, Assigned):
-        return tasks or [()]  # Spark makes a task of its own of a plan that has none
+        return tasks
     # One task more would cost each action some milliseconds; mostly there is nothing new.
     newcomers = Newcomers(planned=frozenset(subscribed.partitions))
-    *others, last = tasks or [()]
+    *others, last = tasks
     return [*others, (*last, newcomers)]
 
 

@@ -254,6 +254,13 @@ def test_the_last_records_of_a_long_log_are_read_without_the_others(bootstrap: s
 
     assert places(planned) == [(f"{topic}-0", 4_990, 5_000)]
     assert source.values(planned) == [*range(4_990, 5_000)]
+    shared = batch(bootstrap, subscribe=topic, where="offset >= 4000", minPartitions="4").batch()
+    assert [(start, end) for _, start, end in places(shared)] == [
+        (4_000, 4_250),
+        (4_250, 4_500),
+        (4_500, 4_750),
+        (4_750, 5_000),
+    ]
 
 
 @pytest.mark.parametrize(
