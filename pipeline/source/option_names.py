@@ -13,6 +13,8 @@ OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTrigger
 # Not the connector's, which knows no ids of topics.
 ACCEPT_NEW_IDS: Final = "acceptNewTopicIds"
 WHERE: Final = "where"  # the connector has none, either: it reads all that a query filters
+# Set by `spark.scan_sources` where a source is of one scan alone, and refused where a user says it.
+OF_ONE_SCAN: Final = "ottla.scan"
 HONOURED: Final = (
     ACCEPT_NEW_IDS,
     *SUBSCRIPTIONS,

@@ -66,6 +66,15 @@ class RecordFilter:
             timestamps_ms=integers["timestamp"],
         )
 
+    def __and__(self, other: "RecordFilter") -> "RecordFilter":
+        """Return the filter of the records that meet both."""
+        return RecordFilter(
+            topics=self.topics + other.topics,
+            partitions=self.partitions & other.partitions,
+            offsets=self.offsets & other.offsets,
+            timestamps_ms=self.timestamps_ms & other.timestamps_ms,
+        )
+
     def keeps(self, partition: TopicPartition) -> bool:
         """Whether any record of the partition may be wanted."""
         return (

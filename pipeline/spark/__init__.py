@@ -5,9 +5,11 @@ The map, bottom-up:
 cached_script       small programs in the user's cache, which hand over to others
 java                where the Java is that Spark runs on: the system's or a wheel's
 worker_python       the Python that runs local workers, with Spark's modules compiled
+scan_sources        a source object for each scan, so that filters can be pushed (door)
 session             a Spark session with Java, the right Python and our modules in its workers
 worker_process      what is done once in a Python worker
 range_partition     a range of offsets on its way from a plan to a task
+pushed_filters      filters that Spark pushes into a scan, as conditions on records
 batch_reader        batches: a plan and its rows
 fresh_table         topics as a table that each micro-batch reads anew
 stream_reader       streams: offsets, plans and rows of micro-batches

@@ -1,14 +1,16 @@
 """Batches: divided where Spark plans, bound and read in its tasks."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from pipeline.client.process_clusters import cluster_of
 from pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
 from pipeline.source.data_loss import LossPolicy
+from pipeline.source.record_filter import RecordFilter
 from pipeline.source.source_options import Mode, SourceOptions
 from pipeline.spark.range_partition import BatchPartition
 from pipeline.spark.worker_process import TravelsToTasks, settle
@@ -25,6 +27,10 @@ class BatchReader(TravelsToTasks, DataSourceReader):
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
         self._options = SourceOptions.from_options(options, Mode.BATCH)
         self._fields = fields
+
+    def narrow_to(self, wanted: RecordFilter) -> None:
+        """Read no record that the filter leaves out."""
+        self._options = replace(self._options, where=self._options.where & wanted)
 
     def partitions(self) -> list[InputPartition]:
         tell_without_effect(self._options)
@@ -44,6 +50,28 @@ class BatchReader(TravelsToTasks, DataSourceReader):
         for part in parts:
             for split in bind(cluster, self._options, part, policy):
                 yield from read_rows(cluster, split, self._fields, policy, self._options.where.timestamps_ms)
+
+
+class FilteredBatchReader(TravelsToTasks, DataSourceReader):
+    """A reader of a scan with a source object of its own, which takes the filters of the query.
+
+    Spark refuses a reader that has `pushFilters` where none are to be pushed, so this is another class.
+    """
+
+    def __init__(self, reader: BatchReader) -> None:
+        self._reader = reader
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        from pipeline.spark.pushed_filters import wanted_by
+
+        self._reader.narrow_to(wanted_by(filters))
+        return filters  # Spark judges the rows by all of them as well
+
+    def partitions(self) -> list[InputPartition]:
+        return self._reader.partitions()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._reader.read(partition)
 
 
 def loss_policy(options: SourceOptions) -> LossPolicy:

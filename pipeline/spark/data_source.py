@@ -4,7 +4,8 @@ Spark makes it anew in each process that plans, reads, writes or commits, so it 
 when it is asked, and keeps nothing.
 """
 
-from typing import TYPE_CHECKING
+import sys
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
@@ -12,10 +13,13 @@ from pyspark.sql.types import StructType
 from pipeline.spark.worker_process import settle
 
 if TYPE_CHECKING:
-    from pipeline.spark.batch_reader import BatchReader
+    from pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
     from pipeline.spark.batch_writer import BatchWriter
     from pipeline.spark.stream_reader import StreamReader
     from pipeline.spark.stream_writer import StreamWriter
+
+# The module of Spark's that pushes filters. Only its call of `reader` may be given one that takes filters.
+_PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 class OttlaDataSource(DataSource):
@@ -37,11 +41,15 @@ class OttlaDataSource(DataSource):
             return columns_with(table, include_headers=check_for_any_mode(table).include_headers)
         return schema_text(include_headers=check_for_any_mode(self.options).include_headers)
 
-    def reader(self, schema: StructType) -> "BatchReader":
-        from pipeline.spark.batch_reader import BatchReader
+    def reader(self, schema: StructType) -> "BatchReader | FilteredBatchReader":
+        from pipeline.source.option_names import OF_ONE_SCAN
+        from pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
 
         settle()
-        return BatchReader(self._options(schema), self._fields(schema))
+        reader = BatchReader(self._options(schema), self._fields(schema))
+        caller = sys._getframe(1).f_globals.get("__spec__")
+        is_pushed = caller is not None and caller.name == _PUSHES_FILTERS and OF_ONE_SCAN in self.options
+        return FilteredBatchReader(reader) if is_pushed else reader
 
     def streamReader(self, schema: StructType) -> "StreamReader":
         from pipeline.spark.stream_reader import StreamReader
@@ -50,9 +58,12 @@ class OttlaDataSource(DataSource):
         return StreamReader(self._options(schema), self._fields(schema))
 
     def _options(self, schema: StructType) -> dict[str, str]:
+        from pipeline.source.option_names import OF_ONE_SCAN
         from pipeline.spark.table_options import options_to_read
 
-        return options_to_read(self.options, schema)
+        options = options_to_read(self.options, schema)
+        options.pop(OF_ONE_SCAN, None)
+        return options
 
     def _fields(self, schema: StructType) -> tuple[str, ...]:
         from pipeline.source.source_options import check_for_any_mode

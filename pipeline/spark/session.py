@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import pipeline
 from pipeline.spark.java import JavaHome, find_java
+from pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
 from pipeline.spark.worker_python import worker_python
 
 # spark-submit sets it for a Python driver that it started: its JVM is there, and so are master and settings.
@@ -53,6 +54,8 @@ def start_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _activate_in_each_thread()
+    if session.conf.get(SETTING, "false") == "true":
+        give_each_scan_a_source(session)  # half a second, so not for all
     return session
 
 

@@ -1,0 +1,23 @@
+"""How many rows a query read of topics, as Spark's own metrics have it."""
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+
+def read_by_scans(frame: DataFrame) -> int:
+    """How many rows the scans of a query gave to Spark, which is how many were read of topics."""
+    execution: Any = frame._jdf.queryExecution()
+    frame._jdf.collectToPython()
+    found = 0
+    left = [execution.executedPlan()]
+    while left:
+        plan = left.pop()
+        if plan.nodeName() == "AdaptiveSparkPlan":
+            left.append(plan.executedPlan())
+        elif plan.nodeName() == "BatchScan ottla":
+            found += plan.metrics().apply("numOutputRows").value()
+        else:
+            children = plan.children()
+            left += [children.apply(index) for index in range(children.size())]
+    return found
