@@ -115,6 +115,17 @@ def test_a_filter_adds_to_the_option_where(pushing: SparkSession, bootstrap: str
     assert (read_by_scans(late), late.count(), narrow.count()) == (2, 2, 20)
 
 
+def test_tables_of_the_catalog_are_filtered(pushing: SparkSession, bootstrap: str, topic: str) -> None:
+    cluster = f"kafka.bootstrap.servers '{bootstrap}'"
+    pushing.sql(f"CREATE TABLE filtered USING ottla OPTIONS ({cluster}, subscribe '{topic}')")
+    try:
+        late = pushing.sql("SELECT offset FROM filtered WHERE offset >= 28 AND partition = 1")
+
+        assert (read_by_scans(late), late.count(), pushing.table("filtered").count()) == (2, 2, 60)
+    finally:
+        pushing.sql("DROP TABLE filtered")
+
+
 def test_each_action_with_a_filter_reads_what_there_is_then(pushing: SparkSession, bootstrap: str) -> None:
     topic = make_topic(bootstrap)
     fill(bootstrap, topic, [b"0", b"1"])

@@ -1,8 +1,8 @@
 """A Spark application on the PySpark that is first on the path: `python -m
 tests.pipeline.spark.applications.earlier_spark CLUSTER JSON`.
 
-It writes and reads a topic in batches, with a filter and without, and copies files by an exactly-once stream, and tells of it in lines of
-JSON.
+It writes and reads a topic in batches, one with a filter, copies files by an exactly-once stream, and tells
+of it in lines of JSON.
 """
 
 import json
