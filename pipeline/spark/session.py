@@ -54,7 +54,7 @@ def start_session(
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _activate_in_each_thread()
-    if session.conf.get(SETTING, "false") == "true":
+    if (session.conf.get(SETTING, "false") or "").lower() == "true":
         give_each_scan_a_source(session)  # half a second, so not for all
     return session
 

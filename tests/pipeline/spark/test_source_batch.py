@@ -190,7 +190,9 @@ from pyspark.sql import SparkSession
 address, bootstrap, topic, checkpoint = sys.argv[1:]
 spark = SparkSession.builder.remote(address).getOrCreate()
 options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
-print(spark.read.format("ottla").options(**options).load().count())
+frame = spark.read.format("ottla").options(**options).load()
+spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+print(frame.where("offset >= 8").count(), frame.count(), frame.where("partition = 1").count())
 stream = spark.readStream.format("ottla").options(**options).load()
 stream = stream.selectExpr("CAST(CAST(value AS STRING) AS INT) v")
 writer = stream.writeStream.format("memory").queryName("over_connect")
@@ -210,4 +212,4 @@ def test_a_client_over_spark_connect_reads_without_a_jar_and_a_call(
 
     answer = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
 
-    assert answer.stdout.split() == ["20", "90"], answer.stderr[-6000:]
+    assert answer.stdout.split() == ["4", "20", "10", "90"], answer.stderr[-6000:]
