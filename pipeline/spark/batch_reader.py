@@ -52,7 +52,7 @@ class BatchReader(TravelsToTasks, DataSourceReader):
                 yield from read_rows(cluster, split, self._fields, policy, self._options.where.timestamps_ms)
 
 
-class FilteredBatchReader(TravelsToTasks, DataSourceReader):
+class FilteredBatchReader(DataSourceReader):
     """A reader of a scan with a source object of its own, which takes the filters of the query.
 
     Spark refuses a reader that has `pushFilters` where none are to be pushed, so this is another class.

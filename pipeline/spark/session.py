@@ -33,7 +33,8 @@ def start_session(
 
     Under spark-submit, whose master wins, this is the driver that it started. `java` is looked for when not
     given (NoJavaError if there is none). `python_folders` are those from which local workers may import the
-    user's own modules. The process's environment is changed, as Spark's children inherit it.
+    user's own modules. Filters are pushed into topics where Spark's setting for that is true. The process's
+    environment is changed, as Spark's children inherit it.
     """
     if SUBMITTED not in os.environ:
         os.environ["JAVA_HOME"] = str((java or find_java()).path)

@@ -1,0 +1,41 @@
+"""A Spark that does not take our rule of its optimizer."""
+
+import logging
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from pipeline.spark.scan_sources import give_each_scan_a_source
+
+
+def test_a_spark_that_does_not_take_the_rule_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_source: str) -> None:
+        raise Py4JError("no class PythonTable")
+
+    thread = SimpleNamespace(getContextClassLoader=lambda: None)
+    compiler = SimpleNamespace(setParentClassLoader=lambda _loader: None, cook=refuse)
+    jvm: Any = SimpleNamespace(
+        org=SimpleNamespace(
+            codehaus=SimpleNamespace(janino=SimpleNamespace(SimpleCompiler=lambda: compiler))
+        ),
+        java=SimpleNamespace(lang=SimpleNamespace(Thread=SimpleNamespace(currentThread=lambda: thread))),
+    )
+    monkeypatch.setattr(SparkContext, "_jvm", jvm)
+
+    with caplog.at_level(logging.WARNING, "ottla.session"):
+        give_each_scan_a_source(cast(SparkSession, SimpleNamespace()))
+
+    assert "spark.sql.python.filterPushdown.enabled has no effect for topics" in caplog.text
+    assert "no class PythonTable" in caplog.text
+
+
+def test_a_client_of_spark_connect_has_no_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_jvm", None)
+
+    give_each_scan_a_source(cast(SparkSession, SimpleNamespace()))
