@@ -1,12 +1,15 @@
 """The newest N records of a topic, over markers of transactions and what was aborted."""
 
+import json
 import random
 import uuid
+from urllib.request import Request, urlopen
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from node.client import newest_records
 from node.embedded import Cluster
 from tests.compat.command_line import ottla
 from tests.integration.rest.conftest import Api, name_of
@@ -57,6 +60,32 @@ def test_the_newest_records_are_counted_over_what_is_not_seen(
             page = api.get(f"{api.v3}/topics/{topic}/partitions/{partition}/records?{query}")
             assert [one["value"]["data"] for one in page["data"]] == values[-count:]
             assert page["is_end"]
+            [begin] = page["begins"]
+            assert (page["fell_short"], begin["fell_short"], begin["partition_id"]) == (
+                False,
+                None,
+                partition,
+            )
+            assert begin["is_start"] or count <= len(values)
+            assert begin["timestamp_ms"] == page["data"][0]["timestamp_ms"]
+
+
+def test_a_page_and_a_tail_say_where_offsets_were_counted(
+    api: Api, written: tuple[str, dict[str, list[list[str]]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(newest_records, "MAX_COUNTED", 3)
+    topic, _ = written
+    address = f"{api.v3}/topics/{topic}/records?offset=-4&isolation_level=read_committed"
+
+    page = api.get(address)
+    with urlopen(Request(api.url + address, headers={"Accept": "text/event-stream"}), timeout=30) as tail:
+        lines = [tail.readline().decode().strip() for _ in range(6)]
+
+    assert page["fell_short"]
+    assert [one["fell_short"] for one in page["begins"]] == ["counted"] * PARTITIONS
+    assert "event: fell_short" in lines
+    [told] = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    assert [(one["partition_id"], one["fell_short"]) for one in told] == [(0, "counted"), (1, "counted")]
 
 
 def test_the_command_prints_the_newest_records_and_ends(
