@@ -229,7 +229,7 @@ class Election:
             self._tell_copies()
 
     def _tell_copies(self) -> None:
-        """Who voted with a copied directory did so before this reign began with its first entry."""
+        """Note that those who voted with a copied directory did so before the first entry of this reign."""
         first = self._journal.last.raft_index
         for node_id, copy_id in self._votes.granted.items():
             if copy_id and self._engine.is_leading:

@@ -159,7 +159,7 @@ def counts_votes_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
 
 
 def counts_acks_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
-    """What a voter acknowledges that may have promised to follow another leader is committed."""
+    """A voter that may have promised to follow another leader helps to commit all the same."""
     member = RaftMember(*args, **kwargs)
     replication, count = member.replication, member.replication._count
 
