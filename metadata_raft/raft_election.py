@@ -30,6 +30,7 @@ from metadata_raft.voters import Voter, VoterSet
 
 log = logging.getLogger(__name__)
 
+HINDRANCE_SECONDS: Final = 2.0  # after which the log says why a majority elects nobody
 COURTESY_SECONDS: Final = 0.15  # in which a voter whom another one asked lets it try
 
 
@@ -67,6 +68,8 @@ class Election:
         self._round: _Round | None = None
         self._votes = _Round(0, {})
         self._hindrance: str | None = None  # why the last votes were not enough though they were a majority
+        self._hindered_at = NEVER  # since when it has been so
+        self._has_said = False
         self.answered_copy_id = 0  # of the candidate whose request is being judged
 
     def before_tick(self) -> None:
@@ -153,14 +156,19 @@ class Election:
         copied = [one.node_id for one in self._voters() if known.get(one.node_id)]
         missing = [one.node_id for one in self._voters() if one.node_id not in known]
         before, self._hindrance = self._hindrance, None
-        if copied and missing and 2 * len(missing) < len(self._voters()):
-            self._hindrance = (
-                f"The data directories of these voters are copies: {_listed(copied)}. Their votes do not"
-                f" count while others are missing: {_listed(missing)}. Start those, or see `ottla quorum"
-                " trust-copy --help`."
-            )
-            if self._hindrance != before:
-                log.warning("No leader can be elected. %s", self._hindrance)
+        if not copied or not missing or 2 * len(missing) >= len(self._voters()):
+            return
+        self._hindrance = (
+            f"The data directories of these voters are copies: {_listed(copied)}. Their votes do not count"
+            f" while others are missing: {_listed(missing)}. Start those, or see `ottla quorum trust-copy"
+            " --help`."
+        )
+        if self._hindrance != before:
+            self._hindered_at, self._has_said = self._engine.now(), False
+        # Voters that start together miss each other for a moment.
+        if not self._has_said and self._engine.now() - self._hindered_at >= HINDRANCE_SECONDS:
+            self._has_said = True
+            log.warning("No leader can be elected. %s", self._hindrance)
 
     def waits_for(self) -> str | None:
         """Return whose votes are missing where a majority is there and does not count; None otherwise."""

@@ -107,6 +107,9 @@ class RaftMember:
         self.guard = Guard(links, self)
         start = store.start.raft_index
         self.engine = RaftEngine(voter.node_id, journal, self, applied_index=start, chance=chance)
+        if journal.is_copied and self.is_lone:
+            log.info("The data directory of this node is a copy: it was moved, or restored. It alone votes.")
+            journal.own_directory()
         copy_id = 1 + chance.getrandbits(_COPY_ID_BITS) if journal.is_copied else 0
         self.promises = Promises(voter, self.engine, journal, copy_id=copy_id, post=self.guard.post)
         self.replication = Replication(
@@ -338,7 +341,6 @@ class RaftMember:
             self._append_first_voters()
         self._reign_index = self.journal.last.raft_index
         self._teach_strangers()
-        self.replication.settle_own_copy()
 
     def _append_first_voters(self) -> None:
         """Put the voters of the settings into the log with their directories, which all of them have told."""

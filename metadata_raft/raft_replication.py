@@ -254,10 +254,6 @@ class Replication:
                 self._engine.set_match(node_id, max(self._engine.match_of(node_id), raft_index))
         self._settle_copies()
 
-    def settle_own_copy(self) -> None:
-        """A leader that is the only voter has nobody who could know more."""
-        self._settle_copies()
-
     def _settle_copies(self) -> None:
         """Tell voters with copied directories what they may have promised, once that is proven."""
         if self._own_proof_index and self._is_proven(self._engine.node_id, self._own_proof_index):
