@@ -1,4 +1,4 @@
-"""By what a file is told from its copy."""
+"""A file is told from its copies."""
 
 import os
 import shutil
