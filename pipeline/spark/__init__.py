@@ -13,12 +13,12 @@ pushed_filters      filters that Spark pushes into a scan, as conditions on reco
 batch_reader        batches: a plan and its rows
 fresh_table         topics as a table that each micro-batch reads anew
 stream_reader       streams: offsets, plans and rows of micro-batches
+table_options       options of tables in Spark's catalog
 sink_columns        the columns of a sink, judged before the first task
 task_message        what a task of a sink tells the driver
 sink_task           one task's rows on their way
 sink_writer         what the sinks of batches and of streams share
 stream_writer       the sink of a stream
 batch_writer        the sink of a batch, also inside foreachBatch
-table_options       options of tables in Spark's catalog
 data_source         OttlaDataSource: a reader or a writer for batches and for streams
 """

@@ -34,11 +34,15 @@ class OttlaDataSource(DataSource):
     def schema(self) -> StructType | str:
         from pipeline.source.source_options import check_for_any_mode
         from pipeline.source.source_schema import schema_text
-        from pipeline.spark.table_options import columns_with, options_of_new_table
+        from pipeline.spark.table_options import columns_with, for_sink, for_source, options_of_new_table
 
         table = options_of_new_table(self.options)
         if table is not None:
-            return columns_with(table, include_headers=check_for_any_mode(table).include_headers)
+            from pipeline.sink.sink_options import SinkOptions
+
+            include_headers = check_for_any_mode(for_source(table)).include_headers
+            SinkOptions.from_options(for_sink(table))
+            return columns_with(table, include_headers=include_headers)
         return schema_text(include_headers=check_for_any_mode(self.options).include_headers)
 
     def reader(self, schema: StructType) -> "BatchReader | FilteredBatchReader":

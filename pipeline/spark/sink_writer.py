@@ -16,6 +16,7 @@ from pipeline.sink.driver import Driver
 from pipeline.sink.sink_cluster import Connect, connect
 from pipeline.sink.sink_options import SinkOptions
 from pipeline.spark.sink_columns import check_columns
+from pipeline.spark.table_options import new_rows, options_to_write
 from pipeline.spark.task_message import TaskMessage
 from pipeline.spark.worker_process import TravelsToTasks
 
@@ -27,7 +28,9 @@ class SinkWriter(TravelsToTasks):
     """Rows into topics; `commit` and `abort`, which differ, are those of the two sinks."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, connect: Connect = connect) -> None:
-        self._options = SinkOptions.from_options(options)
+        given = options_to_write(options, schema)
+        self._options = SinkOptions.from_options(given.options)
+        self._inserts = given.of_table
         self._connect = connect
         self._begun: Begun | None = None
         check_columns(schema, self._options)
@@ -42,10 +45,11 @@ class SinkWriter(TravelsToTasks):
         # Who plans and who commits write no rows; what encodes them takes half of their start.
         from pipeline.spark.sink_task import write_at_least_once, write_exactly_once
 
+        rows = new_rows(iterator) if self._inserts else iterator
         if not self._options.is_exactly_once:
-            return write_at_least_once(self._options, iterator)
+            return write_at_least_once(self._options, rows)
         assert self._begun is not None, "it was pickled on its way here"
-        return write_exactly_once(self._options, self._begun, self._connect, iterator)
+        return write_exactly_once(self._options, self._begun, self._connect, rows)
 
     def _driver(self) -> Driver:
         """The driver's part, with what this process remembers."""

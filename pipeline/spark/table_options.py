@@ -1,14 +1,16 @@
-"""The options of a table in Spark's catalog, on their way from CREATE TABLE to whoever reads it.
+"""The options of a table in Spark's catalog, on their way from CREATE TABLE to those that read and write it.
 
 Spark tells a source in Python the options of a table when it is made (each once more behind `option.`, and
 among the properties of the table), and never again. It keeps the columns that the source gave, so the options
-travel with those.
+travel with those: a reader is given the columns of the table, and so is the writer of an INSERT.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
+import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -21,10 +23,18 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pipeline.client.setting_names import PREFIX
+from pipeline.sink.sink_options import OWN as OF_THE_SINK
+from pipeline.source.option_names import HONOURED as OF_THE_SOURCE
+from pipeline.source.option_names import REFUSED, SUBSCRIPTIONS
 from pipeline.source.source_schema import COLUMNS, HEADERS
+from pipeline.words import OptionError, with_nearest
 
 _PREFIX: Final = "option."
 _KEY: Final = "ottla.options"
+# The columns that carry the options: no row has them before it is in a log.
+GIVEN_BY_THE_LOG: Final = ("offset", "timestampType")
+_CLUSTER: Final = "kafka.bootstrap.servers"
 _TYPES: Final[Mapping[str, DataType]] = {
     "binary": BinaryType(),
     "string": StringType(),
@@ -35,24 +45,118 @@ _TYPES: Final[Mapping[str, DataType]] = {
 
 
 def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of the table that is made; None if none is."""
-    given = {name.lower(): value for name, value in options.items()}
+    """Return the options of the table that is made, None if none is; OptionError for one of no use to it."""
+    given = _in_small_letters(options)
     own = {name[len(_PREFIX) :]: value for name, value in given.items() if name.startswith(_PREFIX)}
+    known = {name.lower() for name in (*OF_THE_SOURCE, *OF_THE_SINK, *REFUSED)}
+    for name in own:
+        if name not in known and not name.startswith(PREFIX):
+            raise OptionError(
+                name, with_nearest("is no option of this format", name, (*OF_THE_SOURCE, *OF_THE_SINK))
+            )
     return own or None
 
 
 def columns_with(options: Mapping[str, str], *, include_headers: bool) -> StructType:
-    """Return the columns of a table, the first of which carries its options."""
+    """Return the columns of a table, some of which carry its options."""
     fields = [StructField(name, _TYPES[kind]) for name, kind in COLUMNS.items()]
     if include_headers:
         header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
         fields.append(StructField(HEADERS, ArrayType(header)))
-    fields[0].metadata = {_KEY: json.dumps(dict(options))}
+    for field in fields:
+        if field.name in GIVEN_BY_THE_LOG:
+            field.metadata = {_KEY: json.dumps(dict(options))}
     return StructType(fields)
 
 
 def options_to_read(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """Return the options of a query, over those that the table has of which these are the columns."""
-    found = [field.metadata[_KEY] for field in schema.fields if _KEY in (field.metadata or {})]
-    kept: dict[str, str] = json.loads(found[0]) if found else {}
-    return {**kept, **{name.lower(): value for name, value in options.items()}}
+    given = _in_small_letters(options)
+    table = next((one for field in schema.fields if (one := _options_in(field)) is not None), None)
+    if table is None:
+        _check_cluster(given)
+    return {**for_source(table or {}), **given}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """The options of a write; with those of a table its rows may have nothing in `GIVEN_BY_THE_LOG`.
+
+    A frame that was read from a table has that table's columns, wherever it is written: Spark tells INSERT
+    from other writes by nothing else. But what was read has an offset, and what is inserted has none.
+    """
+
+    options: Mapping[str, str]
+    of_table: bool
+
+
+def options_to_write(options: Mapping[str, str], schema: StructType) -> WriteOptions:
+    """Return the options of a write, over those of the table that it is an INSERT into, if it is one.
+
+    A write that names its own cluster takes nothing from a table.
+    """
+    given = _in_small_letters(options)
+    found = [_options_in(field) for field in schema.fields if field.name in GIVEN_BY_THE_LOG]
+    is_whole = set(COLUMNS) <= set(schema.names) and len(found) == len(GIVEN_BY_THE_LOG)
+    table = found[0] if is_whole and all(one == found[0] for one in found) else None
+    if table is None or _CLUSTER in given:
+        _check_cluster(given)
+        return WriteOptions(options=given, of_table=False)
+    return WriteOptions(options={**for_sink(table), **given}, of_table=True)
+
+
+def new_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of an INSERT; OptionError for one that was read from a topic, offset and all."""
+    for batch in batches:
+        for name in GIVEN_BY_THE_LOG:
+            column = batch.column(batch.schema.get_field_index(name))
+            if column.null_count < len(column):
+                raise OptionError(
+                    f"column {name}",
+                    "is given by the log and cannot be written. Name the columns that can, as in"
+                    " INSERT INTO t (key, value) SELECT key, value FROM ...; what was read from a table is"
+                    f" written elsewhere with {_CLUSTER} and topic among the options of the write",
+                )
+        yield batch
+
+
+def for_source(table: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a table's options that are for reading; `topic` alone names what is read, too."""
+    found = _without(table, OF_THE_SINK)
+    if "topic" in table and not any(name.lower() in table for name in SUBSCRIPTIONS):
+        found["subscribe"] = table["topic"]
+    return found
+
+
+def for_sink(table: Mapping[str, str]) -> dict[str, str]:
+    """Return those of a table's options that are for writing; a single topic is read and written."""
+    found = _without(table, OF_THE_SOURCE)
+    subscribed = table.get("subscribe", "").strip()
+    if "topic" not in found and subscribed and "," not in subscribed:
+        found["topic"] = subscribed
+    return found
+
+
+def _without(table: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    others = {name.lower() for name in names}
+    return {name: value for name, value in table.items() if name not in others}
+
+
+def _options_in(field: StructField) -> dict[str, str] | None:
+    """Return the options of the table whose column this is; None if it is that of no table."""
+    found: dict[str, str] | None = json.loads((field.metadata or {}).get(_KEY, "null"))
+    return found
+
+
+def _check_cluster(options: Mapping[str, str]) -> None:
+    if _CLUSTER not in options:
+        raise OptionError(
+            _CLUSTER,
+            "is missing: say which cluster, host:port[,host:port]. A table of the catalog has its options"
+            " only if CREATE TABLE neither names columns nor has AS SELECT;"
+            ' else say format("ottla").option(...) in place of its name',
+        )
+
+
+def _in_small_letters(options: Mapping[str, str]) -> dict[str, str]:
+    return {name.lower(): value for name, value in options.items()}

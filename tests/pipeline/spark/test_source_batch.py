@@ -160,6 +160,48 @@ def test_a_table_of_the_catalog_is_read_and_streamed(
         spark.sql("DROP TABLE topic_table")
 
 
+def test_a_table_of_the_catalog_is_written_by_sql_and_by_frames(spark: SparkSession, bootstrap: str) -> None:
+    flights, copies = make_topic(bootstrap), make_topic(bootstrap)
+    for name, topic in ("flights", flights), ("copies", copies):
+        spark.sql(
+            f"CREATE TABLE {name}_table USING ottla OPTIONS"
+            f" (kafka.bootstrap.servers '{bootstrap}', topic '{topic}')"
+        )
+    try:
+        spark.sql("INSERT INTO flights_table (key, value) VALUES (X'01', X'0A'), (NULL, X'0B')")
+        spark.sql("INSERT INTO copies_table (key, value) SELECT key, value FROM flights_table")
+        spark.table("flights_table").select("value").writeTo("copies_table").append()
+        writer = spark.table("flights_table").select("value").write.format("ottla")
+        writer.mode("append").saveAsTable("copies_table")
+
+        found = sorted((row.key or b"", row.value) for row in spark.table("copies_table").collect())
+        assert found == [(b"", b"\n")] * 2 + [(b"", b"\v")] * 3 + [(b"\1", b"\n")]
+        assert spark.table("flights_table").count() == 2
+
+        # Rows as they were read have the options of their own table with them: they are not written there.
+        with pytest.raises(PySparkException, match="column offset: is given by the log"):
+            spark.sql("INSERT INTO copies_table SELECT * FROM flights_table")
+        assert (spark.table("flights_table").count(), spark.table("copies_table").count()) == (2, 6)
+    finally:
+        spark.sql("DROP TABLE flights_table")
+        spark.sql("DROP TABLE copies_table")
+
+
+def test_a_table_that_declares_columns_is_told_that_it_has_no_options(
+    spark: SparkSession, bootstrap: str
+) -> None:
+    spark.sql(
+        "CREATE TABLE declared_table (value BINARY) USING ottla OPTIONS"
+        f" (kafka.bootstrap.servers '{bootstrap}', topic '{make_topic(bootstrap)}')"
+    )
+    try:
+        for statement in "SELECT * FROM declared_table", "INSERT INTO declared_table VALUES (X'01')":
+            with pytest.raises(PySparkException, match="only if CREATE TABLE neither names columns nor"):
+                spark.sql(statement).collect()
+    finally:
+        spark.sql("DROP TABLE declared_table")
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
