@@ -48,13 +48,14 @@ def run(
     from pipeline.jobs.runner import JobRun
     from pipeline.jobs.status_files import AlreadyRunsError
     from pipeline.spark.java import NoJavaError
+    from pipeline.spark.session import NoFormatError
 
     asked = JobRun(read, only=job or (), master=master, report=_tell, takes_signals=True)
     try:
         statuses = asked.run()
     except AlreadyRunsError as error:
         _fail(f"{str(error)[0].upper()}{str(error)[1:]}.")
-    except NoJavaError as error:
+    except (NoJavaError, NoFormatError) as error:
         _fail(f"{error}.")
     if any(status.state is JobState.FAILED for status in statuses):
         raise typer.Exit(EXIT_FAILURE)

@@ -36,7 +36,8 @@ from pipeline.jobs.query_events import (
 from pipeline.jobs.registry import SINKS, TASKS
 from pipeline.jobs.status_files import running, write_status
 from pipeline.jobs.stop_signals import stopping
-from pipeline.spark.session import activate, start_session
+from pipeline.spark.active_session import activate
+from pipeline.spark.session import start_session
 from pipeline.words import without_secrets
 
 # A status is written at least so often.

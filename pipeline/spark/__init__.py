@@ -6,6 +6,7 @@ cached_script       small programs in the user's cache, which hand over to other
 java                where the Java is that Spark runs on: the system's or a wheel's
 worker_python       the Python that runs local workers, with Spark's modules compiled
 scan_sources        a source object for each scan, so that filters can be pushed (door)
+active_session      the session that is active in each thread
 session             a Spark session with Java, the right Python and our modules in its workers
 worker_process      what is done once in a Python worker
 range_partition     a range of offsets on its way from a plan to a task

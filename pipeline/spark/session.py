@@ -1,24 +1,31 @@
 """A Spark session with what our source and sink need: Java, the right Python, our modules in its workers."""
 
 import os
+import sys
 import sysconfig
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 import pipeline
+from pipeline.spark.active_session import activate_in_each_thread
 from pipeline.spark.java import JavaHome, find_java
 from pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
 from pipeline.spark.worker_python import worker_python
 
 # spark-submit sets it for a Python driver that it started: its JVM is there, and so are master and settings.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
+FORMAT: Final = "ottla"
+
+
+class NoFormatError(Exception):
+    """Spark's Python does not have our format; the message says which Python it is and what to do."""
 
 
 def start_session(
@@ -34,7 +41,8 @@ def start_session(
     Under spark-submit, whose master wins, this is the driver that it started. `java` is looked for when not
     given (NoJavaError if there is none). `python_folders` are those from which local workers may import the
     user's own modules. Filters are pushed into topics where Spark's setting for that is true. The process's
-    environment is changed, as Spark's children inherit it.
+    environment is changed, as Spark's children inherit it; NoFormatError if it names a Python that has no
+    Ottla.
     """
     if SUBMITTED not in os.environ:
         os.environ["JAVA_HOME"] = str((java or find_java()).path)
@@ -53,38 +61,39 @@ def start_session(
     builder = SparkSession.builder
     for key, value in settings.items():
         builder = builder.config(key, value)
+    activate_in_each_thread()
     session = builder.getOrCreate()
-    _activate_in_each_thread()
+    program = _planning_python(os.environ)
+    if program not in (worker_python(), sys.executable):
+        _check_format(session, program)
     if (session.conf.get(SETTING, "false") or "").lower() == "true":
         give_each_scan_a_source(session)  # half a second, so not for all
     return session
 
 
-def _activate_in_each_thread() -> None:
-    """Make the session the active one of each Java thread that a thread of Python's gets.
+def _planning_python(environment: Mapping[str, str]) -> str:
+    """Return the program that Spark's Java process looks for formats with."""
+    # Of settings it heeds none here.
+    return environment.get("PYSPARK_DRIVER_PYTHON") or environment.get("PYSPARK_PYTHON") or "python3"
 
-    Spark looks for formats in Python by the active session alone where it writes and where a query starts,
-    and the Java threads of a pool's threads have none: DATA_SOURCE_NOT_FOUND was all that they got.
+
+def _check_format(session: SparkSession, program: str) -> None:
+    """Raise NoFormatError if `program`, the Python in which Spark looks for formats, does not have ours.
+
+    Spark says DATA_SOURCE_NOT_FOUND then, whatever the reason, and not before the first read or write.
     """
-    gateway = SparkContext._gateway
-    client: Any = gateway._gateway_client if gateway is not None else None
-    if not hasattr(client, "_create_new_connection") or hasattr(client, "_ottla_activates"):
-        return  # PYSPARK_PIN_THREAD=false has other threads; or it is done
-    connect = client._create_new_connection
-
-    def connect_and_activate() -> Any:
-        connection = connect()
-        session = SparkSession._instantiatedSession
-        if session is not None:
-            with suppress(Py4JError):  # a session that was stopped meanwhile
-                activate(session)
-            # The call gave the connection back, and so will the one that asked for it.
-            with suppress(ValueError):
-                client.deque.remove(connection)
-        return connection
-
-    client._create_new_connection = connect_and_activate
-    client._ottla_activates = True
+    manager = session._jsparkSession.sessionState().dataSourceManager()
+    try:
+        if manager.dataSourceExists(FORMAT):
+            return
+        reason = f"it has no package pyspark_{FORMAT}"
+    except (Py4JJavaError, PySparkException) as error:
+        reason = str(error).strip().splitlines()[-1]
+    raise NoFormatError(
+        f'Spark finds no format("{FORMAT}"), as it looks for it with the Python {program}: {reason}. Install'
+        f" {FORMAT} there, or set PYSPARK_PYTHON to a Python that has it (this one is {sys.executable}),"
+        " and start this program anew"
+    )
 
 
 def _launch(settings: Mapping[str, str]) -> None:
@@ -97,16 +106,6 @@ def _launch(settings: Mapping[str, str]) -> None:
         conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
         gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
-
-
-def activate(session: SparkSession) -> None:
-    """Make it the session of this thread of Python's, whose partner in Java has none unless it was told.
-
-    Where a query starts, Spark looks for formats in Python by the active session alone.
-    """
-    jvm = session.sparkContext._jvm
-    assert jvm is not None
-    session._get_j_spark_session_class(jvm).setActiveSession(session._jsparkSession)
 
 
 def _lead_workers_to(folders: Iterable[Path]) -> None:

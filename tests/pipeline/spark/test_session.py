@@ -2,10 +2,12 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.spark.active_session import activate
 from tests.pipeline.spark.either_format import TIMEOUT_S
 from tests.pipeline.spark.topic_rows import read_topic
 from tests.pipeline.topics import fill, make_topic
@@ -49,3 +51,44 @@ def test_the_format_is_known_in_every_thread(spark: SparkSession, bootstrap: str
         pool.submit(stream).result()
 
     assert [message.value() for message in read_topic(bootstrap, sink)] == [b"row"] * 3
+
+
+def test_a_thread_that_worked_before_has_a_session_and_keeps_its_own(spark: SparkSession) -> None:
+    own = spark.newSession()
+
+    def forget() -> None:
+        """Make the thread as one that Spark knew before ours was imported."""
+        sessions_of(spark).clearActiveSession()
+        client = spark.sparkContext._gateway._gateway_client
+        del client.get_thread_connection()._ottla_session
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(forget).result()
+        assert pool.submit(lambda: is_active(spark)).result()
+
+        pool.submit(forget).result()
+        pool.submit(lambda: activate(own)).result()
+        assert pool.submit(lambda: is_active(own)).result()
+
+
+def test_the_thread_of_a_query_keeps_its_session_in_a_function_for_its_batches(
+    spark: SparkSession, bootstrap: str, checkpoint: str
+) -> None:
+    topic, kept = make_topic(bootstrap), []
+    fill(bootstrap, topic, [b"row"])
+    rows = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap)
+    frame = rows.options(subscribe=topic, startingOffsets="earliest").load()
+    writer = frame.writeStream.foreachBatch(lambda batch, _: kept.append(is_active(batch.sparkSession)))
+
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+
+    assert query.awaitTermination(TIMEOUT_S) and set(kept) == {True}
+
+
+def sessions_of(spark: SparkSession) -> Any:
+    assert spark._jvm is not None
+    return spark._get_j_spark_session_class(spark._jvm)
+
+
+def is_active(session: SparkSession) -> bool:
+    return bool(sessions_of(session).getActiveSession().get().equals(session._jsparkSession))

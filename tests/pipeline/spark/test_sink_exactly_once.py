@@ -13,7 +13,7 @@ from pipeline.client.group_offsets import committed_offsets
 from pipeline.client.transactions import Transactions
 from pipeline.sink.commit_record import decode_record
 from pipeline.sink.sink_cluster import ANCHOR
-from pipeline.spark.session import activate
+from pipeline.spark.active_session import activate
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.spark.file_streams import stream_of_files
 from tests.pipeline.spark.topic_rows import read_topic, values_of

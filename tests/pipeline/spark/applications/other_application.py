@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pipeline.spark.java import bundled_java, find_java
-from pipeline.spark.session import activate, start_session
+from pipeline.spark.session import start_session
 from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
 from tests.pipeline.spark.faulty_sink import FaultyDataSource
 from tests.pipeline.spark.sessions import CONFIGURATION
@@ -54,7 +54,6 @@ def round_trip(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, Any
 
 def run(spark: SparkSession, query: dict[str, Any]) -> list[str]:
     """Until it ends well; what it failed of before."""
-    activate(spark)
     options = dict(query["options"])
     kills = options["fault.kills"]
     if kills in ("driver", "executor"):
