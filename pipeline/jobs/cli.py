@@ -32,6 +32,13 @@ def run(
     master: Annotated[
         str | None, typer.Option("--master", metavar="URL", help="where Spark runs; else the file says it")
     ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=1, max=65535, help="serve metrics at http://HOST:PORT/metrics"),
+    ] = None,
+    metrics_host: Annotated[
+        str, typer.Option(metavar="HOST", help="the address that metrics are served at")
+    ] = "127.0.0.1",
 ) -> None:
     """Run the jobs of a file until they end; Ctrl-C or SIGTERM stops each after its batch, again at once.
 
@@ -48,9 +55,17 @@ def run(
     from pipeline.jobs.runner import JobRun
     from pipeline.jobs.status_files import AlreadyRunsError
     from pipeline.spark.java import NoJavaError
+    from pipeline.spark.metrics_server import MetricsServer
+    from pipeline.spark.query_metrics import QueryMetrics
     from pipeline.spark.session import NoFormatError
 
-    asked = JobRun(read, only=job or (), master=master, report=_tell, takes_signals=True)
+    metrics = None if metrics_port is None else QueryMetrics()
+    if metrics is not None and metrics_port is not None:
+        try:
+            MetricsServer(metrics, host=metrics_host, port=metrics_port)  # as long as this process lives
+        except OSError as error:
+            _fail(f"Metrics cannot be served at {metrics_host}:{metrics_port}: {error.strerror or error}.")
+    asked = JobRun(read, only=job or (), master=master, report=_tell, takes_signals=True, metrics=metrics)
     try:
         statuses = asked.run()
     except AlreadyRunsError as error:

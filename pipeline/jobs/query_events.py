@@ -1,21 +1,19 @@
 """What happens to a job, as Spark and the threads that start jobs tell it: events in one inbox."""
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
-from pyspark import SparkContext
 from pyspark.sql.streaming import StreamingQuery, StreamingQueryListener
 from pyspark.sql.streaming.listener import (
-    JStreamingQueryListener,
     QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
-    StreamingQueryProgress,
 )
+
+from pipeline.spark.progress_listener import java_listener
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -70,15 +68,6 @@ Event = Started | NotStarted | Progressed | Idled | Terminated | StopAsked
 Inbox = SimpleQueue[Event]
 
 
-class _AsJson(JStreamingQueryListener):
-    """What Java calls. Spark's own takes the progress of a batch apart value by value, and at the end of each
-    map in it asks Java forty times what kind of an exception the end is: 0.1 s of processor time."""
-
-    def onQueryProgress(self, jevent: "JavaObject") -> None:
-        told = json.loads(jevent.progress().json())
-        self.pylistener.onQueryProgress(QueryProgressEvent(StreamingQueryProgress.fromJson(told)))
-
-
 class JobListener(StreamingQueryListener):
     """Tells of the one query of a job's session; Spark calls it in threads of its own."""
 
@@ -88,9 +77,7 @@ class JobListener(StreamingQueryListener):
 
     @cached_property
     def _jlistener(self) -> "JavaObject":
-        jvm = SparkContext._jvm
-        assert jvm is not None
-        return jvm.PythonStreamingQueryListenerWrapper(_AsJson(self))
+        return java_listener(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
         """The thread that starts the query tells that."""

@@ -37,6 +37,8 @@ from pipeline.jobs.registry import SINKS, TASKS
 from pipeline.jobs.status_files import running, write_status
 from pipeline.jobs.stop_signals import stopping
 from pipeline.spark.active_session import activate
+from pipeline.spark.metrics_server import MetricsListener
+from pipeline.spark.query_metrics import QueryMetrics
 from pipeline.spark.session import start_session
 from pipeline.words import without_secrets
 
@@ -80,9 +82,11 @@ class JobRun:
         master: str | None = None,
         report: Report | None = None,
         takes_signals: bool = False,
+        metrics: QueryMetrics | None = None,
     ) -> None:
         """`only` some of its jobs; `session` is used and left as it is, else one is started for the file.
 
+        `metrics` is told of the jobs' queries.
         With `takes_signals` SIGTERM and Ctrl-C stop the jobs; it is to be run in the main thread then.
         """
         self._file = file
@@ -91,6 +95,7 @@ class JobRun:
         self._master = master or file.master
         self._report = report or (lambda status: None)
         self._takes_signals = takes_signals
+        self._metrics = metrics
         self._inbox: Inbox = SimpleQueue()
         self._active: dict[str, _Running] = {}
         self._ended: list[JobStatus] = []
@@ -144,6 +149,8 @@ class JobRun:
         self._active[job.name] = one
         self._move(one, JobState.RUNNING)
         session.streams.addListener(JobListener(job.name, self._inbox))
+        if self._metrics is not None:
+            session.streams.addListener(MetricsListener(self._metrics))
         self._attempt(one)
 
     def _attempt(self, one: _Running) -> None:

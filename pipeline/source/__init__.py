@@ -14,7 +14,8 @@ source_schema       the columns, and those that a user's schema names
 data_loss           what is gone that was to be read, and what is done about it
 admission           how much of what is there a micro-batch takes
 splits              ranges of offsets for tasks
-progress            how far a query is behind
+progress            how far a query is behind, in records
+lag_time            how far it is behind, in time
 subscription        which partitions there are (asks)
 log_ends            ends of logs, and the offsets that options mean (asks)
 batch_plan          the ranges of a batch (asks)

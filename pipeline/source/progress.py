@@ -5,7 +5,7 @@ from `endOffset` and `latestOffset`, which are in each progress.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from logstore.topic_partition import TopicPartition
 from pipeline.source.data_loss import is_replaced
@@ -44,10 +44,11 @@ def lag_between(read: SourceOffsets, latest: SourceOffsets) -> Lag:
     return Lag(by_partition=behind)
 
 
-def lag_of_source(progress: Mapping[str, object]) -> Lag | None:
-    """The lag of one of the `sources` of a query's progress; None before its first batch.
+def offsets_of_source(progress: Mapping[str, object]) -> tuple[SourceOffsets, SourceOffsets] | None:
+    """Return what was read and what there is, of one of the `sources` of a query's progress.
 
-    OptionError if the offsets in it are not those of this format.
+    None before its first batch; OptionError if the offsets in it are not those of this format. Of a topic
+    that was made anew nothing was read yet.
     """
     offsets = []
     for name in ("endOffset", "latestOffset"):
@@ -55,4 +56,15 @@ def lag_of_source(progress: Mapping[str, object]) -> Lag | None:
         if value is None or value == "null":
             return None
         offsets.append(read_offsets(open_json(value, name) if isinstance(value, str) else value, name))
-    return lag_between(*offsets)
+    read, latest = offsets
+    kept = {one: at for one, at in read.offsets.items() if not is_replaced(one.topic, read, latest)}
+    return replace(read, offsets=kept), latest
+
+
+def lag_of_source(progress: Mapping[str, object]) -> Lag | None:
+    """The lag of one of the `sources` of a query's progress; None before its first batch.
+
+    OptionError if the offsets in it are not those of this format.
+    """
+    offsets = offsets_of_source(progress)
+    return None if offsets is None else lag_between(*offsets)

@@ -22,4 +22,7 @@ sink_writer         what the sinks of batches and of streams share
 stream_writer       the sink of a stream
 batch_writer        the sink of a batch, also inside foreachBatch
 data_source         OttlaDataSource: a reader or a writer for batches and for streams
+progress_listener   a listener that is told of queries in one JSON
+query_metrics       what queries do, as text for a Prometheus
+metrics_server      that text over HTTP, beside a session
 """

@@ -1,0 +1,180 @@
+"""What queries of our source do, for a Prometheus: lag of each partition, records and bytes of batches.
+
+Spark takes no metrics of its own making from a source in Python. Lag is counted from the offsets in each
+progress; the bytes of a batch are there for frames that `observed` has returned.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+
+from logstore.topic_partition import TopicPartition
+from pipeline.source.lag_time import KnownEnd, KnownEnds, waited_ms, with_end
+from pipeline.source.progress import offsets_of_source
+from pipeline.words import OptionError
+
+OBSERVED: Final = "ottla"
+_BATCH: Final = "Of the last batch: "
+_FAMILIES: Final[tuple[tuple[str, str, str], ...]] = (
+    ("query_batch", "gauge", "Number of the last batch."),
+    ("query_batch_records", "gauge", _BATCH + "records that came from all sources."),
+    ("query_records_total", "counter", "Records of all batches since the query began."),
+    ("query_batch_seconds", "gauge", _BATCH + "how long it took."),
+    ("query_batch_bytes", "gauge", _BATCH + "bytes of keys and values, of observed frames."),
+    ("query_bytes_total", "counter", "Bytes of keys and values since the query began, of observed frames."),
+    ("query_batch_oldest_record_seconds", "gauge", _BATCH + "age of its oldest record when it was done."),
+    ("query_told_seconds", "gauge", "Time since the query has told of itself."),
+    ("source_lag_records", "gauge", "Records between what was read and the end of the log."),
+    ("source_lag_seconds", "gauge", "How long the next record to read has waited; at least so long."),
+)
+
+
+def observed(frame: DataFrame, name: str = OBSERVED) -> DataFrame:
+    """Return the frame with the bytes and the times of its records in each progress, as `observedMetrics`.
+
+    It needs the columns key, value and timestamp of the source. A query of two such frames needs two names.
+    """
+    size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
+    return frame.observe(
+        name,
+        F.count(F.lit(1)).alias("records"),
+        F.sum(size).alias("bytes"),
+        F.unix_millis(F.min("timestamp")).alias("oldest_ms"),
+        F.unix_millis(F.max("timestamp")).alias("newest_ms"),
+    )
+
+
+@dataclass(slots=True)
+class _Query:
+    """One query, as it was told of last; a source has its place among the sources as its name."""
+
+    name: str
+    told_ms: int
+    batch: int | None = None
+    records: int = 0
+    all_records: int = 0
+    seconds: float = 0.0
+    bytes: int | None = None
+    all_bytes: int = 0
+    oldest_s: float | None = None
+    read: dict[tuple[str, TopicPartition], int] = field(default_factory=dict)
+    ends: dict[tuple[str, TopicPartition], KnownEnds] = field(default_factory=dict)
+
+
+class QueryMetrics:
+    """Queries by their run. The one who is told of them and the one who asks may be two threads."""
+
+    def __init__(self) -> None:
+        self._queries: dict[str, _Query] = {}
+
+    def progressed(self, progress: Mapping[str, Any], now_ms: int) -> None:
+        """Take Spark's own JSON of a query's progress, or what PySpark makes of it."""
+        run, name = str(progress["runId"]), str(progress.get("name") or progress["id"])
+        known = self._queries.get(run) or _Query(name=name, told_ms=now_ms)
+        known.told_ms = now_ms
+        if "addBatch" in (progress.get("durationMs") or {}):  # else there was nothing to do
+            _take_batch(known, progress, now_ms)
+        at_ms = _moment_ms(progress["timestamp"])
+        for number, source in enumerate(progress.get("sources") or ()):
+            _take_source(known, str(number), source, at_ms)
+        # A new dictionary each time: whoever goes through the old one is not disturbed. Of a run whose end
+        # was not told, the next one of that name takes the place.
+        others = {one: query for one, query in self._queries.items() if query.name != name}
+        self._queries = {**others, run: known}
+
+    def idled(self, run: str, now_ms: int) -> None:
+        """A trigger of this run found nothing to do."""
+        if run in self._queries:
+            self._queries[run].told_ms = now_ms
+
+    def ended(self, run: str) -> None:
+        """Forget a run."""
+        self._queries = {one: query for one, query in self._queries.items() if one != run}
+
+    def text(self, now_ms: int) -> str:
+        """Return everything in the text format of Prometheus."""
+        samples: dict[str, list[str]] = {name: [] for name, _, _ in _FAMILIES}
+        for query in list(self._queries.values()):
+            for name, labels, value in _samples(query, now_ms):
+                told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+                samples[name].append(f"ottla_spark_{name}{{{told}}} {value:.15g}\n")
+        written = []
+        for name, kind, help_text in _FAMILIES:
+            if samples[name]:
+                head = f"# HELP ottla_spark_{name} {help_text}\n# TYPE ottla_spark_{name} {kind}\n"
+                written += [head, *samples[name]]
+        return "".join(written)
+
+
+def _take_batch(query: _Query, progress: Mapping[str, Any], now_ms: int) -> None:
+    query.batch = int(progress["batchId"])
+    query.records = int(progress.get("numInputRows") or 0)
+    query.all_records += query.records
+    query.seconds = ((progress.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
+    observed_metrics = (progress.get("observedMetrics") or {}).values()
+    told = [ours for one in observed_metrics if (ours := _ours(one)) is not None]
+    query.bytes = sum(int(one["bytes"] or 0) for one in told) if told else None
+    query.all_bytes += query.bytes or 0
+    oldest = [int(one["oldest_ms"]) for one in told if one["oldest_ms"] is not None]
+    query.oldest_s = max(now_ms - min(oldest), 0) / 1000 if oldest else None
+
+
+def _ours(told: object) -> Mapping[str, Any] | None:
+    """Return what `observed` asked for; None for observations of the user's own."""
+    named = told.asDict() if isinstance(told, Row) else told
+    if isinstance(named, Mapping) and {"records", "bytes", "oldest_ms", "newest_ms"} <= set(named):
+        return named
+    return None
+
+
+def _take_source(query: _Query, source: str, told: Mapping[str, Any], at_ms: int) -> None:
+    try:
+        offsets = offsets_of_source(told)
+    except OptionError:  # those of another format
+        return
+    if offsets is None:
+        return
+    read, latest = offsets
+    read_now = dict(query.read)
+    ends_now = dict(query.ends)
+    for partition in {partition for one, partition in query.read if one == source} - set(latest.offsets):
+        del read_now[source, partition], ends_now[source, partition]  # it is gone
+    for partition, end in latest.offsets.items():
+        key = source, partition
+        read_now[key] = read.offsets.get(partition, 0)
+        seen = KnownEnd(at_ms=at_ms, end=end)
+        ends_now[key] = with_end(query.ends.get(key, ()), seen, read_now[key])
+    query.read, query.ends = read_now, ends_now
+
+
+def _samples(query: _Query, now_ms: int) -> Iterator[tuple[str, dict[str, str], float]]:
+    labels = {"query": query.name}
+    if query.batch is not None:
+        yield "query_batch", labels, query.batch
+        yield "query_batch_records", labels, query.records
+        yield "query_records_total", labels, query.all_records
+        yield "query_batch_seconds", labels, query.seconds
+    if query.bytes is not None:
+        yield "query_batch_bytes", labels, query.bytes
+        yield "query_bytes_total", labels, query.all_bytes
+    if query.oldest_s is not None:
+        yield "query_batch_oldest_record_seconds", labels, query.oldest_s
+    yield "query_told_seconds", labels, max(now_ms - query.told_ms, 0) / 1000
+    read, ends = query.read, query.ends
+    for key in sorted(read.keys() & ends.keys()):
+        source, partition = key
+        where = {**labels, "source": source, "topic": partition.topic, "partition": str(partition.partition)}
+        yield "source_lag_records", where, max(ends[key][-1].end - read[key], 0)
+        yield "source_lag_seconds", where, waited_ms(ends[key], read[key], now_ms) / 1000
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _moment_ms(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
