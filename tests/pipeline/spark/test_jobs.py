@@ -10,6 +10,7 @@ from pipeline.jobs.job_reader import read_job_file
 from pipeline.jobs.job_status import JobState, JobStatus
 from pipeline.jobs.runner import JobRun, run
 from pipeline.jobs.status_files import find_status
+from pipeline.spark.query_metrics import QueryMetrics
 from tests.pipeline.spark.job_runs import write_jobs
 from tests.pipeline.topics import fill, make_topic
 
@@ -128,8 +129,8 @@ def test_a_stop_waits_for_the_batch_and_the_next_run_goes_on_behind_it(
     assert spark.read.json(f"{tmp_path}/out").count() == 2
 
 
-def test_a_table_of_counts_is_kept_in_a_topic_exactly_once(
-    spark: SparkSession, bootstrap: str, tmp_path: Path
+def test_a_table_of_counts_is_kept_in_a_topic_exactly_once_and_metrics_are_told_of_its_jobs(
+    spark: SparkSession, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     orders, totals, copy = (
         make_topic(bootstrap, partitions=2),
@@ -168,10 +169,12 @@ def test_a_table_of_counts_is_kept_in_a_topic_exactly_once(
         """,
     )
 
+    measured: set[object] = set()
+    monkeypatch.setattr(QueryMetrics, "progressed", lambda _, of, now_ms: measured.add(of["name"]))
     lags = []
     for values in ([b"anna", b"bert", b"anna"], [b"anna"]):
         fill(bootstrap, orders, values)
-        for status in run(read_job_file(path), session=spark):
+        for status in JobRun(read_job_file(path), session=spark, metrics=QueryMetrics()).run():
             assert (status.state, status.cause) == (JobState.FINISHED, None)
             assert status.progress is not None
             lags += [source.lag for source in status.progress.sources]
@@ -182,3 +185,4 @@ def test_a_table_of_counts_is_kept_in_a_topic_exactly_once(
 
     assert sorted(told[:2]) == [(b"anna", b"2"), (b"bert", b"1")] and told[2:] == [(b"anna", b"3")]
     assert lags == [0, 0, 0, 0]
+    assert measured == {f"{totals}.totals", f"{totals}.copy"}

@@ -1,19 +1,23 @@
 """A Spark application on the PySpark that is first on the path: `python -m
 tests.pipeline.spark.applications.earlier_spark CLUSTER JSON`.
 
-It writes and reads a topic in batches, one with a filter, copies files by an exactly-once stream, and tells
-of it in lines of JSON.
+Its session is Spark's own. It writes and reads a topic in a thread of a pool, as a table of SQL, with a
+filter, and with a frame that is read again, copies files by an exactly-once stream, and tells of it in lines
+of JSON.
 """
 
 import json
+import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyspark
+from pyspark.sql import SparkSession
 
+import pyspark_ottla
 from pipeline.spark.java import find_java
-from pipeline.spark.scan_sources import SETTING
-from pipeline.spark.session import start_session
+from pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
 from tests.pipeline.spark.applications.other_application import round_trip, tell
 from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
 from tests.pipeline.spark.scanned_rows import read_by_scans
@@ -22,16 +26,37 @@ from tests.pipeline.spark.sessions import CONFIGURATION
 
 def main(bootstrap: str, told: str) -> None:
     asked = json.loads(told)
-    spark = start_session("earlier", {**CONFIGURATION, SETTING: "true"}, master="local[2]", java=find_java())
+    os.environ["JAVA_HOME"] = str(find_java().path)
+    assert pyspark_ottla.DefaultSource.name() == "ottla"  # importing it is all that a pool's threads need
+    builder = SparkSession.builder.master("local[2]").appName("earlier")
+    warehouse = str(Path(asked["folder"], "warehouse"))
+    settings = {**CONFIGURATION, SETTING: "true", "spark.sql.warehouse.dir": warehouse}
+    spark = builder.config(map=settings).getOrCreate()
+    give_each_scan_a_source(spark)
     spark.sparkContext.setLogLevel("ERROR")
-    tell(pyspark=pyspark.__version__, spark=spark.version, **round_trip(spark, bootstrap, asked["topic"]))
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(round_trip, spark, bootstrap, asked["topic"]).result()
+    tell(pyspark=pyspark.__version__, spark=spark.version, **found)
     topic = {"kafka.bootstrap.servers": bootstrap, "subscribe": asked["topic"]}
     rows = spark.read.format("ottla").options(**topic).load()
     late = rows.where("offset >= 1")
     tell(late=late.count(), all=rows.count(), scanned=read_by_scans(late), both=rows.union(late).count())
+    tell(counts=counts_of_a_table(spark, bootstrap, asked["topic"]))
     failures = run_to_the_end(copy_of(spark, Path(asked["folder"]), **asked["options"]))
     tell(failures=failures)
     spark.stop()
+
+
+def counts_of_a_table(spark: SparkSession, bootstrap: str, topic: str) -> list[int]:
+    """What one frame counts before and after a row is inserted."""
+    options = f"kafka.bootstrap.servers '{bootstrap}', topic '{topic}'"
+    spark.sql(f"CREATE TABLE rows USING ottla OPTIONS ({options})")
+    frame = spark.table("rows")
+    before = frame.count()
+    spark.sql("INSERT INTO rows (key, value) VALUES (NULL, X'33')")
+    counts = [before, frame.count()]
+    spark.sql("DROP TABLE rows")
+    return counts
 
 
 if __name__ == "__main__":

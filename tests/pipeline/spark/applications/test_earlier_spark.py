@@ -53,9 +53,10 @@ def test_an_application_on_the_oldest_spark_writes_reads_and_copies_exactly_once
     )
 
     assert ran.returncode == 0, ran.stderr
-    begun, filtered, ended = (json.loads(line) for line in ran.stdout.splitlines())
+    begun, filtered, table, ended = (json.loads(line) for line in ran.stdout.splitlines())
     assert begun["pyspark"].startswith("4.2.") and begun["spark"].startswith("4.2.")
     assert begun["values"] == ["0", "1", "2"]
     assert filtered == {"late": 2, "all": 3, "scanned": 2, "both": 5}
+    assert table == {"counts": [3, 4]}
     assert ended == {"failures": []}
     check_rows(bootstrap, copied, BATCHES)

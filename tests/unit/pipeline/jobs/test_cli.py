@@ -1,5 +1,6 @@
 """The commands before Spark is asked for anything, and how `ottla` finds them."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from node.cli.app import app
 from pipeline.jobs import cli
 from pipeline.jobs.job_status import JobState, JobStatus
 from pipeline.jobs.status_files import write_status
+from pipeline.spark import metrics_server
 from tests.unit.pipeline.jobs.job_texts import GOOD, NOOP, RATE, with_job
 
 run = CliRunner().invoke
@@ -78,3 +80,17 @@ def test_a_storage_elsewhere_needs_a_folder_for_statuses(tmp_path: Path) -> None
 
     assert told.exit_code == 2 and "name one by `status:`" in told.output
     assert run(cli.pipeline, ["status", str(path)]).exit_code == 0
+
+
+def test_metrics_that_cannot_be_served_are_refused_before_spark_is_started(
+    monkeypatch: pytest.MonkeyPatch, good: Path
+) -> None:
+    def taken(*_: object, **__: object) -> None:
+        raise OSError(errno.EADDRINUSE, "Address already in use")
+
+    monkeypatch.setattr(metrics_server, "MetricsServer", taken)
+
+    ended = run(cli.pipeline, ["run", str(good), "--metrics-port", "9464"])
+
+    assert ended.exit_code == 1
+    assert "Metrics cannot be served at 127.0.0.1:9464: Address already in use." in ended.output
