@@ -37,9 +37,9 @@ def activate_in_each_thread() -> None:
         session = SparkSession._instantiatedSession
         if session is None or getattr(connection, _OF_CONNECTION, None) is session:
             return connection
-        if connection.initiated_from_client:
+        if connection.initiated_from_client and session._sc._jsc is not None:
             setattr(connection, _OF_CONNECTION, session)  # first: the calls for it come here as well
-            with suppress(Py4JError):  # a session that was stopped meanwhile
+            with suppress(Py4JError):  # Spark's Java process may end meanwhile
                 _activate_if_none_runs(session)
             # Each call gave the connection back, and so will the one that asked for it.
             with suppress(ValueError):

@@ -63,21 +63,24 @@ def start_session(
         builder = builder.config(key, value)
     activate_in_each_thread()
     session = builder.getOrCreate()
-    program = _planning_python(os.environ)
+    variable, program = _planning_python(os.environ)
     if program not in (worker_python(), sys.executable):
-        _check_format(session, program)
+        _check_format(session, variable, program)
     if (session.conf.get(SETTING, "false") or "").lower() == "true":
         give_each_scan_a_source(session)  # half a second, so not for all
     return session
 
 
-def _planning_python(environment: Mapping[str, str]) -> str:
-    """Return the program that Spark's Java process looks for formats with."""
+def _planning_python(environment: Mapping[str, str]) -> tuple[str, str]:
+    """Return the variable that names the Python in which Spark looks for formats, and the Python."""
     # Of settings it heeds none here.
-    return environment.get("PYSPARK_DRIVER_PYTHON") or environment.get("PYSPARK_PYTHON") or "python3"
+    for variable in "PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON":
+        if environment.get(variable):
+            return variable, environment[variable]
+    return "PYSPARK_PYTHON", "python3"
 
 
-def _check_format(session: SparkSession, program: str) -> None:
+def _check_format(session: SparkSession, variable: str, program: str) -> None:
     """Raise NoFormatError if `program`, the Python in which Spark looks for formats, does not have ours.
 
     Spark says DATA_SOURCE_NOT_FOUND then, whatever the reason, and not before the first read or write.
@@ -91,7 +94,7 @@ def _check_format(session: SparkSession, program: str) -> None:
         reason = str(error).strip().splitlines()[-1]
     raise NoFormatError(
         f'Spark finds no format("{FORMAT}"), as it looks for it with the Python {program}: {reason}. Install'
-        f" {FORMAT} there, or set PYSPARK_PYTHON to a Python that has it (this one is {sys.executable}),"
+        f" {FORMAT} there, or set {variable} to a Python that has it (this one is {sys.executable}),"
         " and start this program anew"
     )
 

@@ -32,21 +32,21 @@ class Formats:
 
 
 def check(answer: bool | Exception) -> None:
-    _check_format(cast(SparkSession, Formats(answer)), "/usr/bin/python3")
+    _check_format(cast(SparkSession, Formats(answer)), "PYSPARK_PYTHON", "/usr/bin/python3")
 
 
 @pytest.mark.parametrize(
-    ("environment", "program"),
+    ("environment", "found"),
     [
-        ({}, "python3"),
-        ({"PYSPARK_PYTHON": "a"}, "a"),
-        ({"PYSPARK_PYTHON": "a", "PYSPARK_DRIVER_PYTHON": "b"}, "b"),
+        ({}, ("PYSPARK_PYTHON", "python3")),
+        ({"PYSPARK_PYTHON": "a"}, ("PYSPARK_PYTHON", "a")),
+        ({"PYSPARK_PYTHON": "a", "PYSPARK_DRIVER_PYTHON": "b"}, ("PYSPARK_DRIVER_PYTHON", "b")),
     ],
 )
 def test_spark_looks_for_formats_with_the_python_that_the_environment_names(
-    environment: dict[str, str], program: str
+    environment: dict[str, str], found: tuple[str, str]
 ) -> None:
-    assert _planning_python(environment) == program
+    assert _planning_python(environment) == found
 
 
 def test_a_python_that_has_the_format_is_taken() -> None:
