@@ -38,7 +38,7 @@ class MetricsListener(StreamingQueryListener):
         return java_listener(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """There is nothing to count before the first progress."""
+        self._metrics.started(str(event.runId), event.name or str(event.id), now_ms())
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         self._metrics.progressed(dict(event.progress), now_ms())

@@ -7,6 +7,7 @@ progress; the bytes of a batch are there for frames that `observed` has returned
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from threading import Lock
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, Row
@@ -66,34 +67,46 @@ class _Query:
 
 
 class QueryMetrics:
-    """Queries by their run. The one who is told of them and the one who asks may be two threads."""
+    """Queries by their run. Threads that start queries, Spark's listener and a scrape may come at once."""
 
     def __init__(self) -> None:
         self._queries: dict[str, _Query] = {}
+        self._one_writes = Lock()
+
+    def started(self, run: str, name: str, now_ms: int) -> None:
+        """A query of this name runs; if it never tells of a batch, the time since then says so."""
+        with self._one_writes:
+            self._put(run, _Query(name=name, told_ms=now_ms))
 
     def progressed(self, progress: Mapping[str, Any], now_ms: int) -> None:
         """Take Spark's own JSON of a query's progress, or what PySpark makes of it."""
-        run, name = str(progress["runId"]), str(progress.get("name") or progress["id"])
-        known = self._queries.get(run) or _Query(name=name, told_ms=now_ms)
-        known.told_ms = now_ms
-        if "addBatch" in (progress.get("durationMs") or {}):  # else there was nothing to do
-            _take_batch(known, progress, now_ms)
-        at_ms = _moment_ms(progress["timestamp"])
-        for number, source in enumerate(progress.get("sources") or ()):
-            _take_source(known, str(number), source, at_ms)
-        # A new dictionary each time: whoever goes through the old one is not disturbed. Of a run whose end
-        # was not told, the next one of that name takes the place.
-        others = {one: query for one, query in self._queries.items() if query.name != name}
-        self._queries = {**others, run: known}
+        with self._one_writes:
+            run, name = str(progress["runId"]), str(progress.get("name") or progress["id"])
+            known = self._queries.get(run) or _Query(name=name, told_ms=now_ms)
+            known.told_ms = now_ms
+            if "addBatch" in (progress.get("durationMs") or {}):  # else there was nothing to do
+                _take_batch(known, progress, now_ms)
+            at_ms = _moment_ms(progress["timestamp"])
+            for number, source in enumerate(progress.get("sources") or ()):
+                _take_source(known, str(number), source, at_ms)
+            self._put(run, known)
+
+    def _put(self, run: str, query: _Query) -> None:
+        # A new dictionary each time: a scrape that goes through the old one is not disturbed. The next run of
+        # a name takes the place of one whose end was not told.
+        others = {one: other for one, other in self._queries.items() if other.name != query.name}
+        self._queries = {**others, run: query}
 
     def idled(self, run: str, now_ms: int) -> None:
         """A trigger of this run found nothing to do."""
-        if run in self._queries:
-            self._queries[run].told_ms = now_ms
+        with self._one_writes:
+            if run in self._queries:
+                self._queries[run].told_ms = now_ms
 
     def ended(self, run: str) -> None:
         """Forget a run."""
-        self._queries = {one: query for one, query in self._queries.items() if one != run}
+        with self._one_writes:
+            self._queries = {one: query for one, query in self._queries.items() if one != run}
 
     def text(self, now_ms: int) -> str:
         """Return everything in the text format of Prometheus."""

@@ -97,6 +97,16 @@ def test_partitions_that_are_gone_and_queries_that_ended_are_forgotten() -> None
     assert metrics.text(AT_MS) == ""
 
 
+def test_a_query_that_never_ended_a_batch_is_told_by_the_time_since_it_began() -> None:
+    metrics = QueryMetrics()
+    metrics.started("run-1", "flights", AT_MS)
+
+    assert values(metrics, AT_MS + 60_000) == {("query_told_seconds", "flights"): 60}
+
+    metrics.idled("run-1", AT_MS + 50_000)
+    assert values(metrics, AT_MS + 60_000) == {("query_told_seconds", "flights"): 10}
+
+
 def test_a_new_run_takes_the_place_of_one_whose_end_was_not_told() -> None:
     found = values(told(progress(), progress(8, runId="run-2", numInputRows=1)))
 
