@@ -37,7 +37,7 @@ from node.rest_settings import (
     parse_allowed_hosts,
     parse_rest_listeners,
 )
-from node.settings_not_honoured import NOT_HONOURED
+from node.settings_not_honoured import NOT_HONOURED, restricts
 
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 
@@ -46,7 +46,8 @@ ENVIRONMENT_PREFIX: Final = "OTTLA_"
 # a prefix, and other tools have some with it (OTTLA_HOME), so they must be closer.
 NEAR: Final = 0.75
 NEAR_VARIABLE: Final = 0.9
-_OF_A_LISTENER: Final = re.compile(r"listener\.name\.[A-Za-z0-9_-]+\.(.+)")
+# Of one listener, and of one mechanism of SASL at it: listener.name.inner.scram-sha-256.sasl.jaas.config.
+_OF_A_LISTENER: Final = re.compile(r"listener\.name\.([A-Za-z0-9_-]+)\.((?:[A-Za-z0-9_-]+\.sasl\.(.+))|.+)")
 # While a node runs, to no less than a half and no more than double.
 RESIZED_STEPWISE: Final = ("log.cleaner.threads", "num.replica.fetchers")
 
@@ -306,13 +307,39 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
             all_warnings.append(f"The setting {name} of Apache Kafka has no effect here.")
         else:
             all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
-    return _build(known, {}, {}, tuple(all_warnings))
+    config = _build(known, {}, {}, tuple(all_warnings))
+    _refuse_restrictions(texts, config)
+    return config
+
+
+def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None:
+    """Raise INVALID_CONFIG for the first setting that promises security which this node does not give."""
+    # Controllers with TLS always show each other certificates.
+    with_certificates = {one.name for one in config.controller_listeners if one.security_protocol == "SSL"}
+    for name, value in texts.items():
+        if name in BROKER_CONFIG_DEF or not restricts(_plain_name(name), value):
+            continue
+        of_listener = _OF_A_LISTENER.fullmatch(name)
+        is_met = with_certificates if of_listener is None else of_listener[1].upper() in with_certificates
+        if not (is_met and _plain_name(name) == "ssl.client.auth"):
+            raise _invalid(
+                name[:200],
+                "nothing enforces it yet, so this node would be open to everybody who reaches it. Leave it"
+                " out if that is what you want.",
+            )
 
 
 def _is_kafkas_own(name: str) -> bool:
     """Return whether Apache Kafka has this setting, of the node or of one listener, and Ottla does not."""
+    return _plain_name(name) in NOT_HONOURED
+
+
+def _plain_name(name: str) -> str:
+    """Return the name of a setting without the prefix of a listener and of a SASL mechanism."""
     of_listener = _OF_A_LISTENER.fullmatch(name)
-    return (name if of_listener is None else of_listener[1]) in NOT_HONOURED
+    if of_listener is None:
+        return name
+    return f"sasl.{of_listener[3]}" if of_listener[3] else of_listener[2]
 
 
 def _suggestion(name: str) -> str:

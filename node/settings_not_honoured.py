@@ -1,14 +1,15 @@
 """Broker settings of Apache Kafka 4.3 that mean nothing here, or nothing yet.
 
-A node starts with them, warns once for each and goes its way: a `server.properties` written for Apache Kafka
-works as it is. A name moves from here to `broker_settings` with the issue that makes it work.
+A node warns once for each at its start and goes on: a `server.properties` written for Apache Kafka works as
+it is. Settings by which an operator restricts who may do what are the exception: a node that ignored them
+would be open where its operator believes it closed, so it does not start.
 """
 
 from typing import Final
 
 NOT_HONOURED: Final = frozenset(
     """
-    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+    allow.everyone.if.no.acl.found alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
     alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name background.threads
     client.quota.callback.class config.providers connection.failed.authentication.delay.ms
     connections.max.reauth.ms controller.performance.always.log.threshold.ms
@@ -94,7 +95,39 @@ NOT_HONOURED: Final = frozenset(
     ssl.endpoint.identification.algorithm ssl.engine.factory.class ssl.keymanager.algorithm
     ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password ssl.principal.mapping.rules
     ssl.protocol ssl.provider ssl.secure.random.implementation ssl.trustmanager.algorithm
-    ssl.truststore.certificates ssl.truststore.password telemetry.max.bytes
+    ssl.truststore.certificates ssl.truststore.password super.users telemetry.max.bytes
     transaction.state.log.load.buffer.size unstable.feature.versions.enable
     """.split()  # noqa: SIM905 - a table of names reads better without 270 pairs of quotes
 )
+
+# Settings that restrict, each with the values that restrict nothing more than a node does anyway.
+_RESTRICTIONS: Final[dict[str, frozenset[str]]] = {
+    "allow.everyone.if.no.acl.found": frozenset({"true"}),
+    "alter.config.policy.class.name": frozenset(),
+    "authorizer.class.name": frozenset(),
+    "connections.max.reauth.ms": frozenset({"0"}),
+    "create.topic.policy.class.name": frozenset(),
+    "delegation.token.secret.key": frozenset(),
+    "principal.builder.class": frozenset(),
+    "security.providers": frozenset(),
+    "ssl.cipher.suites": frozenset(),
+    "ssl.client.auth": frozenset({"none"}),
+    "ssl.enabled.protocols": frozenset({"tlsv1.2,tlsv1.3", "tlsv1.3,tlsv1.2"}),
+    "ssl.engine.factory.class": frozenset(),
+    "ssl.principal.mapping.rules": frozenset({"default"}),
+    "super.users": frozenset(),
+}
+
+
+def restricts(name: str, value: str) -> bool:
+    """Return whether the setting would restrict who may do what, if it were honoured.
+
+    `name` is the node's setting, without the prefix of a listener or of a SASL mechanism. A blank value
+    restricts nothing; each setting of SASL is a promise that clients prove who they are.
+    """
+    if not value.strip():
+        return False
+    if name.startswith("sasl."):
+        return True
+    harmless = _RESTRICTIONS.get(name)
+    return harmless is not None and "".join(value.split()).lower() not in harmless

@@ -237,6 +237,9 @@ def consume(
         ),
     ] = None,
     output: Output = "text",
+    raw: Annotated[
+        bool, typer.Option("--raw", help="print control characters as they are on a terminal, too")
+    ] = False,
     isolation: Annotated[
         Literal["read_uncommitted", "read_committed"], typer.Option("--isolation", help="of transactions")
     ] = "read_uncommitted",
@@ -246,6 +249,8 @@ def consume(
     """Print the records of topics, one a line.
 
     Members of a --group share the partitions; progress is committed every five seconds and at the end.
+    On a terminal control characters in records are shown as escapes, as \\x1b; files and pipes get the
+    bytes as they are.
 
     Examples:
 
@@ -279,6 +284,7 @@ def consume(
         separator=separator,
         template=template,
         is_json=output == "json",
+        is_raw=raw,
         read_committed=isolation == "read_committed",
     )
     run(lambda: commands.consume(client_of(bootstrap, timeout), options))
@@ -395,9 +401,9 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
 
 
 def _complain_of_refusal(error: Refused) -> int:
-    from node.cli.topic_commands import shown  # it may name what users chose
+    from logstore.escaped_text import escape_controls  # it may name what users chose
 
-    return _complain(shown(str(error)), EXIT_FAILURE)
+    return _complain(escape_controls(str(error)), EXIT_FAILURE)
 
 
 def _complain(sentence: str, code: int) -> int:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from logstore.escaped_text import escape_controls
 from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
-from node.cli.topic_commands import shown
 from node.client.cluster_client import parse_bootstrap
 from node.config import load_config
 from node.doctor.diagnosis import diagnose_cluster, diagnose_node
@@ -34,6 +34,6 @@ async def doctor(
         print(json.dumps({"is_healthy": problems == 0, "findings": rows}))
     else:
         for one in found:
-            print(f"{one.severity.value}  {one.subject}: {shown(one.sentence)}")
+            print(f"{one.severity.value}  {one.subject}: {escape_controls(one.sentence)}")
         print("nothing is wrong" if problems == 0 else f"{problems} problem{'' if problems == 1 else 's'}")
     return EXIT_FAILURE if problems else 0

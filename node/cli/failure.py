@@ -4,6 +4,7 @@ from typing import Final
 
 from logstore.error_words import sentence_of
 from logstore.errors import ErrorCode, KafkaError
+from logstore.escaped_text import escape_controls
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
@@ -48,8 +49,8 @@ class CommandError(Exception):
 
 
 def explain(error: KafkaError) -> str:
-    """One line about an error of the protocol, with what to do about it where that is known."""
-    detail = error.detail.rstrip(".")
+    """Return one line about an error of the protocol, with what to do about it where that is known."""
+    detail = escape_controls(error.detail.rstrip("."))
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
         hint = "Is a node running there? Try `ottla start`, or name another with --bootstrap."

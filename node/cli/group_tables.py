@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from logstore.escaped_text import escape_controls
 from logstore.topic_partition import TopicPartition
-from node.cli.topic_commands import print_table, shown
+from node.cli.topic_commands import print_table
 from node.client.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
 from node.client.group_as_json import duration_ms
 from node.client.group_lag import PartitionLag
@@ -49,7 +50,7 @@ def print_group(view: GroupView, lags: Lags) -> None:
     assignor = f"  assignor {view.assignor}" if view.assignor else ""
     members = f"{len(view.members)} member{'' if len(view.members) == 1 else 's'}"
     print(
-        f"group {shown(view.group_id)}  {view.group_type}  {view.state}{epoch}{assignor}  {members}"
+        f"group {escape_controls(view.group_id)}  {view.group_type}  {view.state}{epoch}{assignor}  {members}"
         f"  coordinator {view.coordinator}"
     )
     if lags:
@@ -188,7 +189,7 @@ def print_lag(group_id: str, lags: Lags) -> None:
     """The whole lag of a group in one line, then that of each partition."""
     records, age_ms = total_lag(lags)
     count = f"{records} record{'' if records == 1 else 's'}"
-    print(f"group {shown(group_id)}  lag {count}, {seconds_text(age_ms)} s")
+    print(f"group {escape_controls(group_id)}  lag {count}, {seconds_text(age_ms)} s")
     if lags:
         print_table(
             ("topic", "partition", "committed", "end", "lag", "seconds"),

@@ -7,21 +7,19 @@ move a terminal's cursor stand as escapes, so that nobody writes lines of his ow
 
 import json
 import logging
-import re
 import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
+from logstore.escaped_text import escape_controls
 from node.loggers import level_name
 
 TEXT: Final = "text"
 JSON: Final = "json"
 REPEATED_WITHIN_S: Final = 10.0
 MAX_REMEMBERED: Final = 256  # lines that may come again; the oldest give way
-# Control characters of both sets, and what some programs take for the end of a line.
-_UNSAFE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def begin(log_format: str, node_id: int) -> None:
@@ -31,11 +29,6 @@ def begin(log_format: str, node_id: int) -> None:
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
 
 
-def escaped(text: str) -> str:
-    """The text with nothing in it that ends a line."""
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
-
-
 class TextFormatter(logging.Formatter):
     """TIME LEVEL MESSAGE (LOGGER), and below it, moved in, the traceback of what failed."""
 
@@ -43,11 +36,11 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(message)s (%(name)s)")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # the library's name
-        record.message = escaped(record.message)
+        record.message = escape_controls(record.message)
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:
-        return "\n".join("    " + escaped(line) for line in super().formatException(ei).splitlines())
+        return "\n".join("    " + escape_controls(line) for line in super().formatException(ei).splitlines())
 
 
 class JsonFormatter(logging.Formatter):

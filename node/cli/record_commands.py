@@ -19,6 +19,7 @@ from node.cli.record_text import (
     Printer,
     column_printer,
     json_printer,
+    json_printer_for_terminal,
     parse_json,
     parse_line,
     template_printer,
@@ -69,6 +70,7 @@ class ConsumeOptions:
     separator: str
     template: str | None
     is_json: bool
+    is_raw: bool
     read_committed: bool
 
 
@@ -399,11 +401,13 @@ def _before(records: list[Record], end: int | None) -> list[Record]:
 
 
 def _printer(options: ConsumeOptions) -> Printer:
+    for_terminal = not options.is_raw and sys.stdout.isatty()
     if options.is_json:
-        return json_printer
+        return json_printer_for_terminal if for_terminal else json_printer
     if options.template is not None:
-        return template_printer(options.template)
-    return column_printer(options.shown, options.separator.replace("\\t", "\t").replace("\\n", "\n"))
+        return template_printer(options.template, for_terminal=for_terminal)
+    separator = options.separator.replace("\\t", "\t").replace("\\n", "\n")
+    return column_printer(options.shown, separator, for_terminal=for_terminal)
 
 
 # ---- where to begin ------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from logstore.escaped_text import CONTROLS, escape_controls
 from logstore.record import Headers, Record
 from logstore.topic_partition import TopicPartition
 from node.client.exact_json import dump_json, load_json
@@ -26,6 +27,7 @@ _HEADER_NAMES: Final = ("key", "value", "value_base64")
 _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 
 Printer = Callable[[TopicPartition, Record], bytes]
+Field = Callable[[TopicPartition, Record], bytes]
 
 
 # ---- in ------------------------------------------------------------------------------------------
@@ -112,8 +114,26 @@ def _integer(fields: dict[str, Any], name: str, largest: int) -> int | None:
 # ---- out -----------------------------------------------------------------------------------------
 
 
+def escaped_for_terminal(content: bytes) -> bytes:
+    r"""Return what a terminal may be shown of a field: no control characters but tab and line feed.
+
+    What is not UTF-8 is shown byte by byte, as `\x9b`: a terminal of eight bits obeys some of these.
+    """
+    return escape_controls(content.decode("utf-8", "backslashreplace"), keeps_lines=True).encode()
+
+
 def json_printer(partition: TopicPartition, record: Record) -> bytes:
-    """A record as one line of JSON."""
+    """Return a record as one line of JSON."""
+    return _json_line(partition, record).encode() + b"\n"
+
+
+def json_printer_for_terminal(partition: TopicPartition, record: Record) -> bytes:
+    """Return a record as one line of JSON; control characters that JSON allows are escaped, too."""
+    line = _json_line(partition, record)
+    return CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", line).encode() + b"\n"
+
+
+def _json_line(partition: TopicPartition, record: Record) -> str:
     fields: dict[str, Any] = {
         "topic": partition.topic,
         "partition": partition.partition,
@@ -127,7 +147,7 @@ def json_printer(partition: TopicPartition, record: Record) -> bytes:
             {"key": name.encode("utf-8", "replace").decode(), **_text_or_base64("value", value)}
             for name, value in record.headers
         ]
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(fields, ensure_ascii=False)
 
 
 def _text_or_base64(name: str, content: bytes | None) -> dict[str, str | None]:
@@ -139,10 +159,11 @@ def _text_or_base64(name: str, content: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(content).decode()}
 
 
-def column_printer(shown: Collection[str], separator: str) -> Printer:
-    """A record as columns: those of `shown`, and always the value, in a fixed order."""
-    columns: list[Callable[[TopicPartition, Record], bytes]] = [
-        _FIELDS[letter]
+def column_printer(shown: Collection[str], separator: str, *, for_terminal: bool = False) -> Printer:
+    """Return a printer of columns: those of `shown`, and always the value, in a fixed order."""
+    fields = _TERMINAL_FIELDS if for_terminal else _FIELDS
+    columns: list[Field] = [
+        fields[letter]
         for name, letter in (
             ("partitions", "p"),
             ("offsets", "o"),
@@ -152,9 +173,9 @@ def column_printer(shown: Collection[str], separator: str) -> Printer:
         )
         if name in shown
     ]
-    if not columns:
+    if not columns and not for_terminal:
         return lambda partition, record: (record.value or b"") + b"\n"
-    columns.append(_FIELDS["s"])
+    columns.append(fields["s"])
     between = separator.encode()
 
     def print_columns(partition: TopicPartition, record: Record) -> bytes:
@@ -163,9 +184,10 @@ def column_printer(shown: Collection[str], separator: str) -> Printer:
     return print_columns
 
 
-def template_printer(template: str) -> Printer:
-    """A record in a template of %-letters as kcat's; ValueError for a letter that is none."""
-    parts: list[bytes | Callable[[TopicPartition, Record], bytes]] = []
+def template_printer(template: str, *, for_terminal: bool = False) -> Printer:
+    """Return a printer of a template of %-letters as kcat's; ValueError for a letter that is none."""
+    fields = _TERMINAL_FIELDS if for_terminal else _FIELDS
+    parts: list[bytes | Field] = []
     position = 0
     while position < len(template):
         character = template[position]
@@ -180,7 +202,7 @@ def template_printer(template: str) -> Printer:
         elif character == "%":
             if follower not in _FIELDS or not follower:
                 raise ValueError(f"%{follower} is not one of {' '.join('%' + one for one in _FIELDS)} %%")
-            parts.append(_FIELDS[follower])
+            parts.append(fields[follower])
             position += 1
         else:
             parts.append(character.encode("utf-8", "surrogateescape"))
@@ -198,7 +220,7 @@ def _headers_text(headers: Headers) -> bytes:
     )
 
 
-_FIELDS: Final[dict[str, Callable[[TopicPartition, Record], bytes]]] = {
+_FIELDS: Final[dict[str, Field]] = {
     "t": lambda partition, record: partition.topic.encode(),
     "p": lambda partition, record: b"%d" % partition.partition,
     "o": lambda partition, record: b"%d" % record.offset,
@@ -210,3 +232,10 @@ _FIELDS: Final[dict[str, Callable[[TopicPartition, Record], bytes]]] = {
     "K": lambda partition, record: b"%d" % (-1 if record.key is None else len(record.key)),
     "S": lambda partition, record: b"%d" % (-1 if record.value is None else len(record.value)),
 }
+
+
+def _for_terminal(field: Field) -> Field:
+    return lambda partition, record: escaped_for_terminal(field(partition, record))
+
+
+_TERMINAL_FIELDS: Final = {letter: _for_terminal(field) for letter, field in _FIELDS.items()}

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.escaped_text import escape_controls
 from logstore.topic_partition import TopicPartition, uuid_to_text
 from node.cli.cut_off_warning import warn_if_cut_off
 from node.client import topic_admin
@@ -148,20 +149,11 @@ def print_table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Columns under heads, without a frame, so that awk and cut can read it too."""
     texts = [
         tuple(heads),
-        *(tuple("-" if cell is None else shown(str(cell)) for cell in row) for row in rows),
+        *(tuple("-" if cell is None else escape_controls(str(cell)) for cell in row) for row in rows),
     ]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     for row in texts:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
-
-
-def shown(text: str) -> str:
-    """Text that anybody may have chosen, as names of groups and clients, without what a terminal would
-    obey.
-    """
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def _count(number: int, noun: str) -> str:

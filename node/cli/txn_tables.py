@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from logstore.escaped_text import escape_controls
 from logstore.topic_partition import TopicPartition
 from node.cli.group_tables import seconds_text
-from node.cli.topic_commands import print_table, shown
+from node.cli.topic_commands import print_table
 from node.client.hanging_transactions import OpenTransaction
 from node.client.moments import moment_text
 from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
@@ -41,7 +42,7 @@ def print_transaction(view: TransactionView, starts: StartOffsets, now_ms: int) 
     age_ms = open_for_ms(view, now_ms)
     age = "" if age_ms is None else f"  open for {seconds_text(age_ms)} s"
     print(
-        f"id {shown(view.transactional_id)}  {view.state}  producer {view.producer_id}"
+        f"id {escape_controls(view.transactional_id)}  {view.state}  producer {view.producer_id}"
         f"  epoch {view.producer_epoch}  timeout {_timeout(view)}{age}  coordinator {view.coordinator}"
     )
     if view.partitions:

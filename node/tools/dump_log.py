@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from logstore import checkpoint
+from logstore.escaped_text import escape_controls
 from logstore.meta_properties import META_PROPERTIES
 from node.tools import log_files
 from node.tools.closed_pipe import end_quietly, output_refused
@@ -197,17 +198,10 @@ def _value_in_words(name: str, value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return f"[{','.join(map(_printable, value))}]"
+        return f"[{','.join(map(escape_controls, value))}]"
     if name in OPTIONALS:
         return "OptionalLong.empty" if value is None else f"OptionalLong[{value}]"
-    return _printable(value) if isinstance(value, str) else str(value)
-
-
-def _printable(text: str) -> str:
-    """Text that stays on its line and cannot steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    return escape_controls(value) if isinstance(value, str) else str(value)
 
 
 def _as_json(path: Path, found: Row | Broken) -> str:

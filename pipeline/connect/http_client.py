@@ -11,6 +11,7 @@ from typing import Final
 import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 
+from logstore.escaped_text import escape_controls
 from pipeline.client.retries import monotonic_ms
 from pipeline.connect.http_options import IDEMPOTENCY_KEY, HttpOptions
 from pipeline.connect.http_requests import RETRIED
@@ -112,7 +113,9 @@ class HttpClient:
             raise self._failure(error) from None
 
     def _failure(self, cause: Exception) -> HttpFailure:
-        problem = f"no answer after {self._options.max_retries} retries: {self._shown(str(cause))}"
+        problem = (
+            f"no answer after {self._options.max_retries} retries: {escape_controls(self._shown(str(cause)))}"
+        )
         return HttpFailure(self._options.shown_url, problem)
 
     def _beginning_of(self, answer: urllib3.BaseHTTPResponse) -> bytes:
@@ -131,5 +134,5 @@ class HttpClient:
         return found
 
     def _shown(self, text: str) -> str:
-        """What a server or urllib3 says: both like to repeat the URL."""
+        """Return what a server or urllib3 says, without secrets: both like to repeat the URL."""
         return without_secrets(text, self._secrets)[:SHOWN_CHARACTERS]

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 
 import typer
 
+from logstore.escaped_text import escape_controls
+
 if TYPE_CHECKING:
     from pipeline.jobs.job import JobFile
     from pipeline.jobs.job_status import JobStatus
@@ -152,8 +154,8 @@ def _need_spark() -> None:
 
 
 def _tell(status: "JobStatus") -> None:
-    """A line for each change of a state."""
-    cause = f": {status.cause}" if status.cause else ""
+    """Print a line for a change of a job's state; servers and records may have a word in its cause."""
+    cause = f": {escape_controls(status.cause, keeps_lines=True)}" if status.cause else ""
     print(f"{status.job}: {status.state.value}{cause}", file=sys.stderr, flush=True)
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+from logstore.escaped_text import escape_controls
 from pipeline.jobs.job_status import JobState, JobStatus
 
 HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD")
@@ -15,7 +16,11 @@ def as_table(statuses: Sequence[JobStatus]) -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]
-    lines += [f"{one.job}: {one.cause}" for one in statuses if one.state is JobState.FAILED]
+    lines += [
+        f"{one.job}: {escape_controls(str(one.cause), keeps_lines=True)}"
+        for one in statuses
+        if one.state is JobState.FAILED
+    ]
     return "\n".join(lines)
 
 

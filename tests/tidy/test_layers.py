@@ -21,6 +21,7 @@ PIPELINE_MAY_HAVE = (
     "logstore.compression",
     "logstore.error_words",
     "logstore.errors",
+    "logstore.escaped_text",
     "logstore.record",
     "logstore.record_batch",
     "logstore.schema",

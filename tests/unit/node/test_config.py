@@ -140,13 +140,83 @@ def test_an_unknown_override_is_refused_and_an_unknown_line_of_a_file_warned_of(
 
 
 def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:
-    names = ("num.io.threads", "listener.name.inner.ssl.client.auth")
+    names = ("num.io.threads", "listener.name.inner.ssl.keystore.password")
 
     config = load_config(overrides=[f"{name}=1" for name in names], environment={})
 
     assert config.warnings == tuple(
         f"The setting {name} of Apache Kafka has no effect here." for name in names
     )
+
+
+PROMISES = [
+    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
+    ("super.users", "User:admin"),
+    ("allow.everyone.if.no.acl.found", "false"),
+    ("sasl.enabled.mechanisms", "PLAIN"),
+    ("sasl.something.new", "x"),
+    ("listener.name.inner.sasl.enabled.mechanisms", "SCRAM-SHA-512"),
+    ("listener.name.inner.scram-sha-512.sasl.jaas.config", "ScramLoginModule required;"),
+    ("ssl.client.auth", "required"),
+    ("listener.name.inner.ssl.client.auth", "requested"),
+    ("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384"),
+    ("ssl.enabled.protocols", "TLSv1.3"),
+    ("create.topic.policy.class.name", "com.example.Policy"),
+    ("connections.max.reauth.ms", "3600000"),
+]
+HARMLESS = [
+    ("authorizer.class.name", ""),
+    ("super.users", " "),
+    ("sasl.jaas.config", ""),
+    ("allow.everyone.if.no.acl.found", "True"),
+    ("ssl.client.auth", "none"),
+    ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
+    ("connections.max.reauth.ms", "0"),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), PROMISES)
+def test_a_setting_that_promises_security_which_nothing_enforces_stops_the_start(
+    name: str, value: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text(f"{name}={value}\n")
+
+    for give in (
+        lambda: load_config(path, environment={}),
+        lambda: load_config(overrides=[f"{name}={value}"], environment={}),
+        lambda: parse_config({name: value}),
+    ):
+        with pytest.raises(KafkaError) as refused:
+            give()
+        assert refused.value.code is ErrorCode.INVALID_CONFIG and name in refused.value.detail
+
+    environment = {environment_name(name): value}
+    if name in NOT_HONOURED:
+        with pytest.raises(KafkaError, match=name.replace(".", "[.]")):
+            load_config(environment=environment)
+
+
+@pytest.mark.parametrize("name", ["ssl.client.auth", "listener.name.controller.ssl.client.auth"])
+def test_controllers_with_tls_show_each_other_certificates_as_required(name: str) -> None:
+    config = parse_config(
+        {
+            **AMONG_OTHERS,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
+            "ssl.keystore.location": "a.pem",
+            "ssl.truststore.location": "b.pem",
+            name: "required",
+        }
+    )
+
+    assert config.warnings == (f"The setting {name} of Apache Kafka has no effect here.",)
+
+
+@pytest.mark.parametrize(("name", "value"), HARMLESS)
+def test_a_setting_of_security_that_restricts_nothing_only_warns(name: str, value: str) -> None:
+    config = parse_config({name: value})
+
+    assert config.warnings == (f"The setting {name} of Apache Kafka has no effect here.",)
 
 
 def test_a_variable_that_is_nearly_one_of_a_setting_is_warned_of() -> None:

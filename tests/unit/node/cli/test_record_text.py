@@ -4,10 +4,18 @@ import json
 
 import pytest
 
+from logstore.escaped_text import CONTROLS
 from logstore.record import Record
 from logstore.topic_partition import TopicPartition
 from node.cli.record_commands import Place, parse_place
-from node.cli.record_text import column_printer, json_printer, parse_json, parse_line, template_printer
+from node.cli.record_text import (
+    column_printer,
+    json_printer,
+    json_printer_for_terminal,
+    parse_json,
+    parse_line,
+    template_printer,
+)
 from node.client.producer import ProducerRecord
 
 PLACE = TopicPartition("orders", 3)
@@ -149,3 +157,33 @@ def test_places_in_a_log(text: str, place: Place) -> None:
 def test_a_place_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not"):
         parse_place(text)
+
+
+HOSTILE = Record(
+    0, 0, b"k\x1b]0;title\x07", b"a\x1b[2J\tb\nc\r\xe2\x80\xaed\xc2\x9b\xff\x9b", (("h\x1b", b"\x1b"),)
+)
+
+
+def test_a_terminal_is_shown_control_characters_of_records_as_escapes() -> None:
+    columns = column_printer({"keys", "headers"}, "|", for_terminal=True)(PLACE, HOSTILE)
+    template = template_printer("\x1b[1m%k\x1b[0m %h\\n", for_terminal=True)(PLACE, HOSTILE)
+    lone_value = column_printer(set(), "|", for_terminal=True)(PLACE, HOSTILE)
+
+    shown_value = rb"a\x1b[2J" + b"\tb\nc" + rb"\r\u202ed\x9b\xff\x9b" + b"\n"
+    assert columns == rb"h\x1b=\x1b|k\x1b]0;title\x07|" + shown_value
+    assert template == b"\x1b[1m" + rb"k\x1b]0;title\x07" + b"\x1b[0m " + rb"h\x1b=\x1b" + b"\n"
+    assert lone_value == shown_value
+
+
+def test_a_pipe_gets_the_bytes_of_records_as_they_are() -> None:
+    assert column_printer(set(), "|")(PLACE, HOSTILE) == (HOSTILE.value or b"") + b"\n"
+    assert template_printer("%k")(PLACE, HOSTILE) == HOSTILE.key
+
+
+def test_json_for_a_terminal_is_the_same_object_without_control_characters() -> None:
+    record = Record(0, 0, None, "\x1b\x7f\x9b\u202e".encode())
+
+    line = json_printer_for_terminal(PLACE, record)
+
+    assert json.loads(line) == json.loads(json_printer(PLACE, record))
+    assert not CONTROLS.search(line.decode().removesuffix("\n"))
