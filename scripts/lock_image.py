@@ -3,7 +3,10 @@
 pip takes a file of requirements with hashes only as a whole, so what is needed indirectly stands there, too.
 """
 
+import argparse
 import hashlib
+import json
+import os
 import re
 import subprocess
 import sys
@@ -11,16 +14,20 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 EXTRAS = ("cli", "compression")  # of the image of a node
 PYTHONS = ("3.11", "3.12", "3.13")
+SPARK_EXTRAS = ("cli", "compression", "spark")
+SPARK_PYTHONS = ("3.12",)  # of k8s/spark.Dockerfile
 PROCESSORS = ("x86_64", "aarch64")
 # There are no wheels of these: they are built, without a compiler.
-SOURCES = ("pysyncobj",)
+SOURCES = ("pyspark", "pysyncobj")
+IMAGES = ("Dockerfile", "spark.Dockerfile")
 GLIBC_MINORS = range(17, 37)  # up to that of Debian 12
 HEAD = """\
-# What the image of a node is made of, each file by its hash, written by scripts/lock-image from pyproject
+# What {image} is made of, each file by its hash, written by scripts/lock-image from pyproject
 # with its extras {extras}; for Python {pythons} on Linux, {processors}.
 """
 BUILD_HEAD = """\
@@ -29,21 +36,70 @@ BUILD_HEAD = """\
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(prog="scripts/lock-image")
+    parser.add_argument("--base", metavar="NAME@sha256:DIGEST", help="name this base in both Dockerfiles")
+    base = parser.parse_args().base
+    if base is not None:
+        for image in IMAGES:
+            name_base(ROOT / "k8s" / image, base)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    wanted = list(project["project"]["dependencies"])
-    for extra in EXTRAS:
-        wanted += project["project"]["optional-dependencies"][extra]
-    head = HEAD.format(
-        extras=" and ".join(EXTRAS), pythons=", ".join(PYTHONS), processors=" and ".join(PROCESSORS)
-    )
-    rules = "--only-binary :all:\n" + "".join(f"--no-binary {name}\n" for name in SOURCES)
-    (ROOT / "k8s" / "requirements.txt").write_text(head + rules + locked(wanted))
+    write_lock(project, "requirements.txt", "the image of a node", EXTRAS, PYTHONS)
+    write_lock(project, "spark-requirements.txt", "the image of Spark's jobs", SPARK_EXTRAS, SPARK_PYTHONS)
     build = project["build-system"]["requires"]
-    (ROOT / "k8s" / "build-requirements.txt").write_text(BUILD_HEAD + locked(build))
+    (ROOT / "k8s" / "build-requirements.txt").write_text(BUILD_HEAD + locked(build, PYTHONS))
+    with tempfile.TemporaryDirectory() as folder:
+        pip("install", "--target", folder, "cyclonedx-bom")
+        write_bill(folder, "requirements.txt", "sbom.cdx.json")
+        write_bill(folder, "spark-requirements.txt", "spark-sbom.cdx.json")
 
 
-def locked(wanted: Sequence[str]) -> str:
-    """Lines for a file of requirements: all that these need, with the hashes of the files that may be had."""
+def name_base(dockerfile: Path, base: str) -> None:
+    """Write the name of the base image, with its digest, into a Dockerfile."""
+    if not re.fullmatch(r"[a-z0-9./_-]+(:[A-Za-z0-9._-]+)?@sha256:[0-9a-f]{64}", base):
+        raise SystemExit(f"lock-image: {base} is not NAME[:TAG]@sha256:DIGEST")
+    text = re.sub(r"^ARG PYTHON=.*$", f"ARG PYTHON={base}", dockerfile.read_text(), flags=re.M)
+    dockerfile.write_text(text)
+
+
+def write_lock(
+    project: dict[str, Any], name: str, image: str, extras: Sequence[str], pythons: Sequence[str]
+) -> None:
+    """Write a file of requirements in k8s/ for Ottla with these extras."""
+    own = project["project"]
+    wanted = list(own["dependencies"])
+    for extra in extras:
+        wanted += [one for one in own["optional-dependencies"][extra] if not one.startswith("ottla[")]
+    head = HEAD.format(
+        image=image,
+        extras=" and ".join(extras),
+        pythons=", ".join(pythons),
+        processors=" and ".join(PROCESSORS),
+    )
+    lines = locked(wanted, pythons)
+    sources = [one for one in SOURCES if f"\n{one}==" in f"\n{lines}"]
+    rules = "--only-binary :all:\n" + "".join(f"--no-binary {one}\n" for one in sources)
+    (ROOT / "k8s" / name).write_text(head + rules + lines)
+
+
+def write_bill(tools: str, requirements: str, name: str) -> None:
+    """Write a bill of materials (CycloneDX) of one lock file, as the library of that project makes it."""
+    path = ROOT / "k8s" / name
+    command = [sys.executable, "-m", "cyclonedx_py", "requirements", str(ROOT / "k8s" / requirements)]
+    subprocess.run(
+        [*command, "--output-reproducible", "--of", "JSON", "-o", str(path)],
+        check=True,
+        env={**os.environ, "PYTHONPATH": tools},
+    )
+    bill = json.loads(path.read_text())
+    for component in bill["components"]:
+        del component["description"]  # the line of the lock file
+        for one in component["externalReferences"]:
+            one["url"] = component["purl"]  # an index that mirrors it has the same files
+    path.write_text(json.dumps(bill, indent=1) + "\n")
+
+
+def locked(wanted: Sequence[str], pythons: Sequence[str]) -> str:
+    """Return lines of requirements: all that these need, with the hashes of the files that may be had."""
     pins: dict[str, str] = {}
     hashes: dict[str, set[str]] = {}
 
@@ -55,7 +111,7 @@ def locked(wanted: Sequence[str]) -> str:
 
     sources = [one for one in wanted if re.split("[^a-z0-9-]", one.lower())[0] in SOURCES]
     wanted = [one for one in wanted if one not in sources]
-    for python in PYTHONS:
+    for python in pythons:
         for processor in PROCESSORS:
             with tempfile.TemporaryDirectory() as folder:
                 # The first finds the versions; the others take the same.
@@ -80,8 +136,12 @@ def download(wanted: Sequence[str], python: str, processor: str, folder: Path, *
 
 
 def pip_download(*words: str) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*command, *words], check=True)
+    pip("download", *words)
+
+
+def pip(command: str, *words: str) -> None:
+    base = [sys.executable, "-m", "pip", command, "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*base, *words], check=True)
 
 
 def identity(file_name: str) -> tuple[str, str]:

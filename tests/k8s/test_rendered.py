@@ -64,8 +64,8 @@ def test_ports_are_those_of_the_listeners(name: str) -> None:
             if "nodePort" not in port:
                 assert one.ports[port["targetPort"]] == port["port"], service
     for policy in (one for one in objects if one["kind"] == "NetworkPolicy"):
-        for rule in policy["spec"]["ingress"]:
-            assert {port["port"] for port in rule["ports"]} <= one.ports.keys(), policy
+        for rule in (*policy["spec"]["ingress"], *policy["spec"].get("egress", ())):
+            assert {port["port"] for port in rule["ports"]} <= {53, *one.ports}, policy
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
@@ -155,6 +155,22 @@ def test_a_pod_may_nothing_that_it_does_not_need() -> None:
         "capabilities": {"drop": ["ALL"]},
     }
     assert container["resources"]["requests"]["cpu"] == "1"
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_pods_are_closed_both_ways_but_for_clients_with_the_label_each_other_and_names(name: str) -> None:
+    policy = find(overlay(name), "NetworkPolicy", "ottla")["spec"]
+    nodes = {"podSelector": policy["podSelector"]}
+    label = {"matchLabels": {"ottla/client": "true"}}
+
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    clients, peers = policy["ingress"]
+    assert clients["from"] == [{"podSelector": label}, {"namespaceSelector": label}]
+    assert {port["port"] for port in clients["ports"]} == {"kafka", "rest"}
+    assert peers["from"] == [nodes]
+    to_peers, to_names = policy["egress"]
+    assert to_peers["to"] == [nodes] and to_peers["ports"] == peers["ports"]
+    assert {port["port"] for port in to_names["ports"]} == {53}
 
 
 def test_the_grace_is_enough_for_the_hook_and_the_stop() -> None:

@@ -1,6 +1,9 @@
 """The manifests of k8s/: what each names is there, and they agree with one another and with the code."""
 
+import json
+import os
 import re
+import subprocess
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,8 @@ FILES = sorted((ROOT / "k8s").glob("*.yaml"))
 KINDS = {
     "ConfigMap": "v1",
     "Job": "batch/v1",
+    "Namespace": "v1",
+    "NetworkPolicy": "networking.k8s.io/v1",
     "PersistentVolumeClaim": "v1",
     "PodDisruptionBudget": "policy/v1",
     "Role": "rbac.authorization.k8s.io/v1",
@@ -59,7 +64,8 @@ def test_the_account_that_submits_and_drives_has_the_role(spark_job: dict[str, D
     account = spark_job["ServiceAccount"]["metadata"]["name"]
     binding = spark_job["RoleBinding"]
 
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": account}]
+    [subject] = binding["subjects"]
+    assert (subject["kind"], subject["name"]) == ("ServiceAccount", account)
     assert binding["roleRef"]["name"] == spark_job["Role"]["metadata"]["name"]
     assert spark_job["Job"]["spec"]["template"]["spec"]["serviceAccountName"] == account
     assert properties(spark_job)["spark.kubernetes.authenticate.driver.serviceAccountName"] == account
@@ -68,6 +74,7 @@ def test_the_account_that_submits_and_drives_has_the_role(spark_job: dict[str, D
 def test_what_is_mounted_is_there(spark_job: dict[str, Document]) -> None:
     config = spark_job["ConfigMap"]
     driver = yaml.safe_load(config["data"]["driver.yaml"])
+    executor = yaml.safe_load(config["data"]["executor.yaml"])
     told = properties(spark_job)
     for pod in (spark_job["Job"]["spec"]["template"]["spec"], driver["spec"]):
         [container] = pod["containers"]
@@ -79,6 +86,8 @@ def test_what_is_mounted_is_there(spark_job: dict[str, Document]) -> None:
                 assert str(Path(word).parent) == mounted and Path(word).name in config["data"]
 
     assert driver["spec"]["containers"][0]["name"] == told["spark.kubernetes.driver.podTemplateContainerName"]
+    assert Path(told["spark.kubernetes.executor.podTemplateFile"]).name in config["data"]
+    assert "volumes" not in executor["spec"], "Spark mounts the claim itself"
     for role in ("driver", "executor"):
         volume = f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.state"
         assert told[f"{volume}.options.claimName"] == spark_job["PersistentVolumeClaim"]["metadata"]["name"]
@@ -91,7 +100,7 @@ def test_the_program_and_its_words_are_those_of_the_package(spark_job: dict[str,
     [program] = [word for word in container["command"] if word.startswith("local://")]
     path = urlsplit(program).path
     recipe = (ROOT / "k8s" / "spark.Dockerfile").read_text()
-    python = re.search(r"FROM python:([0-9.]+)", recipe)
+    python = re.search(r"ARG PYTHON=python:([0-9.]+)", recipe)
 
     assert image == properties(spark_job)["spark.kubernetes.container.image"]
     assert f"-t {image} " in recipe
@@ -123,6 +132,132 @@ def test_the_job_file_is_right_and_asks_the_nodes_by_their_service(
 
     assert isinstance(job.work, Flow)
     servers = {one.options["kafka.bootstrap.servers"] for one in (*job.work.sources.values(), job.work.sink)}
-    assert servers == {"ottla-0.ottla:9092,ottla-1.ottla:9092,ottla-2.ottla:9092"}
+    nodes = [f"ottla-{ordinal}.ottla.default.svc:9092" for ordinal in range(3)]
+    assert servers == {",".join(nodes)}
     # `<pod>.<headless service>`, as the README says of the nodes.
     assert "headless service `ottla`" in (ROOT / "k8s" / "README.md").read_text().replace("\n", " ")
+
+
+def test_who_may_create_pods_has_a_namespace_without_secrets(spark_job: dict[str, Document]) -> None:
+    namespace = spark_job["Namespace"]["metadata"]["name"]
+
+    assert namespace == properties(spark_job)["spark.kubernetes.namespace"] != "default"
+    for kind, document in spark_job.items():
+        assert kind == "Namespace" or document["metadata"]["namespace"] == namespace, kind
+    [subject] = spark_job["RoleBinding"]["subjects"]
+    assert subject["namespace"] == namespace
+    assert "Secret" not in spark_job
+    assert all("secrets" not in rule["resources"] for rule in spark_job["Role"]["rules"])
+
+
+def test_pods_of_jobs_run_as_a_user_without_rights(spark_job: dict[str, Document]) -> None:
+    data = spark_job["ConfigMap"]["data"]
+    pods = [yaml.safe_load(data[name])["spec"] for name in ("driver.yaml", "executor.yaml")]
+    user = re.search(r"^USER (\d+):(\d+)$", (ROOT / "k8s" / "spark.Dockerfile").read_text(), flags=re.M)
+
+    for spec in (*pods, spark_job["Job"]["spec"]["template"]["spec"]):
+        security = spec["securityContext"]
+        assert user is not None and (security["runAsUser"], security["runAsGroup"]) == (
+            int(user[1]),
+            int(user[2]),
+        )
+        assert security["runAsNonRoot"] is True and security["seccompProfile"] == {"type": "RuntimeDefault"}
+        [container] = spec["containers"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    assert pods[1]["automountServiceAccountToken"] is False
+
+
+def run_entrypoint(folder: Path, words: list[str], environment: dict[str, str]) -> list[str]:
+    """Return the command that the entrypoint runs, as a `tini` that prints its arguments was given it."""
+    tini = folder / "tini"
+    tini.write_text('#!/bin/sh\nfor word do printf "%s\\n" "$word"; done\n')
+    tini.chmod(0o755)
+    ended = subprocess.run(
+        [ROOT / "k8s" / "spark-entrypoint.sh", *words],
+        env={"PATH": f"{folder}:{os.environ['PATH']}", "SPARK_HOME": "/spark", **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stdout.splitlines()[:2] == ["-s", "--"]
+    return ended.stdout.splitlines()[2:]
+
+
+def test_the_entrypoint_starts_what_kubernetes_is_told_by_spark(tmp_path: Path) -> None:
+    executor = {
+        "SPARK_JAVA_OPT_0": "-Da=b c",
+        "SPARK_JAVA_OPT_1": "-Xss4m",
+        "SPARK_JAVA_OPT_3": "behind a gap",
+        "SPARK_EXECUTOR_MEMORY": "1g",
+        "SPARK_DRIVER_URL": "spark://driver",
+        "SPARK_EXECUTOR_ID": "1",
+        "SPARK_EXECUTOR_CORES": "2",
+        "SPARK_APPLICATION_ID": "app",
+        "SPARK_EXECUTOR_POD_IP": "10.0.0.1",
+        "SPARK_RESOURCE_PROFILE_ID": "0",
+        "SPARK_EXECUTOR_POD_NAME": "shop-exec-1",
+    }
+
+    java = run_entrypoint(tmp_path, ["executor"], executor)
+    submit = run_entrypoint(
+        tmp_path, ["driver", "--class", "x", "local:///a b"], {"SPARK_DRIVER_BIND_ADDRESS": "10.0.0.9"}
+    )
+    other = run_entrypoint(tmp_path, ["spark-submit", "--version"], {})
+
+    assert java[:7] == ["java", "-Da=b c", "-Xss4m", "-Xms1g", "-Xmx1g", "-cp", "/spark/jars/*"]
+    assert java[7].endswith(".KubernetesExecutorBackend") and "behind a gap" not in java
+    assert dict(zip(java[8::2], java[9::2], strict=True)) == {
+        "--driver-url": "spark://driver",
+        "--executor-id": "1",
+        "--cores": "2",
+        "--app-id": "app",
+        "--hostname": "10.0.0.1",
+        "--resourceProfileId": "0",
+        "--podName": "shop-exec-1",
+    }
+    assert submit[0] == "/spark/bin/spark-submit" and submit[-3:] == ["--class", "x", "local:///a b"]
+    assert "spark.driver.bindAddress=10.0.0.9" in submit
+    assert other == ["spark-submit", "--version"]
+
+
+def test_the_entrypoint_starts_a_class_that_spark_has_with_arguments_that_it_takes() -> None:
+    script = (ROOT / "k8s" / "spark-entrypoint.sh").read_text()
+    [name] = re.findall(r"org\.apache\.spark\.scheduler\.\S+", script)
+    jars = Path(pyspark.__file__).parent / "jars"
+    [kubernetes] = jars.glob("spark-kubernetes_*.jar")
+    with zipfile.ZipFile(kubernetes) as jar:
+        backend = jar.read(f"{name.replace('.', '/')}$.class")
+        steps = jar.read("org/apache/spark/deploy/k8s/Constants$.class")
+
+    for argument in re.findall(r"--[a-zA-Z-]+(?= \"\$SPARK_[A-Z_]+\"( \\\\)?$)", script, flags=re.M):
+        assert argument.encode() in backend, argument
+    for variable in re.findall(r"\$(SPARK_(?:DRIVER|EXECUTOR|APPLICATION|RESOURCE)[A-Z_]+)", script):
+        assert variable.encode() in steps, variable
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "spark.Dockerfile"])
+def test_images_have_a_base_by_digest_and_packages_by_hash(name: str) -> None:
+    text = (ROOT / "k8s" / name).read_text()
+
+    [base] = re.findall(r"^ARG PYTHON=(\S+)$", text, flags=re.M)
+    assert re.fullmatch(r"python:3\.12-slim-bookworm@sha256:[0-9a-f]{64}", base)
+    assert set(re.findall(r"^FROM (\S+)", text, flags=re.M)) == {"${PYTHON}"}
+    for command in re.findall(r"pip (?:install|wheel) .*", text):
+        assert "--require-hashes" in command or "--no-index" in command, command
+    assert re.search(r"^USER [1-9]\d+:[1-9]\d+$", text, flags=re.M)
+    assert (ROOT / "k8s" / f"{name}.dockerignore").read_text().startswith("*\n")
+
+
+@pytest.mark.parametrize(
+    ("lock", "bill"),
+    [("requirements.txt", "sbom.cdx.json"), ("spark-requirements.txt", "spark-sbom.cdx.json")],
+)
+def test_the_bill_of_materials_lists_what_is_locked(lock: str, bill: str) -> None:
+    locked = re.findall(r"^([a-z0-9-]+)==(\S+)", (ROOT / "k8s" / lock).read_text(), flags=re.M)
+    components = json.loads((ROOT / "k8s" / bill).read_text())["components"]
+
+    assert sorted((one["name"], one["version"]) for one in components) == sorted(locked)
+    assert all(one["purl"].startswith("pkg:pypi/") for one in components)

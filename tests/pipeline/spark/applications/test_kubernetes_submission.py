@@ -74,7 +74,7 @@ def test_a_submission_makes_the_driver_that_the_manifests_mean(tmp_path: Path) -
         pytest.skip(str(error))
     objects = {one["kind"]: one for one in yaml.safe_load_all((ROOT / "k8s" / "spark-job.yaml").read_text())}
     for name, text in objects["ConfigMap"]["data"].items():
-        (tmp_path / name).write_text(text.replace("/etc/ottla/driver.yaml", f"{tmp_path}/driver.yaml"))
+        (tmp_path / name).write_text(text.replace("/etc/ottla/", f"{tmp_path}/"))
     program, *words = objects["Job"]["spec"]["template"]["spec"]["containers"][0]["command"]
     home = Path(pyspark.__file__).parent
 
