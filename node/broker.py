@@ -36,6 +36,7 @@ from metadata_raft.quorum import Quorum
 from node import broker_start
 from node.broker_start import connection_limits
 from node.clock import Clock, SystemClock
+from node.cluster_settings import ANYWHERE
 from node.config import BrokerConfig
 from node.counters.election_counters import ElectionCounters
 from node.group_settings import CONSUMER
@@ -52,6 +53,7 @@ from node.replica.replication import Replication
 from node.rest_api.probes import state_of
 from node.rest_api.readiness import STILL_STARTING, problem_of
 from node.rest_api.server_thread import RestServer
+from node.runtime.administrators import Administrators
 from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.command_sender import HEARTBEAT_PURPOSE
@@ -158,6 +160,9 @@ class Broker:
         self.dispatcher = Dispatcher(self)
         self.elections = ElectionCounters(lambda: self.metadata.is_controller)
         self.connection_quota = ConnectionQuota(connection_limits(config))
+        self.administrators = Administrators(
+            self._host_names, lambda: self.config.ottla_anonymous_administrators == ANYWHERE
+        )
         self.listeners: list[Listener] = []
         self.rest = RestServer(self, rest_loop)
         self.quorum: Quorum
@@ -509,6 +514,11 @@ class Broker:
         )
         self.connection_quota.limits = connection_limits(config)
         self.metadata.reconfigure(controller_config(config))
+
+    def _host_names(self) -> list[str]:
+        """Return the names by which the nodes of the cluster are registered."""
+        brokers = self.metadata.image.brokers.values()
+        return [endpoint.host for one in brokers for endpoint in one.listeners.values()]
 
     @property
     def serves_consumer_groups(self) -> bool:

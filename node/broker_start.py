@@ -92,6 +92,7 @@ async def open_listeners(broker: "Broker") -> None:
                 gathered=gathered,
                 on_peer_lost=broker.peer_lost,
                 must_rest=broker.disk.is_behind,
+                is_for_peers=address.name == config.inter_broker_listener_name,
             )
             broker.listeners.append(listener)
             try:

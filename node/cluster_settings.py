@@ -25,6 +25,9 @@ from node.setting import BOOLEAN, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, 
 
 # As long as a random 96-bit key in base64: whoever records a handshake must not find it by trying words.
 MIN_SECRET_CHARACTERS: Final = 16
+# Who may change the cluster: those on the machines of its nodes, or all.
+CLUSTER: Final = "cluster"
+ANYWHERE: Final = "anywhere"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_SELECTOR: Final = "org.apache.kafka.common.replica.LeaderSelector"
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.%]+)\]|([^:\[\]@\s]+)):(\d{1,5})")
@@ -313,6 +316,15 @@ _SECURITY = (
         " environment as OTTLA_CLUSTER_SECRET.",
         Validator(allowed=f"at least {MIN_SECRET_CHARACTERS} characters", problem_of=_secret_problem),
         importance=HIGH,
+    ),
+    setting(
+        "ottla.anonymous.administrators",
+        STRING,
+        CLUSTER,
+        "From where requests are taken that change the cluster itself (settings of brokers, voters,"
+        " features, registrations, markers of transactions), since nobody can log in yet:"
+        f" {CLUSTER} is the machines of its nodes, {ANYWHERE} is everybody who reaches it.",
+        one_of(CLUSTER, ANYWHERE),
     ),
     setting(
         "ssl.keystore.type",

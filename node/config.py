@@ -105,6 +105,7 @@ class BrokerConfig:
     socket_listen_backlog_size: int
     socket_send_buffer_bytes: int
     connections_max_idle_ms: int
+    ottla_anonymous_administrators: str
     max_connections: int
     listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections
     max_connections_per_ip: int

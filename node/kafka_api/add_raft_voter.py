@@ -22,11 +22,38 @@ async def handle(
         listeners=[VoterListener(name=one.name, host=one.host, port=one.port) for one in request.listeners],
     )
     try:
+        await broker.administrators.check(context.connection)
         check_cluster(broker, request.cluster_id)
+        _check_registered(broker, command)
         await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.detail)
     return AddRaftVoterResponse(error_message=None)
+
+
+def _check_registered(broker: "Broker", command: AddRaftVoter) -> None:
+    """Raise INVALID_REQUEST unless the new voter is a registered node, at an address that is known for it.
+
+    The leader dials it and tells whoever answers which cluster this is, so it dials nobody else.
+    """
+    image = broker.metadata.image
+    if any(voter.voter_id == command.voter_id for voter in image.voters) or not command.listeners:
+        return  # the controller says what is wrong
+    registered = image.brokers.get(command.voter_id)
+    if registered is None:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Node {command.voter_id} has not registered with this cluster; start it first.",
+        )
+    known = {endpoint.host for endpoint in registered.listeners.values()}
+    known |= {one.host for one in broker.config.controller_quorum_voters if one.node_id == command.voter_id}
+    for one in command.listeners:
+        if one.host not in known:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Node {command.voter_id} is not known at {one.host[:250]}; it has registered with"
+                f" {', '.join(sorted(known))}.",
+            )
 
 
 def check_cluster(broker: "Broker", cluster_id: str | None) -> None:

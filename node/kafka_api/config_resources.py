@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeGuard, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
@@ -48,6 +48,9 @@ def checked_resource_type(broker: "Broker", number: int, name: str) -> ConfigRes
     return kind
 
 
+# What an administrator alone may change: one request could stop a node.
+OF_BROKERS: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER})
+
 log = logging.getLogger(__name__)
 
 
@@ -77,6 +80,7 @@ async def alter_resources(
 ) -> list[A]:
     """The answer to each resource, in order; one that is refused here goes no further."""
     times = Counter((one.resource_type, one.resource_name) for one in resources)
+    refusal = await _refusal_of_brokers(broker, context, resources)
 
     def judged(resource: R) -> ResourceChanges | ResourceResult:
         number, name = resource.resource_type, resource.resource_name
@@ -87,6 +91,8 @@ async def alter_resources(
             if times[number, name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             kind = checked_resource_type(broker, number, name)
+            if refusal is not None and kind in OF_BROKERS:
+                raise refusal
             wanted = ResourceChanges(
                 resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all
             )
@@ -113,6 +119,18 @@ async def alter_resources(
         )
 
     return await listed(map(answered, resources, outcomes), is_large=context.is_large)
+
+
+async def _refusal_of_brokers(
+    broker: "Broker", context: RequestContext, resources: Sequence[Resource]
+) -> KafkaError | None:
+    """Return why this client may not change brokers, or None if it may or does not ask to."""
+    if any(one.resource_type in OF_BROKERS for one in resources):
+        try:
+            await broker.administrators.check(context.connection)
+        except KafkaError as error:
+            return error
+    return None
 
 
 def _check_resizes(config: BrokerConfig, changes: ResourceChanges) -> None:

@@ -17,6 +17,7 @@ async def handle(
 ) -> RemoveRaftVoterResponse:
     command = RemoveRaftVoter(voter_id=request.voter_id, voter_directory_id=request.voter_directory_id)
     try:
+        await broker.administrators.check(context.connection)
         check_cluster(broker, request.cluster_id)
         await broker.metadata.submit(command)
     except KafkaError as error:

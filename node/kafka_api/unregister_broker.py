@@ -15,6 +15,7 @@ async def handle(
     broker: "Broker", context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     try:
+        await broker.administrators.check(context.connection)
         await broker.metadata.submit(UnregisterBroker(broker_id=request.broker_id))
     except KafkaError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.detail)

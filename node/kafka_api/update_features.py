@@ -31,6 +31,7 @@ async def handle(
         validate_only=request.validate_only,
     )
     try:
+        await broker.administrators.check(context.connection)
         await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)

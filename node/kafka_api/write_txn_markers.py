@@ -7,12 +7,12 @@ an error of its own, and names a producer once, however many markers of it were 
 
 from typing import TYPE_CHECKING, Any
 
-from logstore.errors import ErrorCode
+from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import Aside, Delayed, RequestContext
 from node.net.connection_info import NO_PEER
 from node.runtime.marker_messages import Codes, from_wire, to_response
 from node.runtime.marker_writer import PEER_WAIT_MS
-from node.runtime.turns import Steps, in_turns
+from node.runtime.turns import Steps, in_turns, take_turns
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
@@ -20,6 +20,18 @@ if TYPE_CHECKING:
 
 
 def handle(broker: "Broker", context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
+    if broker.administrators.includes(context.connection):
+        return in_turns(_answer(broker, context, request), is_large=context.is_large)
+    return _answer_stranger(broker, context, request)
+
+
+async def _answer_stranger(broker: "Broker", context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
+    """Look up whether a client that is not known may write markers into the logs of others."""
+    try:
+        await broker.administrators.check(context.connection)
+    except KafkaError as error:
+        markers = await take_turns(from_wire(request))
+        return to_response(markers, [[error.code] * len(each.partitions) for each in markers])
     return in_turns(_answer(broker, context, request), is_large=context.is_large)
 
 

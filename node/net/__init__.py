@@ -1,6 +1,7 @@
 """node.net: sockets. Bottom-up:
 
-`connection_info` (who is at the other end), `connection_quota` (how many are let in),
+`connection_info` (who is at the other end), `connection_reserve` (room for peers and one administrator),
+`connection_quota` (how many are let in),
 `receive_memory` (the budget of all receive buffers), `receive_windows` (what clients may have under way),
 `pacing` (what stays on the machine is not paced),
 `send_buffers` (how much the kernel holds of what goes out), `file_pipe` (the way from files to sockets),

@@ -288,10 +288,15 @@ class Connection(asyncio.BufferedProtocol):
     # ---- called by the service ----------------------------------------------------------------------
 
     def recognize(self, peer_id: int) -> None:
-        """The other end has proven to be that node of the cluster."""
+        """Note that the other end has proven to be that node of the cluster."""
+        self._service = self._listener.service
         self._listener.recognize(self, peer_id)
 
     # ---- called by the listener ------------------------------------------------------------------
+
+    def serve_only_opening(self) -> None:
+        """Serve nothing but the handshake of peers, until the other end is recognized."""
+        self._service = self._listener.opening_service
 
     def abort(self, reason: str) -> None:
         """Close at once, unsent answers and all, and say why in the log."""

@@ -26,4 +26,14 @@ class ConnectionInfo:
     @property
     def is_local(self) -> bool:
         """Whether the client runs on this machine, or in this network namespace of it."""
-        return self.client_host == self.local_host or self.client_host.startswith("127.")
+        return is_local_address(self.client_host, self.local_host)
+
+
+def plain_address(address: str) -> str:
+    """Return the IPv4 address of an IPv4 client of a dual-stack socket, so that it is counted as one."""
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
+def is_local_address(client_host: str, local_host: str) -> bool:
+    """Return whether a client with this address, which reached that one of ours, is on this machine."""
+    return client_host == local_host or client_host.startswith("127.")

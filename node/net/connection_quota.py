@@ -8,6 +8,8 @@ as in Apache Kafka.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from node.net.connection_reserve import ConnectionReserve
+
 NO_LIMIT = 2**31 - 1
 
 
@@ -24,10 +26,11 @@ class ConnectionLimits:
 class ConnectionQuota:
     """Counts the open connections of a node against `limits`, which may be replaced at any time."""
 
-    __slots__ = ("_by_address", "_by_listener", "_count", "_seen", "limits")
+    __slots__ = ("_by_address", "_by_listener", "_count", "_seen", "limits", "reserve")
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
         self.limits = limits if limits is not None else ConnectionLimits()
+        self.reserve = ConnectionReserve()
         self._count = 0
         self._seen = 0
         self._by_listener: dict[str, int] = {}

@@ -14,9 +14,10 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from node.net.connection import Connection, Service
-from node.net.connection_info import NO_PEER, ConnectionInfo
+from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
 from node.net.connection_quota import ConnectionQuota
+from node.net.connection_reserve import is_opening
 from node.net.file_pipe import FilePipe
 from node.net.gathered_answers import GatheredAnswers
 from node.net.pacing import pace, stop_pacing
@@ -64,10 +65,13 @@ class Listener:
         gathered: GatheredAnswers,
         on_peer_lost: Callable[[int], None] | None = None,
         must_rest: Callable[[], bool] = lambda: False,
+        is_for_peers: bool = False,
     ) -> None:
         self.name = name
         self.security_protocol = security_protocol
         self.service = service
+        self.opening_service = Service(serve=self._serve_opening, fail=service.fail)
+        self._is_for_peers = is_for_peers  # whether nodes of the cluster dial it
         self.memory = memory
         self.quota = quota
         self.limits = limits
@@ -157,7 +161,7 @@ class Listener:
         number = self.quota.next_number()
         local = transport.get_extra_info("sockname") or ("", 0)
         peer = transport.get_extra_info("peername") or ("", 0)
-        local_host, client_host = _plain_address(local[0]), _plain_address(peer[0])
+        local_host, client_host = plain_address(local[0]), plain_address(peer[0])
         return ConnectionInfo(
             number=number,
             connection_id=f"{local_host}:{local[1]}-{client_host}:{peer[1]}-{number}",
@@ -181,13 +185,18 @@ class Listener:
         refusal = self.quota.enter(self.name, connection.info.client_host)
         if self._is_stopping:
             return STOPS  # it was taken in the turn in which the listener stopped, and nobody would close it
-        if not refusal and connection.file_number >= self.file_limit:
+        if connection.file_number >= self.file_limit:
             return "too many files are open (ulimit -n); the rest is for the logs"
-        return refusal
+        if refusal:
+            return self.quota.reserve.admit(
+                connection, refusal, self.loop.call_later, may_be_peer=self._is_for_peers
+            )
+        return ""
 
     def forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
         self.quota.leave(self.name, connection.info.client_host)
+        self.quota.reserve.leave(connection)
         if not self.connections and self._file_pipe is not None:
             self._file_pipe.close()
             self._file_pipe = None
@@ -210,6 +219,7 @@ class Listener:
 
     def recognize(self, connection: Connection, peer_id: int) -> None:
         """This connection is that of a node of the cluster; when its last one ends, that is told."""
+        self.quota.reserve.leave(connection)
         connection.info = replace(connection.info, peer_id=peer_id)
         self._peers[peer_id] += 1
 
@@ -235,6 +245,12 @@ class Listener:
         self._complaints += 1
         if self._complaints <= COMPLAINTS_PER_SWEEP:
             log.warning("Closed connection %s: %s", info.connection_id, reason)
+
+    def _serve_opening(self, connection: Connection, frame: memoryview) -> Answer | Pending:
+        """Serve the handshake of peers to a connection beyond the limits, and close it for anything else."""
+        if not is_opening(frame):
+            raise CloseConnection(self.quota.reserve.refusal_of(connection))
+        return self.service.serve(connection, frame)
 
     def _sweep(self) -> None:
         """Close the idle, take memory back, once every few seconds."""
@@ -268,8 +284,3 @@ def _dual_stack_socket(port: int) -> socket.socket:
         sock.close()
         raise
     return sock
-
-
-def _plain_address(address: str) -> str:
-    """An IPv4 client of a dual-stack socket by its IPv4 address, so that it is counted and named as one."""
-    return address.removeprefix("::ffff:") if "." in address else address

@@ -174,6 +174,7 @@ class Owner(NamedTuple):
     of: Callable[[RestContext, RestRequest], Awaitable[ConfigResource]]  # RestError 404 if it is not there
     data: Callable[[RestContext, RestRequest, ConfigResource, DescribeConfigsResourceResult], Data]
     list_link: Callable[[RestContext, RestRequest], str]
+    is_for_administrators: bool = False  # whether these settings are those of the cluster itself
     tells_all: bool = True  # False: only those are told that were set, and any may be
 
     @property
@@ -209,6 +210,7 @@ def config_routes(owner: Owner) -> tuple[Route, ...]:
             path=owner.path + "/{name}",
             handler=partial(_update_config, owner),
             operation_id=f"update{name}",
+            is_for_administrators=owner.is_for_administrators,
             summary=f"Set one setting of {noun}.",
             tag=TAG,
             request_schema=UPDATE,
@@ -220,6 +222,7 @@ def config_routes(owner: Owner) -> tuple[Route, ...]:
             path=owner.path + "/{name}",
             handler=partial(_reset_config, owner),
             operation_id=f"delete{name}",
+            is_for_administrators=owner.is_for_administrators,
             summary=f"Take one setting of {noun} back.",
             tag=TAG,
             responses=CHANGED,
@@ -229,6 +232,7 @@ def config_routes(owner: Owner) -> tuple[Route, ...]:
             path=owner.path + ":alter",
             handler=partial(_alter_configs, owner),
             operation_id=owner.alter_id,
+            is_for_administrators=owner.is_for_administrators,
             summary=f"Change some settings of {noun}, all or none.",
             tag=TAG,
             request_schema=ALTER,

@@ -18,6 +18,7 @@ from node.client.deadline import Deadline
 from node.client.quorum_silence import moment_as_text
 from node.client.refusal import Refused
 from node.config import BrokerConfig
+from node.net.connection_info import plain_address
 from node.rest_api.answer_room import AnswerPart, AnswerRoom
 from node.rest_api.body_room import BodyPart, BodyRoom
 from node.rest_api.client_pool import ClientPool
@@ -36,6 +37,7 @@ LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
 # On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
 CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
+ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)
@@ -156,6 +158,8 @@ class HttpServer:
         answer_part: AnswerPart,
     ) -> web.StreamResponse:
         base_url = (self._base_url or f"http://{request.host}") + prefix_of(request.path)
+        if route.is_for_administrators:
+            await self._check_administrator(request)
         judged = await judge_request(route, request, base_url, body_part, answer_part)
         with connection.work():
             answer = encoded(await self._handle(route, judged))
@@ -166,6 +170,20 @@ class HttpServer:
         if answer.stream is not None:
             return await send_stream(request, answer, answer.stream, connection.moved)
         return await send_answer(request, answer, answer_part)
+
+    async def _check_administrator(self, request: web.Request) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the cluster may be changed from where this came."""
+        transport = request.transport
+        peer, local = (
+            ("", "")
+            if transport is None
+            else (transport.get_extra_info(name)[0] for name in ("peername", "sockname"))
+        )
+        client_host, local_host = plain_address(peer), plain_address(local)
+        await self.facts.run(
+            lambda broker: broker.administrators.check_address(client_host, local_host),
+            timeout_s=ADMINISTRATOR_TIMEOUT_S,
+        )
 
     async def _handle(self, route: Route, judged: RestRequest) -> Answer:
         deadline = Deadline.after(route.time_limit_of(judged.query))

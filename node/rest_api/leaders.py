@@ -132,6 +132,7 @@ ROUTES: Final = (
         path=_BROKER_DRAIN,
         handler=drain,
         operation_id="drainBroker",
+        is_for_administrators=True,
         summary="Have others lead what a broker leads; its replicas stay.",
         description="Before work on it. It is put last in the replicas of its partitions, so leadership stays"
         " away over restarts; DELETE ends that. Topics that are made meanwhile may be led by it. What no"
@@ -144,6 +145,7 @@ ROUTES: Final = (
         path=_BROKER_DRAIN,
         handler=end_drain,
         operation_id="endDrain",
+        is_for_administrators=True,
         summary="Have a broker lead its share again.",
         description="It becomes the preferred leader of as many partitions as the others; which ones it was"
         " before is not remembered.",

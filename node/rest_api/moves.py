@@ -293,6 +293,7 @@ ROUTES: Final = (
         path=_DECOMMISSION,
         handler=post_decommission,
         operation_id="decommissionBroker",
+        is_for_administrators=True,
         summary="Take a broker out of the cluster, one step at a time.",
         description="The first request has all that it holds moved to others. When it holds nothing and is"
         " stopped, the next one has it forgotten, and any other is answered 404. It may be asked again at any"
@@ -317,6 +318,7 @@ ROUTES: Final = (
         path=_THROTTLES_PATH,
         handler=put_throttles,
         operation_id="setThrottles",
+        is_for_administrators=True,
         summary="Limit how fast replicas are copied.",
         description="Of these brokers, or of all that are up; for all replicas of these topics. What is not"
         " given stays as it is. Replicas that are in sync are not held up.",
@@ -330,6 +332,7 @@ ROUTES: Final = (
         path=_THROTTLES_PATH,
         handler=delete_throttles,
         operation_id="clearThrottles",
+        is_for_administrators=True,
         summary="Take away all limits, as after a reassignment.",
         tag=TAG,
         responses={200: Response(description="What was limited before.", schema=_THROTTLES)},

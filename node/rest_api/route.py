@@ -125,6 +125,7 @@ class Route:
     responses: Mapping[int, Response]
     uses_cluster: bool = True  # False: no client is lent, so it answers whatever the cluster does
     time_limit_s: float = REQUEST_TIMEOUT_S  # for the whole request, where it gives no `timeout_ms`
+    is_for_administrators: bool = False  # True: taken from where the cluster may be changed alone
     is_documented: bool = True  # False: not in the OpenAPI document, as pages are not
 
     @property

@@ -229,6 +229,7 @@ ROUTES: Final = (
         path="/v1/transactions/abort",
         handler=abort_transaction,
         operation_id="abortTransaction",
+        is_for_administrators=True,
         summary="Abort a transaction: of an id, or a hanging one in a log.",
         description="With transactional_id its coordinator aborts it and its producer is fenced. With topic,"
         " partition and start_offset a marker is written to that one log.",

@@ -21,6 +21,7 @@ from node.config import parse_config
 from node.kafka_api import write_txn_markers
 from node.kafka_api.request_context import Aside, Delayed, RequestContext
 from node.net.peer_client import PeerClient
+from node.runtime.administrators import Administrators
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.marker_sender import MarkerSender
 from node.runtime.marker_writer import MarkerWriter
@@ -51,6 +52,7 @@ class MarkerNode(ReplicaWorld):
             clock=self.clock,
             offsets_topic_num_partitions=1,
         )
+        self.administrators = Administrators(list, lambda: False)
         self.marker_writer = MarkerWriter(
             replicas=self.replica_manager,
             groups=self.groups,
@@ -79,8 +81,15 @@ class MarkerNode(ReplicaWorld):
             guard=NOT_VERIFIED,
         )
 
-    def ask(self, request: WriteTxnMarkersRequest, *, peer_id: int = NO_PEER, is_large: bool = False) -> Any:
-        connection = replace(CONNECTION, peer_id=peer_id)
+    def ask(
+        self,
+        request: WriteTxnMarkersRequest,
+        *,
+        peer_id: int = NO_PEER,
+        is_large: bool = False,
+        client_host: str = "127.0.0.1",
+    ) -> Any:
+        connection = replace(CONNECTION, peer_id=peer_id, client_host=client_host)
         context = RequestContext(ApiKey.WRITE_TXN_MARKERS, 2, 1, "test", connection, is_large)
         return write_txn_markers.handle(cast(Any, self), context, request)
 

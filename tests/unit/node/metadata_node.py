@@ -15,6 +15,7 @@ from metadata_raft.quorum_memory import MemoryQuorum
 from node.clock import ManualClock
 from node.config import BrokerConfig, parse_config
 from node.kafka_api.request_context import ConnectionInfo, EncodedBody, RequestContext
+from node.runtime.administrators import Administrators
 from node.runtime.broker_lifecycle import Registration
 from node.runtime.metadata_publisher import MetadataPublisher, controller_config
 from node.runtime.metadata_runtime import MetadataRuntime
@@ -61,6 +62,7 @@ class MetadataNode:
             broker_id=self.config.node_id,
         )
         self.producer_ids = ProducerIds(self.metadata)
+        self.administrators = Administrators(list, lambda: False)
         self.replicas = Replicas()
         self.metadata.add_listener(
             MetadataPublisher(config=self.config, replicas=self.replicas, set_config=self._set_config)

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import struct
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,12 +10,21 @@ import pytest
 
 from node.net.connection import Connection, Pending, Service
 from node.net.connection_quota import ConnectionLimits, ConnectionQuota
+from node.net.connection_reserve import MAX_UNPROVEN
 from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import COMPLAINTS_PER_SWEEP, STALLED_SWEEPS, Listener, ListenerLimits
 from node.net.receive_memory import ReceiveMemory
+from node.wire.api_keys import ApiKey
+from node.wire.peer_api import PeerApi
 
 
-def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **limits: Any) -> Listener:
+def listener(
+    quota: ConnectionQuota | None = None,
+    name: str = "PLAINTEXT",
+    *,
+    is_for_peers: bool = False,
+    **limits: Any,
+) -> Listener:
     service = Service(serve=lambda connection, frame: None, fail=lambda connection, frame, error: None)
     never = cast(
         asyncio.AbstractEventLoop,
@@ -28,6 +38,7 @@ def listener(quota: ConnectionQuota | None = None, name: str = "PLAINTEXT", **li
         limits=ListenerLimits(**limits),
         start_task=lambda work: cast("asyncio.Task[Any]", work),
         gathered=GatheredAnswers(never),
+        is_for_peers=is_for_peers,
     )
     made.loop = never
     return made
@@ -171,6 +182,92 @@ def test_a_new_limit_holds_for_new_connections() -> None:
 
     assert connect(to)[1].is_aborted
     assert not any(transport.is_aborted for transport in kept)
+
+
+def test_an_administrator_of_this_machine_is_let_in_beyond_the_limit() -> None:
+    to = listener(ConnectionQuota(ConnectionLimits(max_connections=1)))
+    connect(to)
+
+    administrator, transport = connect(to, "127.0.0.1")
+    _, second = connect(to, "127.0.0.1")
+    administrator.connection_lost(None)
+    _, third = connect(to, "127.0.0.1")
+
+    assert not transport.is_aborted and second.is_aborted and not third.is_aborted
+
+
+class Timers:
+    """Timers that are due when the test says so."""
+
+    def __init__(self) -> None:
+        self.pending: list[Any] = []
+
+    def call_later(self, seconds: float, call: Any, *arguments: Any) -> Any:
+        timer = SimpleNamespace(run=lambda: call(*arguments), cancel=lambda: self.pending.remove(timer))
+        self.pending.append(timer)
+        return timer
+
+
+def full_listener_for_peers() -> tuple[Listener, Timers]:
+    served: list[bytes] = []
+    to = listener(ConnectionQuota(ConnectionLimits(max_connections=1)), is_for_peers=True)
+    to.service = to.service._replace(serve=lambda connection, frame: served.append(bytes(frame)))
+    timers = Timers()
+    to.loop = cast(
+        asyncio.AbstractEventLoop,
+        SimpleNamespace(call_later=timers.call_later, call_soon=lambda call: None),
+    )
+    connect(to)
+    return to, timers
+
+
+def frame(api_key: int) -> bytes:
+    return struct.pack(">ihhi", 8, api_key, 0, 7)
+
+
+def test_a_peer_is_let_in_beyond_the_limit_when_it_proves_itself_in_time() -> None:
+    to, timers = full_listener_for_peers()
+
+    peer, transport = connect(to)
+    _send(peer, frame(PeerApi.PEER_HANDSHAKE))
+    peer.recognize(2)
+    _send(peer, frame(ApiKey.PRODUCE))
+
+    assert not transport.is_aborted and timers.pending == []
+    peer.connection_lost(None)
+
+
+def test_who_proves_nothing_in_time_beyond_the_limit_is_closed() -> None:
+    to, timers = full_listener_for_peers()
+
+    stranger, transport = connect(to)
+    _send(stranger, frame(ApiKey.API_VERSIONS))
+    assert not transport.is_aborted
+    timers.pending[0].run()
+
+    assert transport.is_aborted
+
+
+def test_nothing_else_is_served_beyond_the_limit() -> None:
+    to, timers = full_listener_for_peers()
+
+    client, transport = connect(to)
+    _send(client, frame(ApiKey.PRODUCE))
+
+    assert transport.is_aborted
+    client.connection_lost(None)
+    assert timers.pending == []
+
+
+def test_of_many_beyond_the_limit_the_oldest_without_proof_gives_way() -> None:
+    to, _ = full_listener_for_peers()
+
+    peer, of_peer = connect(to)
+    peer.recognize(2)
+    others = [connect(to)[1] for _ in range(MAX_UNPROVEN + 2)]
+
+    assert not of_peer.is_aborted
+    assert [transport.is_aborted for transport in others] == [True, True] + [False] * MAX_UNPROVEN
 
 
 def test_a_connection_that_ends_makes_room() -> None:

@@ -1,0 +1,77 @@
+"""Room for peers and for one administrator where the limits of connections are reached.
+
+A node whose limits are used up by clients could not follow a leader that dials it, and nobody could look at
+it or raise the limits. So one connection from this machine is let in beyond them, and a few from anywhere
+that have seconds to prove, by the handshake of peers, that they are nodes of the cluster. Until they do,
+nothing else is served to them; where many come, the oldest one that has proven nothing gives way.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from node.wire.api_keys import ApiKey
+from node.wire.peer_api import PeerApi
+
+if TYPE_CHECKING:
+    from node.net.connection import Connection
+
+MAX_ADMINISTRATORS: Final = 1
+MAX_UNPROVEN: Final = 64
+PROOF_SECONDS: Final = 3.0  # a peer proves itself in two round trips
+_OPENING_KEYS: Final = frozenset(
+    key.to_bytes(2, "big") for key in (int(ApiKey.API_VERSIONS), int(PeerApi.PEER_HANDSHAKE))
+)
+
+
+class ConnectionReserve:
+    """The connections of a node beyond its limits, over all listeners."""
+
+    __slots__ = ("_administrators", "_unproven")
+
+    def __init__(self) -> None:
+        self._administrators: set[Connection] = set()
+        self._unproven: dict[Connection, tuple[str, asyncio.TimerHandle]] = {}  # the oldest first
+
+    def admit(
+        self,
+        connection: "Connection",
+        refusal: str,
+        call_later: Callable[..., asyncio.TimerHandle],
+        *,
+        may_be_peer: bool,
+    ) -> str:
+        """Let a connection in that the limits refuse; return the refusal where there is no room for it."""
+        if connection.info.is_local and len(self._administrators) < MAX_ADMINISTRATORS:
+            self._administrators.add(connection)
+            return ""
+        if not may_be_peer:
+            return refusal
+        if len(self._unproven) >= MAX_UNPROVEN:
+            oldest = next(iter(self._unproven))
+            self._give_up(oldest)
+        self._unproven[connection] = refusal, call_later(PROOF_SECONDS, self._give_up, connection)
+        connection.serve_only_opening()
+        return ""
+
+    def refusal_of(self, connection: "Connection") -> str:
+        """Return why a connection is beyond the limits and has proven nothing yet, or ""."""
+        held = self._unproven.get(connection)
+        return "" if held is None else held[0]
+
+    def leave(self, connection: "Connection") -> None:
+        """Forget a connection: it has proven to be a peer's, or has ended."""
+        self._administrators.discard(connection)
+        held = self._unproven.pop(connection, None)
+        if held is not None:
+            held[1].cancel()
+
+    def _give_up(self, connection: "Connection") -> None:
+        refusal = self.refusal_of(connection)
+        self.leave(connection)
+        connection.abort(refusal)
+
+
+def is_opening(frame: memoryview) -> bool:
+    """Return whether a frame asks for versions or belongs to the handshake of peers."""
+    return bytes(frame[:2]) in _OPENING_KEYS

@@ -1,0 +1,77 @@
+"""Who may change the cluster itself while nobody can log in: nodes, and whoever works on a node's machine.
+
+Topics and groups belong to all clients. Settings of brokers, voters of the quorum, markers in the logs of
+others and the registration of brokers do not: one anonymous request could stop a node or the cluster. Until
+listeners know who asks, such a request is taken from a proven node, from this machine, and from the
+addresses of the cluster's other nodes, where `ottla` and Kafka's tools may run.
+`ottla.anonymous.administrators=anywhere` takes it from everybody, as Apache Kafka without an authorizer does.
+"""
+
+import asyncio
+import socket
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
+
+LOOK_UP_SECONDS: Final = 5.0  # between two looks for addresses that have changed
+TIMEOUT_SECONDS: Final = 2.0
+
+
+class Administrators:
+    """Judges requests on the loop of the node.
+
+    `host_names` gives the names by which the cluster's nodes are registered, `may_be_anywhere` the setting.
+    """
+
+    def __init__(self, host_names: Callable[[], Iterable[str]], may_be_anywhere: Callable[[], bool]) -> None:
+        self._host_names = host_names
+        self._may_be_anywhere = may_be_anywhere
+        self._addresses: frozenset[str] = frozenset()
+        self._look_up_at = 0.0
+        self._turn = asyncio.Lock()
+
+    def includes(self, connection: ConnectionInfo) -> bool:
+        """Return whether this connection is known to be an administrator's, without looking up any name."""
+        return connection.peer_id != NO_PEER or self._includes(connection.client_host, connection.local_host)
+
+    def _includes(self, client_host: str, local_host: str) -> bool:
+        return (
+            is_local_address(client_host, local_host)
+            or client_host in self._addresses
+            or self._may_be_anywhere()
+        )
+
+    async def check(self, connection: ConnectionInfo) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the connection is an administrator's."""
+        if not self.includes(connection):
+            await self.check_address(connection.client_host, connection.local_host)
+
+    async def check_address(self, client_host: str, local_host: str) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless an administrator may ask from this address."""
+        if not self._includes(client_host, local_host):
+            await self._look_up()
+        if not self._includes(client_host, local_host):
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                "Nobody can log in yet, so the cluster is changed from the machines of its nodes only;"
+                " ottla.anonymous.administrators=anywhere lets everybody who reaches it.",
+            )
+
+    async def _look_up(self) -> None:
+        """Find the addresses of the cluster's nodes, unless that was done just now."""
+        loop = asyncio.get_running_loop()
+        async with self._turn:
+            if loop.time() < self._look_up_at:
+                return
+            found: set[str] = set()
+            for name in sorted(set(self._host_names())):
+                try:
+                    async with asyncio.timeout(TIMEOUT_SECONDS):
+                        told = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+                except (OSError, TimeoutError, UnicodeError):
+                    continue  # a node that is gone, or a name that only clients know
+                found.update(str(address[0]) for *_, address in told)
+            self._addresses = frozenset(found)
+            self._look_up_at = loop.time() + LOOK_UP_SECONDS
