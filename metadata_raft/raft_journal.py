@@ -64,7 +64,7 @@ class _Segment(NamedTuple):
 
 class _SeenSegment(NamedTuple):
     is_indexed: bool  # whether any entry in it was written by this quorum
-    follows_start: bool  # whether what it has of the log's start is the same
+    follows_start: bool  # whether the log up to here has the start of the log as the snapshot has it
 
 
 class RaftJournal:
@@ -177,9 +177,10 @@ class RaftJournal:
         self._segments = self._list_segments()
         is_indexed, follows_start = start.voters is not None, True
         for place, segment in enumerate(self._segments):
-            seen = self._load_segment(segment, is_last=place + 1 == len(self._segments))
+            is_last = place + 1 == len(self._segments)
+            seen = self._load_segment(segment, is_last=is_last, follows_start=follows_start)
             is_indexed |= seen.is_indexed
-            follows_start &= seen.follows_start
+            follows_start = seen.follows_start
         if not follows_start:
             # The node died after the leader's snapshot was in place and before its own log, which had gone
             # another way, was removed.
@@ -196,9 +197,10 @@ class RaftJournal:
             if (match := _SEGMENT_NAME.fullmatch(name))
         ]
 
-    def _load_segment(self, segment: _Segment, *, is_last: bool) -> _SeenSegment:
-        start, is_indexed, follows_start = self._entries[0], False, True
-        if segment.base_offset > self.last.end_offset:
+    def _load_segment(self, segment: _Segment, *, is_last: bool, follows_start: bool) -> _SeenSegment:
+        start, is_indexed = self._entries[0], False
+        # What goes another way is not taken, and all of it will be dropped.
+        if follows_start and segment.base_offset > self.last.end_offset:
             problem = f"the records from offset {self.last.end_offset} on are missing."
             raise _damaged(segment.path, 0, problem)
         content = self._disk.read_file(segment.path)

@@ -38,7 +38,7 @@ def test_voters_whose_volumes_are_rolled_back_in_a_storm(seed: int) -> None:
 @pytest.mark.parametrize(
     ("seed", "voters", "members"),
     [
-        *((seed, 3, False) for seed in (4002, 4009, 4011, 4013, 4027, 8007)),
+        *((seed, 3, False) for seed in (4002, 4009, 4011, 4013, 4027, 8007, 110_056)),
         *((seed, 5, False) for seed in (4000, 4001)),
         *((seed, 3, True) for seed in (4000, 4001)),
         *(pytest.param(seed, 3, False, marks=pytest.mark.thorough) for seed in range(20_000, 20_030)),

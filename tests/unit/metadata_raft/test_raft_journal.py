@@ -316,6 +316,21 @@ def test_a_log_that_went_another_way_than_the_snapshot_is_dropped_at_start() -> 
     assert content(other) == content(opened(disk, LogStart(3, 2, 6, VOTERS))) == [(4, 3, 8)]
 
 
+def test_a_log_of_several_files_that_went_another_way_is_dropped_as_a_whole() -> None:
+    disk = new_disk()
+    journal = opened(disk)
+    for _ in range(3):
+        add(journal, 1, count=3)
+        journal.sync()
+        journal.begin_segment()
+
+    other = opened(disk, LogStart(3, 2, 6, VOTERS))
+
+    assert content(other) == [] and other.last.raft_index == 3
+    assert [path.name for path in disk.files] == [QUORUM_STATE]
+    assert content(opened(disk.copy(), LogStart(3, 2, 6, VOTERS))) == []
+
+
 def test_what_a_voter_lost_outlives_terms_votes_and_restarts() -> None:
     disk = new_disk()
     journal = opened(disk)
