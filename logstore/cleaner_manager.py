@@ -155,6 +155,17 @@ class CleanerManager:
         cut = job.log.take_lowest_cut()
         return self._log_manager.set_cleaned_offset(job.log, cleaned if cut is None else min(cleaned, cut))
 
+    def reserve(self, name: TopicPartition) -> bool:
+        """Keep a log from being cleaned until `release`; False while it is cleaned now."""
+        if name in self._in_progress:
+            return False
+        self._in_progress.add(name)
+        return True
+
+    def release(self, name: TopicPartition) -> None:
+        """Let a log be cleaned again."""
+        self._in_progress.discard(name)
+
     def set_apart(self, log: PartitionLog, reason: str) -> None:
         """Do not clean this log again."""
         self.uncleanable[log.topic_partition] = reason

@@ -11,8 +11,8 @@ in a compacted log, and the rows of aborted transactions that began below the fi
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -67,6 +67,7 @@ class Damage:
     position: int
     offset: int
     detail: str
+    is_hole: bool = False  # only that the segment ends before the next one begins: compaction does that, too
 
     def __str__(self) -> str:
         return f"{self.path}, position {self.position}, offset {self.offset}: {self.detail}"
@@ -92,11 +93,13 @@ class LogCheck:
     cuts: int
     epochs: Sequence[EpochEntry]
     is_compacted: bool
+    compacted_to: int = 0  # the cleaner has been up to here
     findings: list[Damage] = field(default_factory=list)
     # By base offset, what a wrong transaction index should hold, where that is known in full.
     known_transactions: dict[int, Sequence[AbortedTransaction]] = field(default_factory=dict)
     _producers: ProducerState = field(default_factory=ProducerState)
     _known_from: int = 0  # transactions that began below are not known
+    _has_gaps: bool = False  # whole batches with offsets missing between them
 
     @property
     def is_current(self) -> bool:
@@ -118,6 +121,10 @@ class LogCheck:
                 yield from self._check_segment(one)
             except FileNotFoundError as fault:
                 raise SegmentsChanged from fault
+        if self._has_gaps and not self.is_compacted:
+            # Only compaction leaves gaps: the topic was compacted once, and this replica was copied since.
+            self.is_compacted = True
+            self.findings = [one for one in self.findings if not one.is_hole]
 
     # ---- one segment -----------------------------------------------------------------------------
 
@@ -156,10 +163,15 @@ class LogCheck:
                     expected.append(aborted)
             rows.take(position, header)
             times.take(header)
-            gap = (position, next_offset) if header.base_offset > next_offset else None
+            if gap is not None:
+                self._has_gaps = True
+            is_first = position == 0 and next_offset < self.log.log_start_offset
+            is_gap = header.base_offset > next_offset and not is_first
+            gap = (position, next_offset) if is_gap else None
             next_offset, end = header.next_offset, position + header.size_bytes
         if damage is None and not self.is_compacted and next_offset < one.end_offset:
-            damage = _damage(segment, end, next_offset, f"the records up to {one.end_offset} are missing")
+            detail = f"the records up to {one.end_offset} are missing"
+            damage = replace(_damage(segment, end, next_offset, detail), is_hole=True)
         if damage is not None:
             self.findings.append(damage)
             # Transactions that are open at its end are not known now.
@@ -248,8 +260,18 @@ class LogCheck:
         )
 
 
-def check_of(log: PartitionLog, disk: Disk, *, compacted_to: int = 0) -> LogCheck:
-    """A check of what `log` has now. Only what was not deleted counts: older segments may be torn."""
+def check_of(
+    log: PartitionLog,
+    disk: Disk,
+    *,
+    compacted_to: int = 0,
+    was_compacted: bool = False,
+    offsets: Collection[int] | None = None,
+) -> LogCheck:
+    """Return a check of what `log` has now, or only of its segments with these offsets.
+
+    Only what was not deleted counts: older segments may be torn.
+    """
     bounds = [*(segment.base_offset for segment in log.segments[1:]), log.log_end_offset]
     return LogCheck(
         log=log,
@@ -258,11 +280,13 @@ def check_of(log: PartitionLog, disk: Disk, *, compacted_to: int = 0) -> LogChec
             CheckedSegment(segment, segment.size_bytes, end, segment.is_active)
             for segment, end in zip(log.segments, bounds, strict=True)
             if end > log.log_start_offset
+            and (offsets is None or any(segment.base_offset <= offset < end for offset in offsets))
         ],
         all_segments=tuple(log.segments),
         cuts=log.cuts,
         epochs=log.epoch_entries,
-        is_compacted=log.config.compact or compacted_to > 0,
+        is_compacted=log.config.compact or compacted_to > 0 or was_compacted,
+        compacted_to=compacted_to,
     )
 
 

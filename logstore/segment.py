@@ -496,6 +496,11 @@ class Segment:
 
     # Files.
 
+    def paths(self) -> list[Path]:
+        """Return the paths of its files, whether they exist or not."""
+        indexes = (self.offset_index, self.time_index, self.transaction_index)
+        return [self.path, *(index.path for index in indexes)]
+
     def existing_paths(self) -> list[Path]:
         """The files of the segment that are on the disk."""
         names = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)

@@ -1,9 +1,12 @@
 """AlterPartition: a leader says which replicas are in sync (KIP-497, KIP-704, KIP-841, KIP-903).
 
 Whoever asks must know the state that it changes: leader epoch, partition epoch and broker epoch are checked,
-and so is every broker that shall come into the ISR. The codes are those of Apache Kafka for the version of
-the request that names topics by id.
+and so is every broker that shall come into the ISR. A leader whose log is damaged may ask for the ISR
+without itself: one of the others is elected then, and the leader leaves only if one can be. The codes are
+those of Apache Kafka for the version of the request that names topics by id.
 """
+
+from collections.abc import Sequence
 
 from logstore.errors import ErrorCode
 from metadata_raft.cluster_control import living_broker
@@ -61,21 +64,25 @@ def _alter(
     problem = _problem(image, partition, wanted, broker_id)
     if problem is not None:
         return _refused(wanted, problem)
+    new_isr = [one.broker_id for one in wanted.new_isr_with_epochs]
+    is_acceptable = leader_acceptor(image, partition)
+    if broker_id not in new_isr and not any(map(is_acceptable, new_isr)):
+        return _refused(wanted, ErrorCode.INELIGIBLE_REPLICA)
     change = change_partition(
         image,
         topic.topic_id,
         partition,
-        is_acceptable=leader_acceptor(image, partition),
+        is_acceptable=is_acceptable,
         election=online_election(image, topic.name, config),
-        isr=[one.broker_id for one in wanted.new_isr_with_epochs],
+        isr=new_isr,
         leader_recovery_state=wanted.leader_recovery_state,
     )
     if change is not None:
         records.append(change)
         partition = changed_partition(partition, change)
         if change.leader not in (broker_id, NO_LEADER_CHANGE):
-            # The change has completed a reassignment that takes the leader away. Both are told: the record
-            # to everybody, and to the one who asked that it leads no more.
+            # The leader has left, or the change has completed a reassignment that takes it away. Both are
+            # told: the record to everybody, and to the one who asked that it leads no more.
             return _refused(wanted, ErrorCode.NEW_LEADER_ELECTED)
     return AlterPartitionResult(
         partition_index=wanted.partition_index,
@@ -102,7 +109,7 @@ def _problem(
         return ErrorCode.INVALID_UPDATE_VERSION
     if len(set(new_isr)) != len(new_isr) or not set(new_isr) <= set(partition.replicas):
         return ErrorCode.INVALID_REQUEST
-    if partition.leader not in new_isr:
+    if partition.leader not in new_isr and not _may_leave(partition, new_isr):
         return ErrorCode.INVALID_REQUEST
     if wanted.leader_recovery_state not in (RECOVERED, RECOVERING):
         return ErrorCode.INVALID_REQUEST
@@ -113,6 +120,12 @@ def _problem(
     if any(not _is_eligible(image, one) for one in wanted.new_isr_with_epochs):
         return ErrorCode.INELIGIBLE_REPLICA
     return None
+
+
+def _may_leave(partition: PartitionImage, new_isr: Sequence[int]) -> bool:
+    """Return whether a leader may ask for this ISR, without itself: all in it are in sync already."""
+    is_settled = partition.leader_recovery_state == RECOVERED
+    return is_settled and bool(new_isr) and set(new_isr) <= set(partition.isr)
 
 
 def _is_eligible(image: MetadataImage, one: BrokerState) -> bool:

@@ -35,6 +35,7 @@ from node.replica.partition import Partition
 from node.replica.replication import Replication
 from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
 from node.runtime.command_sender import CommandSender
+from node.runtime.damaged_replicas import DamagedReplicas
 from node.runtime.group_configs import GroupConfigs
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
@@ -321,7 +322,11 @@ def _make_runtimes(broker: "Broker") -> None:
             clock=broker.clock,
             find=broker.replica_manager.find,
             connect=broker.peers.client,
-        ).repair,
+            quotas=broker.replica_manager.quotas,
+            bytes_per_second=lambda: broker.config.ottla_log_scrub_bytes_per_second,
+            refilling=lambda log, end_offset: broker.maintenance.refilling(log, end_offset),
+        ),
+        replicas=DamagedReplicas(find=broker.replica_manager.find, tell_leader=broker.replication.tell_anew),
     )
     role_changed = broker.replica_manager.on_role
 

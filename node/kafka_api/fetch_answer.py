@@ -303,7 +303,7 @@ class FetchAnswer:
         data = failure(wanted.partition, code)
         self._count_failure(topic, code)
         if code is ErrorCode.CORRUPT_MESSAGE and isinstance(topic, str):
-            self._broker.maintenance.scrub.soon(TopicPartition(topic, wanted.partition))
+            self._broker.maintenance.scrub.soon(TopicPartition(topic, wanted.partition), wanted.fetch_offset)
         if code not in WRONG_LEADER or not isinstance(topic, str):
             return data
         hint = leader_hint(self._broker, self._context.connection, topic, wanted.partition)

@@ -19,6 +19,8 @@ from node.replica.follower_session import FedPartition, FollowerSession
 from node.replica.partition import Partition
 from node.runtime.turns import Steps, in_turns
 from node.wire.messages.fetch import (
+    LEADER_SENT_DAMAGE,
+    OWN_LOG_IS_DAMAGED,
     EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
@@ -126,7 +128,10 @@ class ReplicaFetch:
                     wanted.fetch_offset,
                     log_start_offset=wanted.log_start_offset,
                     broker_epoch=session.broker_epoch,
+                    is_damaged=bool(wanted.damage & OWN_LOG_IS_DAMAGED),
                 )
+                if wanted.damage & LEADER_SENT_DAMAGE:
+                    self._broker.maintenance.scrub.soon(partition.topic_partition, wanted.fetch_offset)
                 fed.known_to = partition.isr
         except KafkaError:
             pass  # The answer says it.
@@ -213,7 +218,7 @@ class ReplicaFetch:
                     )
         except KafkaError as error:
             if error.code is ErrorCode.CORRUPT_MESSAGE and fed.partition is not None:
-                self._broker.maintenance.scrub.soon(fed.partition.topic_partition)
+                self._broker.maintenance.scrub.soon(fed.partition.topic_partition, wanted.fetch_offset)
             return Located(item, None, None, failure(wanted.partition, error.code), 0)
         size_bytes = 0 if found is None else found.readable_bytes
         if not size_bytes and diverging is None and not self._has_offset_news(fed, partition):

@@ -131,6 +131,11 @@ class FollowerFetcher:
         """Another leads it now, or nobody follows it here."""
         self._fetches.remove(key)
 
+    def tell_anew(self, key: Key) -> None:
+        """Tell the leader how this replica of a partition is now."""
+        if self._fetches.touch_key(key):
+            self._tell()
+
     def _tell(self) -> None:
         """There is something to ask that the leader has not been asked."""
         self._has_news.set()
@@ -297,6 +302,7 @@ class FollowerFetcher:
             now_ms=self._world.now_ms(),
         )
         followed.failures = 0
+        had_damage, followed.got_damage = followed.got_damage, False
         self._taken_bytes += len(records)
         log_ = partition.log
         if log_.flush_due_from is not None:
@@ -304,7 +310,8 @@ class FollowerFetcher:
         followed.is_in_sync = log_.log_end_offset >= data.high_watermark
         if partition.kept_log_start < log_.log_start_offset:
             self._keep_log_start(followed)
-        if log_.log_end_offset != wanted.fetch_offset or partition.kept_log_start != wanted.log_start_offset:
+        is_moved = log_.log_end_offset != wanted.fetch_offset
+        if is_moved or had_damage or partition.kept_log_start != wanted.log_start_offset:
             self._fetches.touch(followed)
         quotas = self._world.quotas
         if records and quotas.follower.is_limited:
@@ -375,12 +382,13 @@ class FollowerFetcher:
             log.error("%s is not followed any more: %s", name, error)
             self._fetches.set_phase(followed, Phase.FAILED)
             return
+        followed.got_damage = error.code is ErrorCode.CORRUPT_MESSAGE
         if error.code is ErrorCode.CORRUPT_MESSAGE and followed.failures == DAMAGE_TOLD_FAILURE:
             # Spoilt on the way it would have come whole by now.
             log.error(
                 "The replica of %s on node %d, its leader, is damaged at or after offset %d: %d times it sent"
-                " what is no whole batch (%s). This replica is whole up to there. Have another replica in"
-                " sync lead, and make that one anew.",
+                " what is no whole batch (%s). This replica is whole up to there. That node was told, and"
+                " looks: it gives way to another replica in sync, and is repaired from it.",
                 name,
                 self.leader_id,
                 followed.partition.log.log_end_offset,

@@ -15,6 +15,8 @@ from logstore.leader_epoch_cache import EpochEndOffset
 from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
 from node.replica.partition import Partition
 from node.wire.messages.fetch import (
+    LEADER_SENT_DAMAGE,
+    OWN_LOG_IS_DAMAGED,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -115,7 +117,16 @@ def reset_for(leader: Range, own_end_offset: int) -> Reset:
 class FollowedPartition:
     """One partition under one leader epoch."""
 
-    __slots__ = ("failures", "is_in_sync", "leader_epoch", "partition", "phase", "retry_at_ms", "wanted")
+    __slots__ = (
+        "failures",
+        "got_damage",
+        "is_in_sync",
+        "leader_epoch",
+        "partition",
+        "phase",
+        "retry_at_ms",
+        "wanted",
+    )
 
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
@@ -124,6 +135,7 @@ class FollowedPartition:
         self.failures = 0
         self.retry_at_ms = 0
         self.is_in_sync = False
+        self.got_damage = False  # the last answer held no whole batches
         self.wanted: FetchPartition | None = None  # None: to be made from the log as it is then
 
     @property
@@ -148,6 +160,7 @@ class FollowedPartition:
                 last_fetched_epoch=log.latest_epoch,
                 log_start_offset=self.partition.kept_log_start,
                 partition_max_bytes=max_bytes,
+                damage=self.partition.damaged * OWN_LOG_IS_DAMAGED + self.got_damage * LEADER_SENT_DAMAGE,
             )
         return self.wanted
 
@@ -212,6 +225,14 @@ class FollowerFetches:
         if followed is None or followed.phase is not Phase.FETCHING:
             return None
         return followed if followed.wanted is not None and self._told.get(key) is followed.wanted else None
+
+    def touch_key(self, key: Key) -> bool:
+        """Tell the leader anew of a partition, with the next fetch; False if it is not fetched now."""
+        followed = self._partitions.get(key)
+        if followed is None:
+            return False
+        self.touch(followed)
+        return followed.phase is Phase.FETCHING
 
     def holds(self, followed: FollowedPartition) -> bool:
         """Whether it is followed still, under the same leader epoch."""

@@ -39,6 +39,7 @@ class Follower:
 
     __slots__ = (
         "broker_epoch",
+        "is_damaged",
         "last_caught_up_ms",
         "last_fetch_leader_end_offset",
         "last_fetch_ms",
@@ -53,9 +54,17 @@ class Follower:
         self.last_fetch_ms = 0
         self.last_caught_up_ms = last_caught_up_ms
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.is_damaged = False  # it has said that batches of its log are
 
     def fetched(
-        self, *, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int
+        self,
+        *,
+        offset: int,
+        log_start_offset: int,
+        leader_end_offset: int,
+        broker_epoch: int,
+        now_ms: int,
+        is_damaged: bool = False,
     ) -> None:
         """It asks for what comes at `offset`, so it has everything below.
 
@@ -71,6 +80,7 @@ class Follower:
         self.last_fetch_leader_end_offset = max(leader_end_offset, self.last_fetch_leader_end_offset)
         self.last_fetch_ms = now_ms
         self.broker_epoch = broker_epoch
+        self.is_damaged = is_damaged
 
     def is_caught_up(self, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         return self.log_end_offset == leader_end_offset or now_ms - self.last_caught_up_ms <= max_lag_ms
@@ -97,6 +107,7 @@ class InSyncReplicas:
         "committed",
         "epoch_start_offset",
         "followers",
+        "is_damaged",
         "leader_epoch",
         "maximal",
         "pending",
@@ -121,6 +132,7 @@ class InSyncReplicas:
         self.committed: tuple[int, ...] = ()
         self.maximal: frozenset[int] = frozenset()
         self.pending: IsrProposal | None = None
+        self.is_damaged = False  # batches of the leader's own log are
         self._partition_epoch = partition_epoch
         self._take(partition_epoch, replicas, in_sync_replicas, now_ms)
 
@@ -201,14 +213,15 @@ class InSyncReplicas:
         """What to ask of the controller because this follower has caught up, None if it has not.
 
         It must have what is committed, and the log up to where this reign began: before that there may be
-        more that is committed than this leader knows. And it must not have what is deleted, for it may lead.
+        more that is committed than this leader knows. And it must not have what is deleted, nor batches that
+        are damaged, for it may lead.
         """
         follower = self.followers.get(replica_id)
         if self.pending is not None or replica_id in self.maximal or follower is None:
             return None
         if follower.log_end_offset < max(high_watermark, self.epoch_start_offset):
             return None
-        if follower.log_start_offset < log_start_offset:
+        if follower.log_start_offset < log_start_offset or follower.is_damaged:
             return None
         if not is_eligible(replica_id, follower.broker_epoch):
             return None
@@ -219,20 +232,50 @@ class InSyncReplicas:
     def propose_shrinking(
         self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, own_broker_epoch: int
     ) -> IsrProposal | None:
-        """What to ask of the controller because followers lag behind, None if none does.
+        """What to ask of the controller because followers lag behind or are damaged, None if none is.
 
-        They count until the controller has agreed.
+        They count until the controller has agreed. A damaged leader keeps damaged followers: what one of them
+        has lost another may have.
         """
         if self.pending is not None:
             return None
         staying = tuple(
             one
             for one in self.committed
-            if one == self._leader_id or self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+            if one == self._leader_id
+            or (
+                self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+                and (self.is_damaged or not self.followers[one].is_damaged)
+            )
         )
         if len(staying) == len(self.committed):
             return None
         return self._proposal(staying, own_broker_epoch)
+
+    def propose_leaving(
+        self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, own_broker_epoch: int
+    ) -> IsrProposal | None:
+        """The ISR without this leader, whose log is damaged: the controller then elects one of the others.
+
+        None while none of them is whole and in time.
+        """
+        if self.pending is not None:
+            return None
+        staying = tuple(
+            one
+            for one in self.committed
+            if one != self._leader_id
+            and self._is_in_time(one, leader_end_offset, now_ms, max_lag_ms)
+            and not self.followers[one].is_damaged
+        )
+        return self._proposal(staying, own_broker_epoch) if staying else None
+
+    @property
+    def whole_count(self) -> int:
+        """How many members of the committed ISR are not known to be damaged."""
+        followers = self.followers
+        damaged = sum(one in followers and followers[one].is_damaged for one in self.committed)
+        return len(self.committed) - damaged - self.is_damaged
 
     def _is_in_time(self, replica_id: int, leader_end_offset: int, now_ms: int, max_lag_ms: int) -> bool:
         follower = self.followers.get(replica_id)
@@ -277,7 +320,9 @@ class InSyncReplicas:
         if error is ErrorCode.NONE:
             self._commit(tuple(broker_id for broker_id, _ in proposal.isr))
             return False
-        if error in _NOT_APPLIED:
+        is_leaving = self._leader_id not in proposal.broker_ids
+        if error in _NOT_APPLIED or (is_leaving and error is ErrorCode.INVALID_REQUEST):
+            # A controller of an earlier version does not let a leader leave.
             self._commit(self.committed)
             return False
         return error not in _OVERTAKEN

@@ -71,6 +71,7 @@ class Partition:
         "_refused",
         "assignment",
         "counters",
+        "damaged",
         "delayed_deletes",
         "delayed_fetches",
         "delayed_produces",
@@ -111,6 +112,7 @@ class Partition:
         self.isr: InSyncReplicas | None = None  # of a leader
         self._interrupted: IsrProposal | None = None  # was under way when the last reign here ended
         self._refused: RefusedBatches | None = None  # while there are any, and a little longer
+        self.damaged = False  # batches of the log are, as far as is known
         self.leader_epoch = NO_EPOCH
         self.assign(assignment)
 
@@ -141,6 +143,7 @@ class Partition:
                 leader_end_offset=self.log.log_end_offset,
                 now_ms=context.now_ms(),
             )
+            self.isr.is_damaged = self.damaged
             self._take_up_interrupted(self.isr)
         elif self.isr is not None:
             self.isr.update(
@@ -220,8 +223,9 @@ class Partition:
         *,
         log_start_offset: int = 0,
         broker_epoch: int = UNKNOWN_BROKER_EPOCH,
+        is_damaged: bool = False,
     ) -> None:
-        """A follower has everything below this offset, down to its log start."""
+        """A follower has everything below this offset, down to its log start; damaged, if it says so."""
         isr = self.isr
         follower = None if isr is None else isr.followers.get(replica_id)
         if isr is None or follower is None:
@@ -233,9 +237,12 @@ class Partition:
             leader_end_offset=self.log.log_end_offset,
             broker_epoch=broker_epoch,
             now_ms=self._context.now_ms(),
+            is_damaged=is_damaged,
         )
         if replica_id not in isr.maximal:
             self._expand_isr(replica_id)
+        elif is_damaged:
+            self.check_isr()
         if has_more:
             self._advance_high_watermark()
         if self.delayed_deletes:
@@ -257,15 +264,39 @@ class Partition:
             for replica_id in self.assignment.replicas:
                 if replica_id not in isr.maximal and replica_id != context.broker_id:
                     self._expand_isr(replica_id)
-        shrinking = isr.propose_shrinking(
-            self.log.log_end_offset,
-            now_ms=context.now_ms(),
-            max_lag_ms=context.max_lag_ms(),
-            own_broker_epoch=context.broker_epoch(),
-        )
-        if shrinking is not None:
-            context.propose(self, shrinking)
+        asks = (isr.propose_leaving, isr.propose_shrinking) if isr.is_damaged else (isr.propose_shrinking,)
+        for ask in asks:
+            proposal = ask(
+                self.log.log_end_offset,
+                now_ms=context.now_ms(),
+                max_lag_ms=context.max_lag_ms(),
+                own_broker_epoch=context.broker_epoch(),
+            )
+            if proposal is not None:
+                context.propose(self, proposal)
+                break
         self._advance_high_watermark()
+
+    def set_damaged(self, damaged: bool) -> None:
+        """Note that batches of the log are damaged, or whole again.
+
+        A leader then gives way as soon as a whole replica is in sync. A follower has to tell its leader.
+        """
+        self.damaged = damaged
+        if self.isr is not None:
+            self.isr.is_damaged = damaged
+            self.check_isr()
+            check_all(self.delayed_produces, self)
+
+    @property
+    def may_be_relieved(self) -> bool:
+        """Whether this replica is in sync or leads, and another could do without it."""
+        isr, own_id = self.isr, self._context.broker_id
+        in_sync = self.assignment.in_sync_replicas
+        others = [one for one in in_sync if one != own_id and self._context.is_alive(one)]
+        if isr is not None:
+            return any(one in isr.followers and not isr.followers[one].is_damaged for one in others)
+        return own_id in in_sync and bool(others)
 
     def isr_settled(self) -> None:
         """A proposal has ended: the ISR may be another."""
@@ -382,8 +413,9 @@ class Partition:
     def _not_enough_replicas(self, isr: InSyncReplicas) -> KafkaError:
         return KafkaError(
             ErrorCode.NOT_ENOUGH_REPLICAS,
-            f"{self.topic_partition} has {len(isr.committed)} replicas in sync,"
-            f" min.insync.replicas is {self.log.config.min_insync_replicas}.",
+            f"{self.topic_partition} has {len(isr.committed)} replicas in sync"
+            + (f", {isr.whole_count} of them undamaged" if isr.whole_count < len(isr.committed) else "")
+            + f", min.insync.replicas is {self.log.config.min_insync_replicas}.",
         )
 
     def append_run(
@@ -464,11 +496,15 @@ class Partition:
 
     def has_enough_replicas(self) -> bool:
         """Whether a leader takes acks=all now. A topic with fewer replicas than min.insync.replicas can be
-        written to, as in Kafka 4.
+        written to, as in Kafka 4. Damaged ones do not count where there are others.
         """
-        assert self.isr is not None
-        required = min(self.log.config.min_insync_replicas, len(self.assignment.replicas))
-        return len(self.isr.committed) >= required
+        isr = self.isr
+        assert isr is not None
+        replica_count = len(self.assignment.replicas)
+        required = min(self.log.config.min_insync_replicas, replica_count)
+        if isr.is_damaged and replica_count > 1:
+            return isr.whole_count >= required
+        return len(isr.committed) >= required
 
     def _advance_high_watermark(self) -> None:
         isr, log, context = self.isr, self.log, self._context

@@ -34,6 +34,7 @@ def preferred_read_replica(
         broker = brokers.get(replica_id)
         if (
             follower is not None
+            and not follower.is_damaged
             and broker is not None
             and broker.rack == rack
             and not broker.fenced

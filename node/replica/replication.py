@@ -73,6 +73,13 @@ class Replication:
         self._followed[name] = (fetcher, key)
         fetcher.add(partition)
 
+    def tell_anew(self, name: TopicPartition) -> None:
+        """Tell the leader, if this node follows one, how its replica is now."""
+        followed = self._followed.get(name)
+        if followed is not None:
+            fetcher, key = followed
+            fetcher.tell_anew(key)
+
     def dropped(self, name: TopicPartition) -> None:
         """Follow nobody with this partition."""
         followed = self._followed.pop(name, None)

@@ -9,7 +9,8 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from logstore.checkpoint import (
@@ -29,8 +30,10 @@ from logstore.segment import Segment
 from logstore.topic_partition import TopicPartition
 from node.clock import Clock
 from node.config import BrokerConfig
+from node.runtime.damaged_replicas import DamagedReplicas
 from node.runtime.log_flusher import LogFlusher
-from node.runtime.log_scrub import LogScrub, Repair
+from node.runtime.log_scrub import LogScrub
+from node.runtime.segment_repair import SegmentRepair
 
 UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
 MAX_PACE_S: Final = 1.0
@@ -98,10 +101,11 @@ class LogMaintenance:
         on_moved: Callable[[TopicPartition, PartitionLog], None],
         on_flushed: Callable[[PartitionLog], None],
         on_notes: Callable[[], None],
-        repair: Repair,
+        repair: SegmentRepair,
+        replicas: DamagedReplicas,
     ) -> None:
         """`on_moved` is told of a log that takes another's place, `on_flushed` of one of which more is on the
-        disk, `on_notes` that there may be notes. `repair` is what the scrub asks for.
+        disk, `on_notes` that there may be notes. `repair` and `replicas` are those of the scrub.
         """
         self.cleaner = CleanerManager(log_manager)
         self._log_manager = log_manager
@@ -111,7 +115,9 @@ class LogMaintenance:
         self._on_notes = on_notes
         self.cleaners: set[int] = set()  # by number, those that run
         self.flusher = LogFlusher(is_current=self._is_current, clock=clock, on_flushed=on_flushed)
-        self.scrub = LogScrub(log_manager=log_manager, config=config, clock=clock, repair=repair)
+        self.scrub = LogScrub(
+            log_manager=log_manager, config=config, clock=clock, repair=repair, replicas=replicas
+        )
         self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
 
     async def run(self) -> None:
@@ -315,6 +321,7 @@ class LogMaintenance:
             # A log that has failed went offline with its directory; anything else is in the log itself.
             if job.log.failure is None:
                 self.cleaner.set_apart(job.log, error.detail)
+                self.scrub.soon(job.log.topic_partition)
         except OSError as error:
             if self.cleaner.is_current(job):
                 job.log.flush_failed(error)
@@ -368,6 +375,33 @@ class LogMaintenance:
         if job.log.recovery_point < job.end_offset:
             raise CleaningAborted(f"{job.log.topic_partition} was cut or cannot be flushed")
         await self.checkpoint(RECOVERY_POINT_CHECKPOINT)
+
+    @asynccontextmanager
+    async def refilling(self, log: PartitionLog, end_offset: int) -> AsyncIterator[None]:
+        """Keep the cleaner away from a log whose closed segments below `end_offset` are about to be replaced.
+
+        What the new ones hold may never have been cleaned, and they may end before the next begins: the
+        checkpoints say so before they are in place (D7). KAFKA_STORAGE_ERROR when that cannot be written.
+        """
+        name = log.topic_partition
+        while not self.cleaner.reserve(name):
+            await asyncio.sleep(CLEANER_CHECK_SECONDS)
+        try:
+            if log.recovery_point < end_offset:
+                await self.flusher.flush(log, rolled_only=True)
+            if log.recovery_point < end_offset:
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"{name} was cut meanwhile, or cannot be flushed."
+                )
+            await self.checkpoint(RECOVERY_POINT_CHECKPOINT)
+            if log.config.compact and self._log_manager.cleaned_offset(log) is not None:
+                pending = self._log_manager.set_cleaned_offset(log, log.segments[0].base_offset)
+                failed = await asyncio.to_thread(self._log_manager.write_pending, [pending])
+                self._log_manager.report_failures(failed)
+            yield
+            self.cleaner.uncleanable.pop(name, None)
+        finally:
+            self.cleaner.release(name)
 
     # ---- moves between log directories -----------------------------------------------------------
 

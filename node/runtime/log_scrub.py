@@ -2,12 +2,15 @@
 
 A log is read step by step in threads, so slowly that neither the disk nor the interpreter is busy with it.
 Indexes that are wrong are built anew from their batches. Batches that are wrong come again from another
-replica (`segment_repair`); where that is not possible they are named, and left as they are.
+replica (`segment_repair`), and until they have, this replica is out of the ISR (`damaged_replicas`). What
+cannot be repaired is named and left as it is, and tried again: when its partition changes, else ever more
+rarely.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -26,16 +29,20 @@ from logstore.partition_log import PartitionLog
 from logstore.topic_partition import TopicPartition
 from node.clock import Clock
 from node.config import BrokerConfig
+from node.runtime.damaged_replicas import DamagedReplicas
+from node.runtime.segment_repair import Outcome, SegmentRepair
 
 # Of the time, the scrub works at most one part in so many: small batches cost more time than bytes.
 REST_PER_WORK: Final = 9
+REST_PER_URGENT_WORK: Final = 1  # of one segment that somebody met damage in
 MAX_PAUSE_S: Final = 1.0  # how soon a changed rate holds
 MAX_SLEEP_S: Final = 10.0  # how soon a changed interval holds
 RETRY_S: Final = 60.0  # a log is read again after this where it must be, at the earliest
+PLACE_RETRY_S: Final = 5.0  # the same of one segment, and of a repair whose circumstances have changed
+MAX_RETRY_S: Final = 3600.0  # damage that stays is looked at so often at least
+MAX_DOUBLINGS: Final = 10
 
 log = logging.getLogger(__name__)
-# Brings the batches of a damaged segment back; None when it has, else why that cannot be done.
-Repair = Callable[[LogCheck, Damage], Awaitable[str | None]]
 
 
 class Unrepaired(NamedTuple):
@@ -46,6 +53,22 @@ class Unrepaired(NamedTuple):
     position: int
     offset: int
     reason: str
+    kind: FileKind = FileKind.LOG
+
+
+@dataclass(slots=True)
+class _Retry:
+    """When damage that stays is looked at again."""
+
+    failures: int
+    tried_at: float
+    circumstances: object
+
+    def is_due(self, now: float, circumstances: object) -> bool:
+        if circumstances != self.circumstances:
+            return now - self.tried_at >= PLACE_RETRY_S
+        pause_s = RETRY_S * float(2 ** min(self.failures - 1, MAX_DOUBLINGS))
+        return now - self.tried_at >= min(MAX_RETRY_S, pause_s)
 
 
 class LogScrub:
@@ -57,18 +80,24 @@ class LogScrub:
         log_manager: LogManager,
         config: Callable[[], BrokerConfig],
         clock: Clock,
-        repair: Repair,
+        repair: SegmentRepair,
+        replicas: DamagedReplicas,
     ) -> None:
         self._clock = clock
         self._log_manager = log_manager
         self._config = config
         self._repair = repair
+        self._replicas = replicas
         self.found = 0  # files
         self.repaired = 0  # of these, segments that came again from another replica
         self.indexes_rebuilt = 0  # of these, indexes
         self._known: dict[TopicPartition, dict[str, Unrepaired]] = {}  # by path
+        self._retries: dict[TopicPartition, _Retry] = {}  # of those that are known
         self._urgent: dict[TopicPartition, None] = {}
+        self._places: dict[TopicPartition, int] = {}  # an offset at which somebody met damage
         self._read_at: dict[TopicPartition, float] = {}  # when the last reading of a log began
+        self._place_read_at: dict[TopicPartition, float] = {}
+        self._was_compacted: set[TopicPartition] = set()  # as their gaps tell
         self._has_urgent = asyncio.Event()
 
     @property
@@ -77,12 +106,21 @@ class LogScrub:
         return sum(map(len, list(self._known.values())))
 
     @property
+    def damaged_replica_count(self) -> int:
+        """How many replicas have damaged batches; it may be asked from any thread."""
+        return sum(map(_has_damaged_batches, list(self._known.values())))
+
+    @property
     def unrepaired(self) -> list[Unrepaired]:
         """The damage that is known and still there."""
         return [one for known in self._known.values() for one in known.values()]
 
-    def soon(self, name: TopicPartition) -> None:
-        """A reader met damage in this log: read it whole, before any other."""
+    def soon(self, name: TopicPartition, offset: int | None = None) -> None:
+        """A reader met damage in this log: look first at this offset, if it is known, then at all of it."""
+        if name in self._known:
+            return  # it is tried again anyhow
+        if offset is not None:
+            self._places[name] = offset
         self._urgent[name] = None
         self._has_urgent.set()
 
@@ -98,11 +136,10 @@ class LogScrub:
         began_at: float | None = None
         waiting: list[TopicPartition] = []
         while True:
-            name = self._next_urgent(now())
-            if name is None and waiting:
-                name = waiting.pop()
-            if name is not None:
-                await self.scrub(name)
+            if await self._look_at_urgent(now()):
+                continue
+            if waiting:
+                await self.scrub(waiting.pop())
                 continue
             interval_ms = self._config().ottla_log_scrub_interval_ms
             if began_at is not None:
@@ -114,18 +151,39 @@ class LogScrub:
                 continue
             await self._rest(due_at - now() if interval_ms > 0 else MAX_SLEEP_S)
 
-    def _next_urgent(self, now: float) -> TopicPartition | None:
+    async def _look_at_urgent(self, now: float) -> bool:
+        """Do the most urgent work that is due; False if there is none."""
         self._has_urgent.clear()
+        logs = self._log_manager.logs
+        for name in [name for name in self._urgent if name not in logs]:
+            self._urgent.pop(name)
+            self._places.pop(name, None)
+        for name in list(self._places):
+            if now - self._place_read_at.get(name, now - PLACE_RETRY_S) >= PLACE_RETRY_S:
+                self._place_read_at[name] = now
+                await self.scrub(name, offsets=[self._places.pop(name)])
+                return True
+        for name in list(self._retries):
+            if name not in logs:
+                self._forget(name)
+            elif self._retries[name].is_due(now, self._replicas.circumstances(name)):
+                await self.retry(name)
+                return True
         for name in list(self._urgent):
-            if name not in self._log_manager.logs:
+            if now - self._read_at.get(name, now - RETRY_S) >= RETRY_S:
                 del self._urgent[name]
-            elif now - self._read_at.get(name, now - RETRY_S) >= RETRY_S:
-                del self._urgent[name]
-                return name
-        return None
+                await self.scrub(name)
+                return True
+        return False
+
+    async def retry(self, name: TopicPartition) -> None:
+        """Look again at the damage that is known of a log."""
+        known = self._known.get(name, {})
+        offsets = [one.offset for one in known.values()] if name in self._read_at else None
+        await self.scrub(name, offsets=offsets)
 
     async def _rest(self, seconds: float) -> None:
-        if self._urgent:
+        if self._urgent or self._retries:
             seconds = min(seconds, MAX_PAUSE_S)
         try:
             async with asyncio.timeout(max(0.01, min(seconds, MAX_SLEEP_S))):
@@ -136,48 +194,87 @@ class LogScrub:
     def _forget_gone(self) -> None:
         logs = self._log_manager.logs
         for name in [name for name in self._read_at if name not in logs]:
-            del self._read_at[name]
+            self._forget(name)
         for name in [name for name in self._known if name not in logs]:
-            del self._known[name]
+            self._forget(name)
+
+    def _forget(self, name: TopicPartition) -> None:
+        for those in (self._read_at, self._place_read_at, self._known, self._retries):
+            those.pop(name, None)
+        self._was_compacted.discard(name)
 
     # ---- one log ---------------------------------------------------------------------------------
 
-    async def scrub(self, name: TopicPartition) -> None:
-        """Read one log, and have repaired what is wrong with it."""
+    async def scrub(self, name: TopicPartition, *, offsets: list[int] | None = None) -> None:
+        """Read one log, or its segments with these offsets, and have repaired what is wrong with it."""
         partition_log = self._log_manager.logs.get(name)
         if partition_log is None or partition_log.failure is not None:
+            self._forget(name)
             return
-        self._read_at[name] = asyncio.get_running_loop().time()
-        check = self._check(partition_log)
+        if offsets is None:
+            self._read_at[name] = asyncio.get_running_loop().time()
         try:
-            await self._read(check)
-            if not self._is_valid(check):
-                return  # Its segments have changed under the reading; the next round has it again.
-            self._known_anew(check)
-            if any(damage.segment.is_active for damage in check.findings):
-                partition_log.roll(now_ms=self._clock.now_ms())
-            for damage in check.findings:
-                if damage.kind is FileKind.LOG:
-                    await self._bring_back(check, damage)
-                elif self._is_valid(check):
-                    await self._rebuild(check, damage)
+            await self._check_and_repair(partition_log, offsets)
         except SegmentsChanged:
-            return
+            pass
         except KafkaError as error:
             log.warning("%s cannot be checked: %s", name, error)
         except OSError as error:
-            if self._is_valid(check):
+            if partition_log.failure is None and self._log_manager.logs.get(name) is partition_log:
                 partition_log.flush_failed(error)
+        finally:
+            self._settle(name)
 
-    def _check(self, partition_log: PartitionLog) -> LogCheck:
-        compacted_to = self._log_manager.cleaned_offset(partition_log) or 0
-        return check_of(partition_log, self._log_manager.disk, compacted_to=compacted_to)
+    async def _check_and_repair(self, partition_log: PartitionLog, offsets: list[int] | None) -> None:
+        check = self._check(partition_log, offsets)
+        await self._read(check, is_urgent=offsets is not None)
+        if not self._is_valid(check):
+            return  # Its segments have changed under the reading; the next round has it again.
+        name = partition_log.topic_partition
+        if check.is_compacted:
+            self._was_compacted.add(name)
+        for damage in [one for one in check.findings if one.is_hole]:
+            if await self._repair.is_hole_elsewhere(check, damage):
+                check.findings.remove(damage)
+        self._known_anew(check, is_whole=offsets is None)
+        if _has_damaged_batches(self._known.get(name, {})):
+            await self._replicas.step_aside(name)
+        if not self._is_valid(check):
+            return
+        if any(damage.segment.is_active for damage in check.findings):
+            partition_log.roll(now_ms=self._clock.now_ms())
+        for damage in check.findings:
+            if damage.kind is FileKind.LOG:
+                await self._bring_back(check, damage)
+            elif self._is_valid(check):
+                await self._rebuild(check, damage)
+
+    def _settle(self, name: TopicPartition) -> None:
+        """A log was looked at: say how its replica is, and when it is looked at again."""
+        known = self._known.get(name)
+        self._replicas.note(name, damaged=_has_damaged_batches(known or {}))
+        if not known:
+            self._retries.pop(name, None)
+            return
+        before = self._retries.get(name)
+        failures = 1 if before is None else before.failures + 1
+        now = asyncio.get_running_loop().time()
+        self._retries[name] = _Retry(failures, now, self._replicas.circumstances(name))
+
+    def _check(self, partition_log: PartitionLog, offsets: list[int] | None) -> LogCheck:
+        return check_of(
+            partition_log,
+            self._log_manager.disk,
+            compacted_to=self._log_manager.cleaned_offset(partition_log) or 0,
+            was_compacted=partition_log.topic_partition in self._was_compacted,
+            offsets=offsets,
+        )
 
     def _is_valid(self, check: LogCheck) -> bool:
         is_whole = check.log.failure is None and check.is_current
         return is_whole and self._log_manager.logs.get(check.log.topic_partition) is check.log
 
-    async def _read(self, check: LogCheck) -> None:
+    async def _read(self, check: LogCheck, *, is_urgent: bool) -> None:
         now = asyncio.get_running_loop().time
         steps = check.steps()
         while True:
@@ -186,6 +283,9 @@ class LogScrub:
             if size is None:
                 return
             rested_from, took = now(), now() - began
+            if is_urgent:
+                await asyncio.sleep(took * REST_PER_URGENT_WORK)
+                continue
             while True:
                 rate = self._config().ottla_log_scrub_bytes_per_second
                 pause = rested_from + max(size / rate, took * REST_PER_WORK) - now()
@@ -193,21 +293,29 @@ class LogScrub:
                     break
                 await asyncio.sleep(min(pause, MAX_PAUSE_S))
 
-    def _known_anew(self, check: LogCheck) -> None:
+    def _known_anew(self, check: LogCheck, *, is_whole: bool) -> None:
         """Take in what was found: what is new is logged and counted."""
         name = check.log.topic_partition
         before = self._known.pop(name, {})
+        if not is_whole:
+            read = {str(path) for one in check.segments for path in one.segment.paths()}
+            kept = {path: one for path, one in before.items() if path not in read}
+            if kept:
+                self._known[name] = kept
         for damage in check.findings:
             path = str(damage.path)
             if path not in before:
                 self.found += 1
                 log.error("%s has a damaged %s file: %s.", name, damage.kind.value, damage)
-            self._stays(check, damage, "its repair has not begun")
+            self._stays(check, damage, before[path].reason if path in before else "its repair has not begun")
 
-    def _stays(self, check: LogCheck, damage: Damage, reason: str) -> None:
+    def _stays(self, check: LogCheck, damage: Damage, reason: str) -> bool:
+        """Note why damage is still there; whether that is another reason than before."""
         name, path = check.log.topic_partition, str(damage.path)
         known = self._known.setdefault(name, {})
-        known[path] = Unrepaired(name, path, damage.position, damage.offset, reason)
+        before = known.get(path)
+        known[path] = Unrepaired(name, path, damage.position, damage.offset, reason, damage.kind)
+        return before is None or before.reason != reason
 
     def _gone(self, check: LogCheck, damage: Damage) -> None:
         name = check.log.topic_partition
@@ -231,14 +339,26 @@ class LogScrub:
         log.warning("%s: %s was built anew.", check.log.topic_partition, damage.path)
 
     async def _bring_back(self, check: LogCheck, damage: Damage) -> None:
-        reason = await self._repair(check, damage)
-        if reason is None:
-            check.all_segments = tuple(check.log.segments[: len(check.all_segments)])  # as it is now
-            self.repaired += 1
-            self._gone(check, damage)
-            self._urgent[check.log.topic_partition] = None  # to be read once more, with the index of aborts
-            log.warning("%s: %s came again from another replica.", check.log.topic_partition, damage.path)
+        name = check.log.topic_partition
+        if damage.segment not in check.log.segments:
+            # All segments of a compacted log come together.
+            self._came_again(check, damage)
             return
-        self._stays(check, damage, reason)
-        self._urgent[check.log.topic_partition] = None
-        log.error("%s: %s stays damaged: %s.", check.log.topic_partition, damage.path, reason)
+        outcome = await self._repair.repair(check, damage)
+        if outcome is Outcome.REPAIRED:
+            check.all_segments = tuple(check.log.segments[: len(check.all_segments)])  # as it is now
+            self._came_again(check, damage)
+            self._urgent[name] = None  # to be read once more, with the index of aborts
+            return
+        reason = outcome.value if isinstance(outcome, Outcome) else outcome
+        if self._stays(check, damage, reason):
+            log.error("%s: %s stays damaged: %s.", name, damage.path, reason)
+
+    def _came_again(self, check: LogCheck, damage: Damage) -> None:
+        self.repaired += 1
+        self._gone(check, damage)
+        log.warning("%s: %s came again from another replica.", check.log.topic_partition, damage.path)
+
+
+def _has_damaged_batches(known: dict[str, Unrepaired]) -> bool:
+    return any(one.kind is FileKind.LOG for one in list(known.values()))

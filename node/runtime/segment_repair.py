@@ -1,27 +1,34 @@
-"""Brings the batches of a damaged segment back from another replica that is in sync.
+"""Brings the batches of damaged segments back from another replica.
 
-They are read as a consumer reads, from the leader or, where this node is it, from a follower: below the high
-watermark all replicas in sync have the same bytes. What came is checked before it takes the damaged segment's
-place, so this can only fail, not lose anything.
+They are read as a consumer reads: below the high watermark all replicas have the same bytes, or, in a
+compacted log, the same last record of each key. The leader is asked first, then replicas in sync, then the
+others: what is below their high watermark is committed. What came is checked before it takes the place of
+what is damaged, so this can only fail, not lose anything.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from enum import Enum
+from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_check import Damage, LogCheck
 from logstore.partition_log import PartitionLog
+from logstore.record_batch import iterate_headers
 from logstore.schema import Buffer
+from logstore.segment import Segment
 from logstore.segment_copy import SegmentCopy, begin_copy
 from logstore.topic_partition import TopicPartition
 from node.clock import Clock
 from node.replica.partition import Partition
+from node.replica.replication_quota import ReplicationQuotas
 from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 FETCH_BYTES: Final = 1024 * 1024  # as a follower's replica.fetch.max.bytes
 FETCH_TIMEOUT_S: Final = 30.0
+THROTTLED_PAUSE_S: Final = 0.1  # as a follower that is beyond its quota
 R = TypeVar("R")
 
 
@@ -29,6 +36,18 @@ class Peer(Protocol):
     """The client side of a connection to another node."""
 
     async def request(self, message: object, response_type: type[R], *, timeout_s: float = ...) -> R: ...
+
+
+class Outcome(Enum):
+    """What became of a repair that did not fail."""
+
+    REPAIRED = "repaired"
+    CHANGED = "the log has changed meanwhile"
+
+
+class _Answer(NamedTuple):
+    records: Buffer
+    high_watermark: int
 
 
 class SegmentRepair:
@@ -42,67 +61,122 @@ class SegmentRepair:
         clock: Clock,
         find: Callable[[TopicPartition], Partition | None],
         connect: Callable[[int, str], Awaitable[Peer]],
+        quotas: ReplicationQuotas | None = None,
+        bytes_per_second: Callable[[], float] = lambda: float("inf"),
+        refilling: Callable[[PartitionLog, int], AbstractAsyncContextManager[None]] = lambda _, __: (
+            nullcontext()
+        ),
     ) -> None:
+        """`bytes_per_second` is how much a copy may bring in a second; where the follower's replication is
+        throttled, that holds too. `refilling` keeps the cleaner away from a log whose closed segments, up to
+        an offset, are replaced.
+        """
         self._broker_id = broker_id
         self._disk = disk
         self._clock = clock
         self._find = find
         self._connect = connect
+        self._quotas = quotas
+        self._bytes_per_second = bytes_per_second
+        self._refilling = refilling
 
-    async def repair(self, check: LogCheck, damage: Damage) -> str | None:
-        """Replace the damaged segment by a whole one; None when that is done, else why it is not."""
-        log, segment = check.log, damage.segment
-        if check.is_compacted:
-            # The other replica may have dropped tombstones of records that other segments here still have.
-            return "the log is compacted, so that one segment alone cannot come from another replica"
+    async def repair(self, check: LogCheck, damage: Damage) -> Outcome | str:
+        """Replace the damaged segment, of a compacted log all closed ones; else say why not."""
+        log = check.log
         partition = self._find(log.topic_partition)
         if partition is None or partition.log is not log or not check.is_current:
-            return "the log was cut or moved meanwhile"
-        number = log.segments.index(segment)
-        if log.segments[number + 1].base_offset > log.high_watermark:
+            return Outcome.CHANGED
+        old = _to_copy(check, damage)
+        if not old:
             return "not all of its records are known to be replicated yet"
-        if segment.base_offset < log.log_start_offset:
-            return "its first records were deleted, so that other replicas may not have them"
         sources = self._sources(partition)
         if not sources:
-            return "no other replica is in sync"
+            return "there is no other replica"
         reasons = []
         for source in sources:
             try:
-                if await self._copy(partition, log, damage, source):
-                    return None
-                reasons.append("the log was cut or moved meanwhile")
+                if await self._copy(partition, log, old, source, has_gaps=check.is_compacted):
+                    return Outcome.REPAIRED
+                return Outcome.CHANGED
             except KafkaError as error:
                 reasons.append(f"node {source}: {error}")
             except OSError as error:  # the disk is full, perhaps: the log is as it was
                 return f"the copy cannot be written: {error}"
         return "; ".join(reasons)
 
-    def _sources(self, partition: Partition) -> list[int]:
-        """The other replicas in sync, the leader first."""
-        assignment = partition.assignment
-        others = [one for one in assignment.in_sync_replicas if one != self._broker_id]
-        return sorted(others, key=lambda one: (one != assignment.leader_id, one))
+    async def is_hole_elsewhere(self, check: LogCheck, damage: Damage) -> bool:
+        """Return whether another replica in sync has no records there either.
 
-    async def _copy(self, partition: Partition, log: PartitionLog, damage: Damage, source: int) -> bool:
-        copy = begin_copy(log, self._disk, damage.segment, now_ms=self._clock.now_ms())
+        Then nothing is missing: the topic was compacted once, and this replica was made since.
+        """
+        partition = self._find(check.log.topic_partition)
+        if partition is None or partition.log is not check.log:
+            return False
+        end_offset = next(one.end_offset for one in check.segments if one.segment is damage.segment)
+        for source in self._sources(partition):
+            if source not in partition.assignment.in_sync_replicas:
+                continue
+            try:
+                answer = await self._fetch(partition, damage.offset, source)
+                first = next((header for _, header in iterate_headers(answer.records)), None)
+            except KafkaError:
+                continue
+            return first is not None and first.base_offset >= end_offset
+        return False
+
+    def _sources(self, partition: Partition) -> list[int]:
+        """Return the other replicas, the leader first, then those in sync."""
+        assignment = partition.assignment
+        others = [one for one in assignment.replicas if one != self._broker_id]
+        in_sync = assignment.in_sync_replicas
+        return sorted(others, key=lambda one: (one != assignment.leader_id, one not in in_sync, one))
+
+    async def _copy(
+        self,
+        partition: Partition,
+        log: PartitionLog,
+        old: Sequence[Segment],
+        source: int,
+        *,
+        has_gaps: bool,
+    ) -> bool:
+        copy = begin_copy(log, self._disk, old, has_gaps=has_gaps)
+        guard = self._refilling(log, copy.end_offset) if has_gaps else nullcontext()
         try:
-            while not copy.is_complete:
-                records = await self._fetch(partition, copy, source)
-                await asyncio.to_thread(copy.add, records)
-            await asyncio.to_thread(copy.finish)
-            if partition.log is log and log.failure is None and copy.put_in_place():
-                return True
+            while (segment := copy.begin_next(now_ms=self._clock.now_ms())) is not None:
+                await self._fill(partition, segment, source)
+                await asyncio.to_thread(segment.finish)
+            async with guard:
+                if partition.log is log and log.failure is None and copy.put_in_place():
+                    return True
         except BaseException:
             await asyncio.shield(asyncio.to_thread(copy.discard))
             raise
         await asyncio.to_thread(copy.discard)
         return False
 
-    async def _fetch(self, partition: Partition, copy: SegmentCopy, source: int) -> Buffer:
+    async def _fill(self, partition: Partition, copy: SegmentCopy, source: int) -> None:
+        now = asyncio.get_running_loop().time
+        while not copy.is_complete:
+            while self._must_wait(partition):
+                await asyncio.sleep(THROTTLED_PAUSE_S)
+            began = now()
+            answer = await self._fetch(partition, copy.next_offset, source)
+            size_bytes = len(answer.records)
+            if self._quotas is not None:
+                self._quotas.follower_received(partition, size_bytes, now_ms=int(now() * 1000))
+            await asyncio.to_thread(copy.add, answer.records, high_watermark=answer.high_watermark)
+            await asyncio.sleep(max(0.0, began + size_bytes / self._bytes_per_second() - now()))
+
+    def _must_wait(self, partition: Partition) -> bool:
+        now_ms = int(asyncio.get_running_loop().time() * 1000)
+        quotas = self._quotas
+        return quotas is not None and quotas.follower_must_wait(partition, is_in_sync=False, now_ms=now_ms)
+
+    async def _fetch(self, partition: Partition, offset: int, source: int) -> _Answer:
         wanted = FetchPartition(
             partition=partition.topic_partition.partition,
-            fetch_offset=copy.next_offset,
+            fetch_offset=offset,
             partition_max_bytes=FETCH_BYTES,
         )
         request = FetchRequest(
@@ -115,5 +189,23 @@ class SegmentRepair:
             for data in topic.partitions:
                 if response.error_code or data.error_code:
                     raise KafkaError(ErrorCode(response.error_code or data.error_code), "it cannot be read")
-                return bytes(cast(Buffer, data.records or b""))  # they outlive the buffer of the connection
+                # They outlive the buffer of the connection.
+                return _Answer(bytes(cast(Buffer, data.records or b"")), data.high_watermark)
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "it did not answer for the partition")
+
+
+def _to_copy(check: LogCheck, damage: Damage) -> list[Segment]:
+    """Return the segments to be replaced; none while the other replicas may not have all of them."""
+    log = check.log
+    closed = [
+        (segment, following.base_offset)
+        for segment, following in zip(log.segments, log.segments[1:], strict=False)
+        if log.log_start_offset < following.base_offset <= log.high_watermark
+    ]
+    if not check.is_compacted:
+        return [segment for segment, _ in closed if segment is damage.segment]
+    # Down from where this replica was cleaned it may have dropped a tombstone that another still needs.
+    needed_end = min(check.compacted_to, log.active_segment.base_offset)
+    is_enough = bool(closed) and closed[-1][1] >= needed_end
+    segments = [segment for segment, _ in closed]
+    return segments if is_enough and any(one is damage.segment for one in segments) else []

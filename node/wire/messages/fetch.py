@@ -1,12 +1,20 @@
 """Fetch (key 1): record batches from partitions, for consumers and for followers.
 
 Sessions since 7 (KIP-227), diverging epochs since 12 (KIP-595), topic ids since 13 (KIP-516).
+
+`damage` is not Kafka's: with it a follower tells its leader of damaged batches. Readers skip a tag that they
+do not know, so nodes of earlier versions and other programs never notice.
 """
 
 from collections.abc import Sequence
 
 from logstore import schema
 from logstore.schema import message, struct
+
+DAMAGE_TAG = 10_000  # far above what Apache Kafka has given out
+# The bits of `damage`.
+OWN_LOG_IS_DAMAGED = 1  # the follower must not be in sync until it says otherwise
+LEADER_SENT_DAMAGE = 2  # what the leader sent for `fetch_offset` were no whole batches
 
 
 @struct
@@ -25,6 +33,7 @@ class FetchPartition:
     partition_max_bytes: int = schema.int32()
     replica_directory_id: bytes = schema.uuid(tag=0, since=17)
     high_watermark: int = schema.int64(tag=1, since=18, default=2**63 - 1)
+    damage: int = schema.int8(tag=DAMAGE_TAG, since=12)
 
 
 @struct

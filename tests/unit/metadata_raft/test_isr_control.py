@@ -81,6 +81,29 @@ def test_the_leader_expands_and_shrinks_its_isr() -> None:
     assert (shrunk.leader_id, shrunk.leader_recovery_state) == (1, RECOVERED)
 
 
+def test_a_leader_leaves_its_isr_and_another_leads() -> None:
+    world = world_with_a_leader()
+    before = partition(world)
+
+    result = alter(world, [2])
+
+    now = partition(world)
+    assert result.error_code == ErrorCode.NEW_LEADER_ELECTED
+    assert (now.leader, list(now.isr), now.leader_epoch) == (2, [2], before.leader_epoch + 1)
+
+
+@pytest.mark.parametrize("state", [{"want_fence": True}, {"want_shut_down": True}])
+def test_a_leader_stays_where_nobody_can_follow_it(state: dict[str, bool]) -> None:
+    world = world_with_a_leader()
+    world.heartbeat(2, **state)
+    before = partition(world)
+
+    result = alter(world, [2])
+
+    assert result.error_code == ErrorCode.INVALID_REQUEST, "who was in sync with it is not any more"
+    assert partition(world) == before
+
+
 def test_what_is_so_already_changes_nothing() -> None:
     world = world_with_a_leader()
     version = world.image.version
@@ -97,7 +120,7 @@ REFUSED = [
     ("a former reign", [1, 2, 0], {"leader_epoch": -1}, ErrorCode.FENCED_LEADER_EPOCH),
     ("a former state", [1, 2, 0], {"partition_epoch": 0}, ErrorCode.INVALID_UPDATE_VERSION),
     ("not the leader", [1, 2, 0], {"broker_id": 2}, ErrorCode.INVALID_REQUEST),
-    ("without itself", [2], {}, ErrorCode.INVALID_REQUEST),
+    ("without itself, for one not in sync", [0], {}, ErrorCode.INVALID_REQUEST),
     ("nobody", [], {}, ErrorCode.INVALID_REQUEST),
     ("no replica", [1, 2, 3], {}, ErrorCode.INVALID_REQUEST),
     ("one twice", [1, 2, 2], {}, ErrorCode.INVALID_REQUEST),

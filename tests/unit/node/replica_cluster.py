@@ -233,6 +233,10 @@ class Cluster:
             code = ErrorCode.INVALID_UPDATE_VERSION
         elif any(epoch not in (-1, self.broker_epochs[one]) for one, epoch in _members(wanted)):
             code = ErrorCode.INELIGIBLE_REPLICA
+        elif self.state.leader not in dict(_members(wanted)):
+            code = ErrorCode.NEW_LEADER_ELECTED
+            isr = tuple(one for one, _ in _members(wanted))
+            self.change(leader=isr[0], isr=isr)
         else:
             self.change(isr=tuple(one for one, _ in _members(wanted)))
         result = AlterPartitionResult(partition_index=0, error_code=code, isr=self.state.isr)

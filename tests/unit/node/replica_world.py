@@ -96,7 +96,11 @@ class ReplicaWorld:
             transaction_partition_verification_enable=True,
         )
         self.log_manager = FakeLogManager() if disk is None else FakeLogManager(disk)
-        self.maintenance = SimpleNamespace(checkpoint=_no_checkpoint)
+        self.maintenance = SimpleNamespace(
+            checkpoint=_no_checkpoint,
+            scrub=SimpleNamespace(soon=lambda name, offset=None: self.damage_told.append((name, offset))),
+        )
+        self.damage_told: list[tuple[TopicPartition, int | None]] = []
         self.configs: dict[str, LogConfig] = {}
         brokers = {
             one: BrokerImage(

@@ -129,7 +129,7 @@ def test_records_come_with_their_offsets(world: ReplicaWorld) -> None:
 
 def test_damage_that_a_reader_meets_is_told_to_the_scrub(world: ReplicaWorld) -> None:
     told: list[tuple[str, int]] = []
-    world.maintenance.scrub = SimpleNamespace(soon=told.append)
+    world.maintenance.scrub = SimpleNamespace(soon=lambda name, _offset: told.append(name))
     world.create_topic()
     for _ in range(2):
         world.append()

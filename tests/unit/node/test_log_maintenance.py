@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,9 @@ from logstore.topic_partition import TopicPartition
 from node.clock import ManualClock
 from node.config import parse_config
 from node.metrics.read_node import read_log_dirs
+from node.runtime.damaged_replicas import DamagedReplicas
 from node.runtime.log_maintenance import MAX_CLEANERS, LogMaintenance, Throttle
+from node.runtime.segment_repair import SegmentRepair
 from tests.unit.logstore.log_maker import epochs_of
 
 A, B = Path("/a"), Path("/b")
@@ -46,11 +49,14 @@ class World:
             on_moved=lambda _name, log: self.moved.append(log),
             on_flushed=lambda _: None,
             on_notes=lambda: None,
-            repair=self.repair,
+            repair=SegmentRepair(
+                broker_id=1, disk=self.disk, clock=self.clock, find=lambda _: None, connect=self.connect
+            ),
+            replicas=DamagedReplicas(find=lambda _: None, tell_leader=lambda _: None),
         )
 
-    async def repair(self, _check: object, _damage: object) -> str | None:
-        return "no other replica is in sync"
+    async def connect(self, node_id: int, _purpose: str) -> Any:
+        raise AssertionError(f"nobody asks node {node_id}")
 
     def reopened(self) -> LogManager:
         """As after a crash, if there was another one before."""

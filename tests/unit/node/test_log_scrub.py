@@ -3,6 +3,9 @@
 import asyncio
 import errno
 import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,19 +13,21 @@ from typing import Any
 import pytest
 
 from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode
-from logstore.log_check import check_of
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_check import FileKind, check_of, rebuilt_indexes, write_indexes
 from logstore.log_config import LogConfig
 from logstore.log_manager import LogManager
 from logstore.partition_log import FetchIsolation, PartitionLog
 from logstore.record import ControlType, EndTransactionMarker, build_batch
-from logstore.segment import CLEANED_SUFFIX
+from logstore.segment import CLEANED_SUFFIX, Segment
 from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
 from node.clock import ManualClock
 from node.config import parse_config
 from node.replica.partition import Assignment, Partition
-from node.runtime import log_scrub
+from node.replica.replication_quota import ReplicationQuotas
+from node.runtime import log_scrub, segment_repair
+from node.runtime.damaged_replicas import DamagedReplicas
 from node.runtime.log_scrub import LogScrub
 from node.runtime.segment_repair import SegmentRepair
 from node.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -108,6 +113,10 @@ class World:
             {"node.id": "1", "log.dirs": "/a", "ottla.log.scrub.bytes.per.second": str(10**9)}
         )
         self.asked: list[int] = []
+        self.told: list[TopicPartition] = []
+        self.unreachable = False
+        self.rate = float("inf")
+        self.refills: list[int] = []
         self.scrub = LogScrub(
             log_manager=self.own.manager,
             config=lambda: self.config,
@@ -118,12 +127,22 @@ class World:
                 clock=self.own.clock,
                 find=lambda _: self.partition,
                 connect=self.connect,
-            ).repair,
+                bytes_per_second=lambda: self.rate,
+                refilling=self.refilling,
+            ),
+            replicas=DamagedReplicas(find=lambda _: self.partition, tell_leader=self.told.append, leave_s=0),
         )
 
     async def connect(self, node_id: int, _purpose: str) -> Any:
         self.asked.append(node_id)
+        if self.unreachable:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "nobody listens")
         return self
+
+    @asynccontextmanager
+    async def refilling(self, _log: PartitionLog, end_offset: int) -> AsyncIterator[None]:
+        self.refills.append(end_offset)
+        yield
 
     async def request(self, message: FetchRequest, _type: object, *, timeout_s: float) -> FetchResponse:
         (topic,) = message.topics
@@ -131,7 +150,11 @@ class World:
         found = self.other.log.read(
             wanted.fetch_offset, 300, isolation=FetchIsolation.HIGH_WATERMARK, minimum_one_batch=True
         )
-        data = PartitionData(partition_index=wanted.partition, records=found.slice.read())
+        data = PartitionData(
+            partition_index=wanted.partition,
+            records=found.slice.read(),
+            high_watermark=self.other.log.high_watermark,
+        )
         return FetchResponse(responses=[FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[data])])
 
     def run(self) -> None:
@@ -198,21 +221,29 @@ def test_the_active_segment_is_closed_and_repaired() -> None:
     world.own.log.check_invariants()
 
 
-def test_where_no_other_replica_is_in_sync_the_damage_is_named_and_left() -> None:
+def test_where_no_other_replica_answers_the_damage_is_named_and_left(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = World(in_sync=(1,))
     path = world.own.log.segments[1].path
     world.own.flip(path, 70)
     before = world.own.files()
 
+    world.unreachable = True
+
     world.run()
     world.run()
 
     assert world.own.files() == before
-    assert world.asked == []
+    assert world.asked == [2, 2], "a replica that is not in sync may have it"
     assert world.counts() == (1, 0, 0, 1), "counted once, however often it is read"
     (one,) = world.scrub.unrepaired
-    assert (one.topic_partition, one.path, one.reason) == (T0, str(path), "no other replica is in sync")
+    assert (one.topic_partition, one.path) == (T0, str(path))
+    assert "node 2: NETWORK_EXCEPTION" in one.reason
     assert one.offset == world.own.log.segments[1].base_offset
+    assert world.partition.damaged
+    told = [line for line in caplog.messages if "stays damaged" in line]
+    assert len(told) == 1, "said once, not with each attempt"
 
 
 def test_bytes_of_another_replica_that_are_damaged_too_are_not_taken() -> None:
@@ -245,16 +276,301 @@ def test_records_of_another_history_are_not_taken() -> None:
     assert world.counts() == (1, 0, 0, 1)
 
 
-def test_a_compacted_log_is_named_and_left() -> None:
+def compacted_world() -> World:
+    """Both replicas are compacted; node 2 has dropped more than node 1."""
     world = World()
-    world.own.log.config = replace(CONFIG, cleanup_policy=("compact",))
-    world.own.flip(world.own.log.segments[1].path, 70)
-    before = world.own.files()
+    for replica, holes in ((world.own, (1,)), (world.other, (1, 3))):
+        log = replica.log
+        log.config = replace(CONFIG, cleanup_policy=("compact",))
+        log.roll(now_ms=2000)
+        for number in holes:
+            drop_first_batch(replica, log.segments[number])
+        log.update_high_watermark(log.log_end_offset)
+    return world
+
+
+def drop_first_batch(replica: Replica, segment: Segment) -> None:
+    """As the cleaner: a new segment takes the old one's place."""
+    headers = list(segment.headers())
+    new = Segment.create(
+        replica.disk, replica.log.directory, segment.base_offset, CONFIG, now_ms=1, suffix=CLEANED_SUFFIX
+    )
+    for position, header in headers[1:]:
+        batch = segment.read_batch(position, header.size_bytes)
+        at = new.size_bytes
+        new.append([batch], len(batch))
+        new.index_batch(header.last_offset, header.max_timestamp, at, CONFIG.index_interval_bytes)
+    for row in segment.transaction_index.rows:
+        new.transaction_index.append(row)
+    new.seal()
+    replica.log.replace_segments([new], [segment])
+
+
+def batches(replica: Replica) -> list[bytes]:
+    return [
+        segment.read_batch(position, header.size_bytes)
+        for segment in replica.log.segments
+        for position, header in segment.headers()
+    ]
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3])
+def test_a_compacted_log_comes_again_as_a_whole(number: int) -> None:
+    """Another replica may have dropped a tombstone together with what it deletes."""
+    world = compacted_world()
+    assert batches(world.own) != batches(world.other)
+    world.own.flip(world.own.log.segments[number].path, 70)
+    end = world.own.log.log_end_offset
 
     world.run()
 
-    assert world.own.files() == before
-    assert "compacted" in world.scrub.unrepaired[0].reason
+    assert world.counts() == (1, 1, 0, 0)
+    assert batches(world.own) == batches(world.other)
+    assert world.refills == [world.own.log.active_segment.base_offset] == [end]
+    world.own.log.check_invariants()
+    world.run()
+    assert world.counts() == (1, 1, 0, 0), "nothing is left to repair"
+    reopened = PartitionLog.open(
+        disk=world.own.disk,
+        directory=world.own.log.directory,
+        topic_partition=T0,
+        topic_id=TOPIC_ID,
+        config=CONFIG,
+        now_ms=1000,
+        clean_shutdown=False,
+        recovery_point=end,
+        compacted_to=0,
+    )
+    assert reopened.log_end_offset == end
+
+
+def test_several_damaged_segments_of_a_compacted_log_come_together() -> None:
+    world = compacted_world()
+    for segment in world.own.log.segments[:3]:
+        world.own.flip(segment.path, 70)
+
+    world.run()
+
+    assert world.counts() == (3, 3, 0, 0)
+    assert len(world.refills) == 1
+    assert batches(world.own) == batches(world.other)
+
+
+def test_a_crash_while_a_compacted_log_is_put_in_place_leaves_the_old_or_the_new() -> None:
+    for step in range(1, 400, 3):
+        world = compacted_world()
+        world.own.flip(world.own.log.segments[1].path, 70)
+        end = world.own.log.log_end_offset
+        old, new = len(world.own.log.segments), batches(world.other)
+        world.own.disk.steps, world.own.disk.fail_at, world.own.disk.stays_broken = 0, step, True
+        world.run()
+        world.own.disk.fail_at = None
+        if world.scrub.repaired:
+            break
+        world.own.log = PartitionLog.open(
+            disk=world.own.disk,
+            directory=world.own.log.directory,
+            topic_partition=T0,
+            topic_id=TOPIC_ID,
+            config=CONFIG,
+            now_ms=1000,
+            clean_shutdown=False,
+            recovery_point=end,
+        )
+        assert world.own.log.log_end_offset == end, step
+        assert len(world.own.log.segments) == old, step
+        check = check_of(world.own.log, world.own.disk, was_compacted=True)
+        for _ in check.steps():
+            pass
+        if not [one for one in check.findings if one.kind is FileKind.LOG]:
+            assert batches(world.own) == new, step
+    else:
+        pytest.fail("the repair needs more steps than were tried")
+
+
+def test_a_topic_that_was_compacted_once_is_not_taken_for_damaged() -> None:
+    """Its replicas that were made since have the gaps, and no checkpoint of a cleaner."""
+    world = compacted_world()
+    for replica in (world.own, world.other):
+        replica.log.config = CONFIG
+
+    world.run()
+
+    assert world.counts() == (0, 0, 0, 0)
+    world.own.flip(world.own.log.segments[2].path, 70)
+    world.run()
+    assert world.counts() == (1, 1, 0, 0), "real damage is repaired"
+    assert batches(world.own) == batches(world.other)
+
+
+def test_a_hole_that_another_replica_has_too_is_no_damage() -> None:
+    """Only the end of one segment is missing, so that no gap between batches tells of the compaction."""
+    world = World()
+    for replica in (world.own, world.other):
+        segment = replica.log.segments[1]
+        position, _ = list(segment.headers())[-1]
+        replica.disk.open(segment.path).truncate(position)
+        segment.size_bytes = position
+        segment.indexes_replaced()
+        for index in (segment.offset_index, segment.time_index):
+            replica.disk.remove(index.path)
+        check = check_of(replica.log, replica.disk)
+        for _ in check.steps():
+            pass
+        write_indexes(rebuilt_indexes(check, segment, CONFIG.index_interval_bytes), replica.disk)
+
+    world.run()
+
+    assert [one for one in world.scrub.unrepaired if one.kind is FileKind.LOG] == []
+    assert world.scrub.repaired == 0
+    assert not world.partition.damaged
+
+
+def test_a_hole_that_no_other_replica_has_is_damage() -> None:
+    world = World()
+    good = batches(world.own)
+    segment = world.own.log.segments[1]
+    position, _ = list(segment.headers())[-1]
+    world.own.disk.open(segment.path).truncate(position)
+    segment.size_bytes = position
+    segment.indexes_replaced()
+
+    world.run()
+
+    assert world.scrub.repaired == 1
+    assert batches(world.own) == good
+
+
+def test_a_segment_in_which_the_log_start_lies_is_repaired_from_there_on() -> None:
+    world = World()
+    log = world.own.log
+    start = log.segments[1].base_offset + 3
+    for replica in (world.own, world.other):
+        replica.log.increment_log_start_offset(start)
+    world.own.flip(log.segments[1].path, log.segments[1].size_bytes - 5)
+
+    world.run()
+
+    assert world.counts()[:2] == (1, 1)
+    world.run()
+    assert world.scrub.unrepaired_count == 0
+    found = log.read(start, 10**6, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
+    other = world.other.log.read(start, 10**6, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
+    assert found.slice.read() == other.slice.read()
+
+
+def test_the_copy_comes_no_faster_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.rate = 1000.0
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(segment_repair.asyncio, "sleep", sleep)
+    size_bytes = world.own.log.segments[1].size_bytes
+    world.own.flip(world.own.log.segments[1].path, 70)
+
+    world.run()
+
+    assert world.scrub.repaired == 1
+    assert sum(slept) > 0.5 * size_bytes / world.rate
+
+
+def test_a_throttled_replica_waits_for_its_share() -> None:
+    world = World()
+    quotas = ReplicationQuotas(broker_id=1, windows=1, window_seconds=1)
+    quotas.configure(leader_bytes_per_second=2**63 - 1, follower_bytes_per_second=400)
+    world.scrub._repair._quotas = quotas
+    world.own.log.config = replace(CONFIG, follower_replication_throttled_replicas=("*",))
+    world.own.flip(world.own.log.segments[1].path, 70)
+    began = time.monotonic()
+
+    world.run()
+
+    assert world.scrub.repaired == 1
+    assert time.monotonic() - began > 0.2
+
+
+def test_the_replica_is_damaged_until_it_is_repaired() -> None:
+    world = World()
+    seen: list[bool] = []
+    answer = world.request
+
+    async def look(message: FetchRequest, _type: object, *, timeout_s: float) -> FetchResponse:
+        seen.append(world.partition.damaged)
+        return await answer(message, _type, timeout_s=timeout_s)
+
+    world.request = look  # type: ignore[method-assign]
+    world.own.flip(world.own.log.segments[1].path, 70)
+
+    world.run()
+
+    assert seen and all(seen)
+    assert not world.partition.damaged
+    assert world.told == [T0, T0], "the leader is told of both"
+
+
+def test_an_index_alone_does_not_take_a_replica_out() -> None:
+    world = World()
+    world.own.flip(world.own.log.segments[1].offset_index.path, 5)
+
+    world.run()
+
+    assert world.counts() == (1, 0, 1, 0)
+    assert world.told == []
+
+
+def test_where_somebody_met_damage_only_that_segment_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.config = parse_config({"node.id": "1", "log.dirs": "/a", "ottla.log.scrub.interval.ms": "0"})
+    looked: list[list[int] | None] = []
+
+    async def scrub(name: TopicPartition, *, offsets: list[int] | None = None) -> None:
+        looked.append(offsets)
+        if offsets is None:
+            world.scrub._read_at[name] = asyncio.get_running_loop().time()
+
+    monkeypatch.setattr(world.scrub, "scrub", scrub)
+
+    async def story() -> None:
+        task = asyncio.ensure_future(world.scrub.run())
+        world.scrub.soon(T0, 7)
+        await asyncio.sleep(0.02)
+        assert looked == [[7], None]
+        world.scrub.soon(T0, 8)
+        await asyncio.sleep(0.02)
+        assert looked == [[7], None], "it was looked at a moment ago"
+        task.cancel()
+
+    asyncio.run(story())
+
+
+def test_damage_that_stays_is_looked_at_ever_more_rarely_and_when_its_partition_changes() -> None:
+    first = log_scrub._Retry(1, 100.0, "alone")
+    later = log_scrub._Retry(4, 100.0, "alone")
+    last = log_scrub._Retry(40, 100.0, "alone")
+
+    assert [first.is_due(100 + after, "alone") for after in (59, 60)] == [False, True]
+    assert [later.is_due(100 + after, "alone") for after in (479, 480)] == [False, True]
+    assert [last.is_due(100 + after, "alone") for after in (3599, 3600)] == [False, True]
+    assert [last.is_due(100 + after, "another leads") for after in (4, 5)] == [False, True]
+
+
+def test_a_retry_reads_only_what_is_damaged() -> None:
+    world = World()
+    world.unreachable = True
+    world.own.flip(world.own.log.segments[1].path, 70)
+    world.run()
+    world.unreachable = False
+    world.own.flip(world.own.log.segments[2].offset_index.path, 5)
+
+    asyncio.run(world.scrub.retry(T0))
+
+    assert world.counts() == (1, 1, 0, 0)
+    assert not world.partition.damaged
+    world.run()
+    assert world.counts() == (2, 1, 1, 0)
 
 
 def test_a_log_that_is_cut_while_the_copy_comes_is_not_touched() -> None:

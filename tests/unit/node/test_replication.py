@@ -6,6 +6,7 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
+from logstore.topic_partition import TopicPartition
 from node.kafka_api import fetch
 from node.kafka_api.request_context import RequestContext
 from node.replica.follower_fetcher import MIN_RESTING_BYTES
@@ -381,8 +382,107 @@ def test_bytes_that_are_spoilt_on_the_way_are_refused_and_asked_for_again() -> N
         assert await cluster.nodes[1].acknowledged(1, value=b"precious") is OK
         assert spoilt == 4
         await cluster.settled()
+        told = len(cluster.nodes[1].world.damage_told)
+        assert await cluster.nodes[1].acknowledged(1) is OK
+        await cluster.settled()
+        assert len(cluster.nodes[1].world.damage_told) == told, "it is not said of what came whole"
 
     tell_story(story)
+
+
+def test_a_damaged_follower_leaves_the_isr_and_comes_back_when_it_is_repaired() -> None:
+    async def story(cluster: Cluster) -> None:
+        assert await cluster.nodes[1].acknowledged(2) is OK
+        await cluster.settled()
+        follower = cluster.nodes[2]
+
+        follower.partition.set_damaged(True)
+        follower.replication.tell_anew(follower.partition.topic_partition)
+        await cluster.until(lambda: set(cluster.state.isr) == {1, 3})
+
+        assert await cluster.nodes[1].acknowledged(2) is OK
+        await asyncio.sleep(30)
+        assert set(cluster.state.isr) == {1, 3}, "it has all, and still does not count"
+        assert follower.partition.log.log_end_offset == 4, "it goes on copying"
+        follower.partition.set_damaged(False)
+        follower.replication.tell_anew(follower.partition.topic_partition)
+        await cluster.settled()
+        assert set(cluster.state.isr) == {1, 2, 3}
+
+    tell_story(story)
+
+
+def test_a_damaged_follower_stays_out_under_the_next_leader() -> None:
+    async def story(cluster: Cluster) -> None:
+        assert await cluster.nodes[1].acknowledged(2) is OK
+        await cluster.settled()
+        follower = cluster.nodes[2]
+        follower.partition.set_damaged(True)
+        follower.replication.tell_anew(follower.partition.topic_partition)
+        await cluster.until(lambda: set(cluster.state.isr) == {1, 3})
+
+        cluster.change(leader=3)
+        assert await cluster.nodes[3].acknowledged(2) is OK
+        await asyncio.sleep(30)
+
+        assert set(cluster.state.isr) == {1, 3}
+
+    tell_story(story)
+
+
+def test_a_damaged_leader_gives_way_to_a_whole_replica_and_leaves_the_isr() -> None:
+    async def story(cluster: Cluster) -> None:
+        assert await cluster.nodes[1].acknowledged(2) is OK
+        await cluster.settled()
+        damaged = cluster.nodes[1]
+        cluster.nodes[2].partition.set_damaged(True)
+        cluster.nodes[2].replication.tell_anew(damaged.partition.topic_partition)
+        await cluster.until(lambda: 2 not in cluster.state.isr)
+
+        damaged.partition.set_damaged(True)
+
+        await cluster.until(lambda: cluster.state.leader == 3)
+        await cluster.until(lambda: not damaged.partition.is_leader)
+        assert cluster.state.isr == (3,), "replica 2 is damaged, too"
+        assert not damaged.partition.may_be_relieved
+        assert cluster.nodes[3].partition.has_enough_replicas() is False, "min.insync.replicas is 2"
+        for one in (1, 2):
+            cluster.nodes[one].partition.set_damaged(False)
+            cluster.nodes[one].replication.tell_anew(damaged.partition.topic_partition)
+        await cluster.settled()
+
+    tell_story(story)
+
+
+def test_a_damaged_leader_without_a_whole_replica_in_sync_stays_and_acknowledges_nothing() -> None:
+    async def story(cluster: Cluster) -> None:
+        assert await cluster.nodes[1].acknowledged(2) is OK
+        await cluster.settled()
+        cluster.cut(1)
+        leader = cluster.nodes[1].partition
+        cluster.nodes[1].produce()
+        await cluster.until(lambda: cluster.state.isr == (1,), within_s=4 * LAG_MS / 1000)
+
+        leader.set_damaged(True)
+        await asyncio.sleep(10)
+
+        assert (cluster.state.leader, cluster.state.isr) == (1, (1,)), "a damaged copy is better than none"
+        assert not leader.may_be_relieved
+        with pytest.raises(KafkaError, match="1 replicas in sync, 0 of them undamaged") as refused:
+            cluster.nodes[1].produce()
+        assert refused.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+        cluster.heal()
+        await cluster.until(lambda: cluster.state.leader != 1)
+
+    tell_story(story, config=LogConfig(min_insync_replicas=1))
+
+
+def test_the_only_replica_goes_on_whatever_is_damaged() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.nodes[1].partition.set_damaged(True)
+        assert await cluster.nodes[1].acknowledged(2) is OK
+
+    tell_story(story, count=1)
 
 
 def test_a_leader_whose_own_bytes_are_wrong_is_named_by_its_followers(
@@ -402,6 +502,8 @@ def test_a_leader_whose_own_bytes_are_wrong_is_named_by_its_followers(
 
         assert "The replica of t-0 on node 1, its leader, is damaged at or after offset 3" in caplog.text
         assert cluster.nodes[2].partition.log.log_end_offset == 3
+
+        assert set(cluster.nodes[1].world.damage_told) == {(TopicPartition("t", 0), 3)}, "it was told at once"
 
     tell_story(story)
 
