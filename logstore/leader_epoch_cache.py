@@ -7,6 +7,7 @@ is told by the headers above the recovery point, which recovery reads again.
 """
 
 from bisect import bisect_right
+from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -137,6 +138,14 @@ class LeaderEpochCache:
         self._is_written = False
         self.write()
         return True
+
+    def replace(self, entries: Iterable[EpochEntry], end_offset: int) -> None:
+        """Let these be the epochs below `end_offset`, and write the file."""
+        later = [entry for entry in self._entries if entry.start_offset >= end_offset]
+        self._entries = []
+        for entry in (*entries, *later):
+            self._assign(entry.epoch, entry.start_offset)
+        self.write()
 
     def clear(self) -> None:
         """Forget all epochs."""

@@ -2,8 +2,8 @@
 
 The CRC of a batch does not cover its base offset and its leader epoch, so those are held against their
 neighbours and the epochs that the log knows. Indexes are held against the batches; one that is wrong can be
-built anew from them. A `LogCheck` is made on the loop, is run step by step in threads, and its findings count
-only while `is_current` says that the log still has the files that were read.
+built anew from them, and so can the leader epochs. A `LogCheck` is made on the loop, is run step by step in
+threads, and its findings count only while `is_current` says that the log still has the files that were read.
 
 Two things are not judged in full, as nothing on this disk tells how they should be: offsets that leave gaps
 in a compacted log, and the rows of aborted transactions that began below the first segment or were compacted.
@@ -11,9 +11,10 @@ in a compacted log, and the rows of aborted transactions that began below the fi
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ from logstore.log_reader import SegmentsChanged
 from logstore.offset_index import ROW as OFFSET_ROW
 from logstore.partition_log import PartitionLog
 from logstore.producer_state import ProducerState
+from logstore.record import ControlType, marker_of_batch
 from logstore.record_batch import (
     CRC_START,
     HEADER,
@@ -55,6 +57,7 @@ class FileKind(Enum):
     OFFSET_INDEX = "offset index"
     TIME_INDEX = "time index"
     TRANSACTION_INDEX = "transaction index"
+    EPOCHS = "leader epoch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,9 +71,25 @@ class Damage:
     offset: int
     detail: str
     is_hole: bool = False  # only that the segment ends before the next one begins: compaction does that, too
+    is_of_epoch: bool = False  # only that the batch has another leader epoch than the log knows
 
     def __str__(self) -> str:
         return f"{self.path}, position {self.position}, offset {self.offset}: {self.detail}"
+
+
+class _Reign(NamedTuple):
+    """A leader epoch as the batches tell."""
+
+    epoch: int
+    start_offset: int
+    earliest_offset: int  # it may have begun here: batches between were compacted away
+
+
+class _Abort(NamedTuple):
+    """A marker that aborts a transaction."""
+
+    producer_id: int
+    previous_end: int | None  # the marker before it of the same producer, where that is known
 
 
 class CheckedSegment(NamedTuple):
@@ -94,12 +113,20 @@ class LogCheck:
     epochs: Sequence[EpochEntry]
     is_compacted: bool
     compacted_to: int = 0  # the cleaner has been up to here
+    is_partial: bool = False  # not all segments are read
     findings: list[Damage] = field(default_factory=list)
     # By base offset, what a wrong transaction index should hold, where that is known in full.
     known_transactions: dict[int, Sequence[AbortedTransaction]] = field(default_factory=dict)
     _producers: ProducerState = field(default_factory=ProducerState)
     _known_from: int = 0  # transactions that began below are not known
     _has_gaps: bool = False  # whole batches with offsets missing between them
+    _is_unbroken: bool = True  # all from the first segment on was read, and whole
+    _last_markers: dict[int, int] = field(default_factory=dict)  # by producer
+    _reigns: list[_Reign] = field(default_factory=list)
+    _other_epochs: list[Damage] = field(default_factory=list)  # batches whose epoch is not the known one
+    # What the batches say that the leader epochs are, and the finding for it; None where it is not known.
+    batch_epochs: Sequence[EpochEntry] | None = None
+    epochs_damage: Damage | None = None
 
     @property
     def is_current(self) -> bool:
@@ -114,13 +141,18 @@ class LogCheck:
         """
         if self.segments:
             self._known_from = self.segments[0].segment.base_offset
+        previous_end = None if self.is_partial else self._known_from
         for one in self.segments:
+            if previous_end != one.segment.base_offset:
+                self._begin_anew(one.segment.base_offset)
+            previous_end = one.end_offset
             if len(self.findings) >= MAX_FINDINGS:
                 return
             try:
                 yield from self._check_segment(one)
             except FileNotFoundError as fault:
                 raise SegmentsChanged from fault
+        self._judge_epochs()
         if self._has_gaps and not self.is_compacted:
             # Only compaction leaves gaps: the topic was compacted once, and this replica was copied since.
             self.is_compacted = True
@@ -134,6 +166,7 @@ class LogCheck:
         times = _TimeRows(self.disk, segment, is_active=one.is_active)
         expected: list[AbortedTransaction] = []
         damage: Damage | None = None
+        aborts: dict[int, _Abort] = {}
         next_offset, end, gap = segment.base_offset, 0, None
         for step in _batches(one):
             if isinstance(step, int):
@@ -153,6 +186,7 @@ class LogCheck:
                 break
             if header.has_producer_id:
                 try:
+                    self._note_marker(header, batch, aborts)
                     aborted = apply_to_producers(self._producers, header, batch, 0)
                 except KafkaError as error:
                     damage = _damage(
@@ -163,6 +197,7 @@ class LogCheck:
                     expected.append(aborted)
             rows.take(position, header)
             times.take(header)
+            self._note_epoch(segment, position, header, next_offset)
             if gap is not None:
                 self._has_gaps = True
             is_first = position == 0 and next_offset < self.log.log_start_offset
@@ -174,15 +209,84 @@ class LogCheck:
             damage = replace(_damage(segment, end, next_offset, detail), is_hole=True)
         if damage is not None:
             self.findings.append(damage)
-            # Transactions that are open at its end are not known now.
-            self._producers, self._known_from = ProducerState(), one.end_offset
+            self._begin_anew(one.end_offset)
             return
         self._note(segment, FileKind.OFFSET_INDEX, segment.offset_index.path, rows.wrong())
         self._note(segment, FileKind.TIME_INDEX, segment.time_index.path, times.wrong())
-        wrong = self._wrong_transactions(one, expected)
+        wrong = self._wrong_transactions(one, expected, aborts)
         self._note(segment, FileKind.TRANSACTION_INDEX, segment.transaction_index.path, wrong)
-        if wrong is not None and not self.is_compacted and not self._known_from and not one.is_active:
+        if wrong is not None and not self.is_compacted and self._is_unbroken and not one.is_active:
+            # Of a transaction that began below the first segment it says what a reader of this log needs.
             self.known_transactions[segment.base_offset] = tuple(expected)
+
+    def _begin_anew(self, offset: int) -> None:
+        """What lies below was not read: transactions that are open here are not known now."""
+        self._producers, self._known_from = ProducerState(), offset
+        self._last_markers.clear()
+        self._is_unbroken = False
+
+    def _note_marker(self, header: BatchHeader, batch: bytes | None, aborts: dict[int, _Abort]) -> None:
+        marker = marker_of_batch(batch) if header.is_control and batch is not None else None
+        if marker is None:
+            return
+        if marker.control_type is ControlType.ABORT:
+            previous_end = self._last_markers.get(header.producer_id)
+            aborts[header.base_offset] = _Abort(header.producer_id, previous_end)
+        self._last_markers[header.producer_id] = header.base_offset
+
+    def _note_epoch(self, segment: Segment, position: int, header: BatchHeader, next_offset: int) -> None:
+        epoch, start_offset = header.partition_leader_epoch, self.log.log_start_offset
+        if header.last_offset < start_offset:
+            return
+        offset = max(header.base_offset, start_offset)
+        known = self._epoch_of(offset)
+        if known >= 0 and epoch != known:
+            detail = f"its leader epoch is {epoch}, and was {known} at that offset"
+            damage = replace(_damage(segment, position, header.base_offset, detail), is_of_epoch=True)
+            self._other_epochs.append(damage)
+        if epoch < 0:
+            return
+        if not self._reigns or epoch != self._reigns[-1].epoch:
+            self._reigns.append(_Reign(epoch, offset, max(min(next_offset, offset), start_offset)))
+
+    def _judge_epochs(self) -> None:
+        """Say whose fault it is where epochs differ: of the batches, or of the file of the epochs."""
+        reigns, others = self._reigns, self._other_epochs
+        are_growing = all(one.epoch < other.epoch for one, other in pairwise(reigns))
+        if self._is_unbroken and are_growing and reigns and not self._are_known(reigns):
+            self.batch_epochs = tuple(EpochEntry(one.epoch, one.start_offset) for one in reigns)
+            self.epochs_damage = Damage(
+                kind=FileKind.EPOCHS,
+                segment=self.segments[0].segment,
+                path=self.log.epochs_path,
+                position=0,
+                offset=reigns[0].start_offset,
+                detail="its epochs are not those of the batches",
+            )
+            # With one batch alone it may be the batch.
+            if len(others) != 1:
+                self.findings.append(self.epochs_damage)
+                return
+        named = {one.path for one in self.findings if one.kind is FileKind.LOG}
+        for damage in others:
+            if damage.path not in named:
+                named.add(damage.path)
+                self.findings.append(damage)
+
+    def _are_known(self, reigns: Sequence[_Reign]) -> bool:
+        first, end = reigns[0], self.segments[-1].end_offset
+        if self._epoch_of(first.start_offset) != first.epoch:
+            return False
+        known = {
+            entry.epoch: entry.start_offset
+            for entry in self.epochs
+            if first.start_offset < entry.start_offset < end
+        }
+        for one in reigns[1:]:
+            start_offset = known.pop(one.epoch, None)
+            if start_offset is None or not one.earliest_offset <= start_offset <= one.start_offset:
+                return False
+        return not known or self.is_compacted or self._has_gaps
 
     def _note(self, segment: Segment, kind: FileKind, path: Path, wrong: "_Wrong | None") -> None:
         if wrong is not None:
@@ -204,9 +308,6 @@ class LogCheck:
         limit = min(one.end_offset - 1, one.segment.base_offset + MAX_RELATIVE_OFFSET)
         if header.last_offset > limit:
             return f"its last offset is {header.last_offset}, and its segment ends at {limit + 1}"
-        epoch = self._epoch_of(header.base_offset)
-        if epoch >= 0 and header.partition_leader_epoch != epoch:
-            return f"its leader epoch is {header.partition_leader_epoch}, and was {epoch} at that offset"
         return None
 
     def _epoch_of(self, offset: int) -> int:
@@ -214,7 +315,7 @@ class LogCheck:
         return self.epochs[number].epoch if number >= 0 else NO_LEADER_EPOCH
 
     def _wrong_transactions(
-        self, one: CheckedSegment, expected: Sequence[AbortedTransaction]
+        self, one: CheckedSegment, expected: Sequence[AbortedTransaction], aborts: Mapping[int, _Abort]
     ) -> "_Wrong | None":
         path = one.segment.transaction_index.path
         content = self.disk.read_file(path) if self.disk.exists(path) else b""
@@ -238,25 +339,38 @@ class LogCheck:
                 return _Wrong(at, f"{row} is no transaction of this segment")
             previous = row.last_offset
             real = missing.pop(row.last_offset, None)
-            if self.is_compacted:
-                continue
-            if real is None:
-                if row.first_offset >= self._known_from:
+            abort = aborts.get(row.last_offset)
+            if abort is None:
+                if not self.is_compacted:
                     return _Wrong(at, f"{row} was not aborted")
-            elif not self._is_same(row, real):
+            elif abort.producer_id != row.producer_id:
+                return _Wrong(at, f"{row} was of producer {abort.producer_id}")
+            elif abort.previous_end is not None and row.first_offset <= abort.previous_end:
+                return _Wrong(at, f"{row} began before that of the same producer had ended")
+            elif real is None:
+                if row.first_offset >= self._known_from and not self.is_compacted:
+                    return _Wrong(at, f"{row} was not aborted")
+            elif not self._is_same(row, real, abort):
                 return _Wrong(at, f"{row} should be {real}")
         if missing and not self.is_compacted:
             return _Wrong(whole, f"{next(iter(missing.values()))} is missing")
         return None
 
-    def _is_same(self, row: AbortedTransaction, real: AbortedTransaction) -> bool:
-        """Return whether they agree, as far as transactions that began below the first segment are known."""
+    def _is_same(self, row: AbortedTransaction, real: AbortedTransaction, abort: _Abort) -> bool:
+        """Return whether they agree, as far as what was not read or was compacted away lets it be known.
+
+        An earlier last stable offset does no harm: the search for aborted transactions goes on longer.
+        """
+        may_begin_earlier = self.is_compacted or (
+            abort.previous_end is None and row.first_offset < self._known_from
+        )
+        is_earlier = row.last_stable_offset < real.last_stable_offset
         return (
-            row.producer_id == real.producer_id
-            and (row.first_offset == real.first_offset or row.first_offset < self._known_from)
-            and (
-                row.last_stable_offset == real.last_stable_offset or row.last_stable_offset < self._known_from
-            )
+            row.first_offset == real.first_offset
+            or (may_begin_earlier and row.first_offset < real.first_offset)
+        ) and (
+            row.last_stable_offset == real.last_stable_offset
+            or (is_earlier and (self.is_compacted or row.last_stable_offset < self._known_from))
         )
 
 
@@ -287,6 +401,7 @@ def check_of(
         epochs=log.epoch_entries,
         is_compacted=log.config.compact or compacted_to > 0 or was_compacted,
         compacted_to=compacted_to,
+        is_partial=offsets is not None,
     )
 
 

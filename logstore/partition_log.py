@@ -260,6 +260,18 @@ class PartitionLog:
         return self._epochs.entries
 
     @property
+    def epochs_path(self) -> Path:
+        """The file of the leader epochs."""
+        return self._epochs.path
+
+    def replace_epochs(self, entries: Sequence[EpochEntry], end_offset: int) -> None:
+        """Let these be the leader epochs of what lies below `end_offset`, and write them."""
+        try:
+            self._epochs.replace(entries, end_offset)
+        except OSError as error:
+            raise self._fail(error) from error
+
+    @property
     def cuts(self) -> int:
         """How often its end was cut: what was read before may not be there any more."""
         return self._cuts

@@ -109,7 +109,7 @@ def load_log(
             # first segment's says is nowhere else.
             snapshots.remove_above(max(unclean_from, segments[0].base_offset))
         loader.recover_segments(unclean_from)
-        log_end_offset = loader.open_last_segment()
+        log_end_offset = loader.open_last_segment(recovery_point if clean_shutdown else None)
         if log_end_offset < recovery_point:
             notes.append(
                 f"{directory} ends at {log_end_offset}, though everything below {recovery_point} was on the"
@@ -129,6 +129,15 @@ def load_log(
         segments.append(Segment.create(disk, directory, log_start_offset, config, now_ms=now_ms))
         log_end_offset = log_start_offset
     log_start_offset = max(log_start_offset, segments[0].base_offset)
+    epochs.truncate_from_end(log_end_offset)
+    last_epoch = -1 if epochs_lost else _last_epoch(segments[-1])
+    if -1 < last_epoch != epochs.latest_epoch:
+        epochs_lost = True
+        notes.append(
+            f"{epochs.path} ends with epoch {epochs.latest_epoch}, the log with epoch {last_epoch}."
+            " It is built anew from the batches."
+        )
+        epochs.clear()
     if epochs_lost:
         _rebuild_epochs(epochs, segments)
     epochs.truncate_from_end(log_end_offset)
@@ -233,6 +242,17 @@ def _rebuild_epochs(epochs: LeaderEpochCache, segments: list[Segment]) -> None:
                 epochs.assign(header.partition_leader_epoch, header.base_offset)
 
 
+def _last_epoch(segment: Segment) -> int:
+    """Return the leader epoch of the last batches, on which two of them agree; else -1."""
+    before = last = -1
+    try:
+        for _, header in segment.headers(segment.offset_index.last().position):
+            before, last = last, header.partition_leader_epoch
+    except KafkaError:
+        return -1  # the log check finds what is wrong with it
+    return last if before == last else -1
+
+
 # Segments.
 
 
@@ -294,14 +314,26 @@ class _Loader:
                         self._snapshots.take(self._producers)
             number += 1
 
-    def open_last_segment(self) -> int:
-        """Make the last segment active; the log end offset."""
+    def open_last_segment(self, clean_end: int | None) -> int:
+        """Make the last segment active; the log end offset.
+
+        After a clean shutdown the log ended at `clean_end`. Where the last batch says otherwise, bits of it
+        have flipped: it stays, for the log check to find and a replica to bring back.
+        """
         last = self._segments[-1]
         if not self._last_is_open:
             try:
                 next_offset, end = last.find_end()
             except KafkaError:
-                end = -1
+                next_offset = end = -1
+            is_whole = end == last.size_bytes
+            if clean_end is not None and _is_damaged_at_end(last, next_offset, clean_end, is_whole=is_whole):
+                self._notes.append(
+                    f"{last.path} is damaged: the log ended at {clean_end}, its last whole batch ends at"
+                    f" {next_offset}."
+                )
+                last.activate(clean_end)
+                return clean_end
             if end == last.size_bytes:
                 last.activate(next_offset)
                 return next_offset
@@ -344,6 +376,28 @@ class _Loader:
             self._now_ms,
             is_unflushed=is_unflushed,
         )
+
+
+def _is_damaged_at_end(segment: Segment, next_offset: int, clean_end: int, *, is_whole: bool) -> bool:
+    """Return whether the end of the last segment is not what a clean shutdown has left."""
+    if (
+        next_offset == clean_end
+        or not segment.base_offset < clean_end <= segment.base_offset + MAX_RELATIVE_OFFSET
+    ):
+        return False
+    if not is_whole or next_offset < clean_end:
+        return segment.size_bytes > 0
+    previous_end, last = segment.base_offset, None
+    for position, header in segment.headers(segment.offset_index.last().position):
+        if last is not None:
+            previous_end = last[1].next_offset
+        last = position, header
+    if last is None:
+        return False
+    position, header = last
+    batch_end = position + header.size_bytes
+    is_moved = header.base_offset != previous_end and previous_end + header.last_offset_delta + 1 == clean_end
+    return is_moved or crc_of_range(segment.file, position + CRC_START, batch_end) != header.crc
 
 
 def _is_longer(segment: Segment, end_offset: int) -> bool:

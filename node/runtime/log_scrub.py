@@ -9,12 +9,16 @@ rarely.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple
 
+from logstore.checkpoint import decode_epochs
+from logstore.disk import Disk
 from logstore.errors import KafkaError
+from logstore.leader_epoch_cache import EpochEntry
 from logstore.log_check import (
     Damage,
     FileKind,
@@ -179,7 +183,8 @@ class LogScrub:
     async def retry(self, name: TopicPartition) -> None:
         """Look again at the damage that is known of a log."""
         known = self._known.get(name, {})
-        offsets = [one.offset for one in known.values()] if name in self._read_at else None
+        may_be_partial = name in self._read_at and all(one.kind is FileKind.LOG for one in known.values())
+        offsets = [one.offset for one in known.values()] if may_be_partial else None
         await self.scrub(name, offsets=offsets)
 
     async def _rest(self, seconds: float) -> None:
@@ -233,9 +238,8 @@ class LogScrub:
         name = partition_log.topic_partition
         if check.is_compacted:
             self._was_compacted.add(name)
-        for damage in [one for one in check.findings if one.is_hole]:
-            if await self._repair.is_hole_elsewhere(check, damage):
-                check.findings.remove(damage)
+        await self._ask_others(check)
+        await self._compare_epochs_file(check)
         self._known_anew(check, is_whole=offsets is None)
         if _has_damaged_batches(self._known.get(name, {})):
             await self._replicas.step_aside(name)
@@ -248,6 +252,37 @@ class LogScrub:
                 await self._bring_back(check, damage)
             elif self._is_valid(check):
                 await self._rebuild(check, damage)
+
+    async def _ask_others(self, check: LogCheck) -> None:
+        """Drop the findings that are no damage of the batches: another replica has the same."""
+        for damage in [one for one in check.findings if one.is_hole]:
+            if await self._repair.is_hole_elsewhere(check, damage):
+                check.findings.remove(damage)
+        for damage in [one for one in check.findings if one.is_of_epoch]:
+            if await self._repair.is_same_elsewhere(check, damage):
+                check.findings.remove(damage)
+                if check.epochs_damage is None:
+                    self._urgent[check.log.topic_partition] = None  # all batches must be read to know more
+                elif check.epochs_damage not in check.findings:
+                    check.findings.append(check.epochs_damage)
+
+    async def _compare_epochs_file(self, check: LogCheck) -> None:
+        """Add a finding where the file of the leader epochs does not say what is in memory."""
+        path, entries = check.log.epochs_path, check.log.epoch_entries
+        if not entries or check.epochs_damage is not None:
+            return
+        wrong = await asyncio.to_thread(_wrong_epochs, self._log_manager.disk, path, entries)
+        if wrong is not None and check.log.epoch_entries == entries and check.segments:
+            check.batch_epochs = entries
+            check.epochs_damage = Damage(
+                kind=FileKind.EPOCHS,
+                segment=check.segments[0].segment,
+                path=path,
+                position=0,
+                offset=entries[0].start_offset,
+                detail=wrong,
+            )
+            check.findings.append(check.epochs_damage)
 
     def _settle(self, name: TopicPartition) -> None:
         """A log was looked at: say how its replica is, and when it is looked at again."""
@@ -326,14 +361,26 @@ class LogScrub:
 
     async def _rebuild(self, check: LogCheck, damage: Damage) -> None:
         segment = damage.segment
+        if damage.kind is FileKind.EPOCHS:
+            assert check.batch_epochs is not None
+            check.log.replace_epochs(check.batch_epochs, check.segments[-1].end_offset)
+            self._was_rebuilt(check, damage)
+            return
         if damage.kind is FileKind.TRANSACTION_INDEX and segment.base_offset not in check.known_transactions:
-            self._stays(check, damage, "what it should hold began in a part of the log that is gone")
+            if check.is_compacted:  # what it should hold can only be had with the batches
+                await self._bring_back(check, damage)
+                return
+            self._stays(check, damage, "what it should hold is not known before the log was read whole")
+            self._urgent[check.log.topic_partition] = None
             return
         interval_bytes = check.log.config.index_interval_bytes
         rebuilt = await asyncio.to_thread(partial(rebuilt_indexes, check, segment, interval_bytes))
         if not self._is_valid(check):
             return
         write_indexes(rebuilt, self._log_manager.disk)
+        self._was_rebuilt(check, damage)
+
+    def _was_rebuilt(self, check: LogCheck, damage: Damage) -> None:
         self.indexes_rebuilt += 1
         self._gone(check, damage)
         log.warning("%s: %s was built anew.", check.log.topic_partition, damage.path)
@@ -358,6 +405,17 @@ class LogScrub:
         self.repaired += 1
         self._gone(check, damage)
         log.warning("%s: %s came again from another replica.", check.log.topic_partition, damage.path)
+
+
+def _wrong_epochs(disk: Disk, path: Path, entries: Sequence[EpochEntry]) -> str | None:
+    """Return what is wrong with the file of these leader epochs; None if nothing is. Blocks."""
+    try:
+        found = decode_epochs(disk.read_file(path), path)
+    except FileNotFoundError:
+        return "the file is missing"
+    except KafkaError as error:
+        return error.detail
+    return None if found == [tuple(entry) for entry in entries] else "its epochs are not those of the log"
 
 
 def _has_damaged_batches(known: dict[str, Unrepaired]) -> bool:

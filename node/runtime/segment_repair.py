@@ -124,6 +124,23 @@ class SegmentRepair:
             return first is not None and first.base_offset >= end_offset
         return False
 
+    async def is_same_elsewhere(self, check: LogCheck, damage: Damage) -> bool:
+        """Return whether another replica in sync has the same batch there, with its leader epoch."""
+        partition = self._find(check.log.topic_partition)
+        if partition is None or partition.log is not check.log:
+            return False
+        own = damage.segment.header_at(damage.position)
+        for source in self._sources(partition):
+            if source not in partition.assignment.in_sync_replicas:
+                continue
+            try:
+                answer = await self._fetch(partition, damage.offset, source)
+                first = next((header for _, header in iterate_headers(answer.records)), None)
+            except KafkaError:
+                continue
+            return first is not None and first == own
+        return False
+
     def _sources(self, partition: Partition) -> list[int]:
         """Return the other replicas, the leader first, then those in sync."""
         assignment = partition.assignment
