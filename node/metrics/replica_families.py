@@ -148,6 +148,11 @@ def damage_families(scrub: LogScrub) -> list[Family]:
             scrub.indexes_rebuilt,
         ),
         gauge("ottla_log_damage_unrepaired", "Files that are damaged now.", scrub.unrepaired_count),
+        gauge(
+            "ottla_log_damage_replicas",
+            "Replicas with damaged batches: out of the ISR, where another is in it, until they are repaired.",
+            scrub.damaged_replica_count,
+        ),
     ]
 
 

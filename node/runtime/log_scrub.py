@@ -342,7 +342,7 @@ class LogScrub:
             if path not in before:
                 self.found += 1
                 log.error("%s has a damaged %s file: %s.", name, damage.kind.value, damage)
-            self._stays(check, damage, before[path].reason if path in before else "its repair has not begun")
+            self._stays(check, damage, before[path].reason if path in before else "it is being repaired")
 
     def _stays(self, check: LogCheck, damage: Damage, reason: str) -> bool:
         """Note why damage is still there; whether that is another reason than before."""

@@ -1,7 +1,9 @@
 """Faults in an order that chance seldom finds: each was a fault of ours, or is one of a mutant."""
 
 import asyncio
+import random
 from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from logstore.errors import KafkaError
@@ -274,6 +276,80 @@ async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulat
     await the_end(simulation)
 
 
+async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
+    """It is found, the replica leaves the ISR and comes back whole, and nobody misses a record."""
+    world, chance = simulation.world, simulation.world.chance
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
+    await asyncio.sleep(3)
+    node, partition = chance.choice(list(replicas_of(world, FIRST)))
+    broker = node.broker
+    assert broker is not None
+    segment, offset = _flip_a_bit(node, partition, chance)
+    was_out: list[bool] = []
+
+    broker.maintenance.scrub.soon(FIRST, offset)
+    while broker.maintenance.scrub.repaired == 0:
+        was_out.append(
+            any(
+                one.is_leader and node.node_id not in one.assignment.in_sync_replicas
+                for _, one in replicas_of(world, FIRST)
+            )
+        )
+        assert len(was_out) < 60_000, f"{segment} is not repaired"
+        await asyncio.sleep(0.001)
+
+    assert any(was_out), "it left the ISR"
+    assert broker.maintenance.scrub.found == 1
+    await the_end(simulation)
+    assert broker.maintenance.scrub.unrepaired_count == 0
+    assert len({_bytes_of(one) for _, one in replicas_of(world, FIRST)}) == 1
+
+
+async def a_bit_flips_on_a_replica_and_another_node_dies(simulation: Simulation) -> None:
+    """Who is asked, or was to lead, is gone in the middle of it; the damage is repaired all the same."""
+    world, chance = simulation.world, simulation.world.chance
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
+    await asyncio.sleep(3)
+    node, partition = chance.choice(list(replicas_of(world, FIRST)))
+    broker = node.broker
+    assert broker is not None
+    _, offset = _flip_a_bit(node, partition, chance)
+
+    broker.maintenance.scrub.soon(FIRST, offset)
+    await asyncio.sleep(0.1 * chance.random())
+    other = chance.choice([one for one in world.nodes if one is not node])
+    other.kill()
+    await asyncio.sleep(3 * chance.random())
+    other.start()
+
+    await until(lambda: broker.maintenance.scrub.repaired == 1)
+    await the_end(simulation)
+    assert broker.maintenance.scrub.unrepaired_count == 0
+    assert len({_bytes_of(one) for _, one in replicas_of(world, FIRST)}) == 1
+
+
+async def a_bit_flips_on_a_replica_that_is_made_to_lead(simulation: Simulation) -> None:
+    """After a clean stop, as an operator would have it: leading is enough for the damage to be found."""
+    world, chance = simulation.world, simulation.world.chance
+    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
+    await asyncio.sleep(3)
+    leader, _ = await leader_of(simulation)
+    node, partition = chance.choice([pair for pair in replicas_of(world, FIRST) if pair[0] is not leader])
+    await node.stop()
+    _flip_a_bit(node, partition, chance)
+    node.start()
+    await simulation.wait_until_whole()
+
+    await have_lead(simulation, node.node_id)
+    broker = node.broker
+    assert broker is not None
+
+    await until(lambda: broker.maintenance.scrub.repaired == 1)
+    await the_end(simulation)
+    assert broker.maintenance.scrub.unrepaired_count == 0
+    assert len({_bytes_of(one) for _, one in replicas_of(world, FIRST)}) == 1
+
+
 # ---- what stories do -----------------------------------------------------------------------------------
 
 
@@ -292,6 +368,25 @@ async def leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
     await until(lambda: any(one.is_leader for _, one in replicas_of(simulation.world, FIRST)))
     found = [pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader]
     return max(found, key=lambda pair: pair[1].leader_epoch)
+
+
+def _flip_a_bit(node: VirtualNode, partition: Partition, chance: random.Random) -> tuple[Path, int]:
+    """In a committed batch on the disk of a node; the segment, and the offset of the batch."""
+    log = partition.log
+    places = [
+        (segment, position, header)
+        for segment in log.segments
+        for position, header in segment.headers()
+        if header.next_offset < log.high_watermark
+    ]
+    segment, position, header = chance.choice(places)
+    at = position + chance.randrange(header.size_bytes)
+    node.storage.find(str(segment.path)).content[at] ^= 1 << chance.randrange(8)
+    return segment.path, header.base_offset
+
+
+def _bytes_of(partition: Partition) -> bytes:
+    return b"".join(one.file.read_at(0, one.size_bytes) for one in partition.log.segments if one.size_bytes)
 
 
 def _next_change_of_isr(

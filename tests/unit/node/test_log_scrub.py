@@ -357,7 +357,7 @@ def test_several_damaged_segments_of_a_compacted_log_come_together() -> None:
 
 
 def test_a_crash_while_a_compacted_log_is_put_in_place_leaves_the_old_or_the_new() -> None:
-    for step in range(1, 400, 3):
+    for step in range(1, 400, 17):
         world = compacted_world()
         world.own.flip(world.own.log.segments[1].path, 70)
         end = world.own.log.log_end_offset

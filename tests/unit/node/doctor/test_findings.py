@@ -365,8 +365,8 @@ def test_damaged_files_are_named_with_their_place() -> None:
 
     told = only(log_findings.of_damaged(facts))
 
-    assert "Node 2 has a damaged file of a log that it could not repair: /data/t-0/1.log at position" in told
-    assert "offset 7 (no other replica is in sync); check the disk" in told
+    assert "Node 2 has a damaged file of a log: /data/t-0/1.log at position 5, offset 7 (no other" in told
+    assert "is out of the ISR if another is in it, and comes back when it is repaired" in told
 
 
 def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
