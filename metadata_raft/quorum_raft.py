@@ -39,6 +39,7 @@ class LoadedMetadata(NamedTuple):
     image: MetadataImage  # of the last snapshot; what follows it is known when there is a leader
     is_empty: bool  # whether there was neither snapshot nor log
     cut_bytes: int  # of entries that were being written when the node died
+    damage: str | None = None  # of the log, which was cut there
 
 
 class RaftQuorum:
@@ -98,7 +99,7 @@ class RaftQuorum:
             self._directory, self._disk, pause_seconds=PAUSE_SECONDS if self._threaded else 0
         )
         image = store.load(empty)
-        journal = RaftJournal(self._directory, self._disk)
+        journal = RaftJournal(self._directory, self._disk, configured=self._configured)
         journal.load(store.start)
         self._settings = CoreSettings(
             voter=self._voter,
@@ -113,7 +114,7 @@ class RaftQuorum:
             unique=self._unique,
             now_ms=self._now_ms,
         )
-        return LoadedMetadata(image, journal.last.end_offset == 0, journal.cut_bytes)
+        return LoadedMetadata(image, journal.last.end_offset == 0, journal.cut_bytes, journal.damage)
 
     def attach(self, listener: QuorumListener) -> None:
         self._listener = listener

@@ -3,8 +3,9 @@
 `OFFSET.log` files hold the entries (see `raft_entry`), `quorum-state` the term and the vote. Whatever
 changes is durable after `sync`, which the engine calls once a cycle before any promise leaves this node; only
 a truncation is on disk at once, before anything can be written in its place. At start a tail that was not
-synced whole is cut off: nobody was ever promised it. Anything else that is not whole is damage, named and
-refused.
+synced whole is cut off: nobody was ever promised it. Anything else that is not whole is damage. Where there
+are other voters, the log is cut there, and the voter has no vote until the leader has sent it again all that
+it may have acknowledged (`lost_promise`); a lone voter names the damage and does not start.
 
 The first entry in memory is never asked for its content: it is the last one of the snapshot, or the nothing
 before the log, at index 0.
@@ -62,6 +63,14 @@ class _Segment(NamedTuple):
     path: Path
 
 
+class _Damage(Exception):
+    """A segment is not whole from this position on."""
+
+    def __init__(self, path: Path, position: int, problem: str) -> None:
+        super().__init__(problem)
+        self.path, self.position, self.problem = path, position, problem
+
+
 class _SeenSegment(NamedTuple):
     is_indexed: bool  # whether any entry in it was written by this quorum
     follows_start: bool  # whether the log up to here has the start of the log as the snapshot has it
@@ -70,7 +79,16 @@ class _SeenSegment(NamedTuple):
 class RaftJournal:
     """One owner calls everything; nothing is locked."""
 
-    def __init__(self, directory: Path, disk: Disk, *, kept_entries: int = KEPT_ENTRIES) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        disk: Disk,
+        *,
+        kept_entries: int = KEPT_ENTRIES,
+        configured: VoterSet | None = None,
+    ) -> None:
+        """`configured` are the voters where the log names none."""
+        self._configured = configured
         self._kept_entries = kept_entries
         self._directory = directory
         self._disk = disk
@@ -86,6 +104,7 @@ class RaftJournal:
         self._begins_segment = True
         self.is_older_than_quorum = False  # whether `load` found a log in which nothing has an index
         self.cut_bytes = 0  # by `load`
+        self.damage: str | None = None  # that `load` found, and cut off
         self.sync_times = LatencyHistogram()  # of those that wrote; the owner has the clock
         self.bytes_since_start = 0  # of entries behind the last snapshot
 
@@ -176,9 +195,14 @@ class RaftJournal:
         self._start_voters = start.voters
         self._segments = self._list_segments()
         is_indexed, follows_start = start.voters is not None, True
-        for place, segment in enumerate(self._segments):
+        for place, segment in enumerate(tuple(self._segments)):
             is_last = place + 1 == len(self._segments)
-            seen = self._load_segment(segment, is_last=is_last, follows_start=follows_start)
+            try:
+                seen = self._load_segment(segment, is_last=is_last, follows_start=follows_start)
+            except _Damage as damage:
+                self._cut_damage(place, damage)
+                is_indexed = True
+                break
             is_indexed |= seen.is_indexed
             follows_start = seen.follows_start
         if not follows_start:
@@ -188,6 +212,48 @@ class RaftJournal:
         self._remove_covered(start.end_offset)
         self.is_older_than_quorum = not is_indexed and self.last.end_offset > 0
         self._load_state(is_indexed=is_indexed)
+
+    def _cut_damage(self, place: int, damage: _Damage) -> None:
+        """Cut the log where it is damaged, and take down what this voter may have acknowledged.
+
+        KAFKA_STORAGE_ERROR if no other voter can have it, or nobody knows for whom this one has voted.
+        """
+        voters = self.voters or self._configured
+        state = read_quorum_state(self._disk, self._directory)
+        if voters is None or len(voters.by_id) < 2 or state is None:
+            raise _damaged(damage.path, damage.position, damage.problem) from None
+        lost = self._end_behind(place, damage.position, state.term)
+        # Before anything is cut: whoever dies between finds the damage again.
+        write_quorum_state(self._disk, self._directory, state._replace(lost=max(lost, state.lost or lost)))
+        while len(self._segments) > place + 1:
+            self._disk.remove(self._segments.pop().path)
+            self._disk.sync_directory(self._directory)
+        segment = self._segments[place]
+        self._open_end(segment, min(damage.position, self._disk.file_size(segment.path)))
+        self._begins_segment = True
+        self.damage = f"{damage.path} at position {damage.position}: {damage.problem}"
+
+    def _end_behind(self, place: int, position: int, term: int) -> LostPromise:
+        """Return how far the log may have reached whose segment `place` is damaged at `position`.
+
+        The last whole entry behind the damage says it. Without one nobody knows how many entries there were,
+        only that none was smaller than a header.
+        """
+        ends: list[LostPromise] = []
+        size_bytes = 0
+        for segment in self._segments[place:]:
+            content = self._disk.read_file(segment.path)
+            size_bytes += len(content) - position
+            ends += [
+                LostPromise(header.term, header.raft_index, header.next_offset)
+                for header in _whole_entries(content, position)
+                if header.raft_index >= 0
+            ]
+            position = 0
+        if ends:
+            return max(ends)
+        count = max(1, size_bytes // HEADER_SIZE)
+        return LostPromise(term, self.last.raft_index + count, self.last.end_offset + count)
 
     def _list_segments(self) -> list[_Segment]:
         names = self._disk.list_directory(self._directory)
@@ -202,16 +268,16 @@ class RaftJournal:
         # What goes another way is not taken, and all of it will be dropped.
         if follows_start and segment.base_offset > self.last.end_offset:
             problem = f"the records from offset {self.last.end_offset} on are missing."
-            raise _damaged(segment.path, 0, problem)
+            raise _Damage(segment.path, 0, problem)
         content = self._disk.read_file(segment.path)
         position, expected, term = 0, segment.base_offset, 0
         for position, header in self._entries_of(segment.path, content, is_last=is_last):
             if header.base_offset != expected:
                 problem = f"offset {header.base_offset} follows {expected - 1}."
-                raise _damaged(segment.path, position, problem)
+                raise _Damage(segment.path, position, problem)
             if header.term < term:
                 problem = f"the term {header.term} follows the term {term}."
-                raise _damaged(segment.path, position, problem)
+                raise _Damage(segment.path, position, problem)
             is_indexed |= header.raft_index >= 0
             expected, term = header.next_offset, header.term
             if header.base_offset < start.end_offset <= header.next_offset:
@@ -221,20 +287,21 @@ class RaftJournal:
                 self._take(segment.path, position, content[position : position + header.size_bytes], header)
             position += header.size_bytes
         if is_last:
-            self._open_end(segment, position, len(content))
+            self._open_end(segment, position)
+            self.cut_bytes = len(content) - position
             self._begins_segment = expected < start.end_offset
         return _SeenSegment(is_indexed, follows_start)
 
     def _take(self, path: Path, position: int, batch: bytes, header: EntryHeader) -> None:
         index = self.last.raft_index + 1
         if header.raft_index not in (-1, index) or header.term < self.last.term:
-            raise _damaged(
+            raise _Damage(
                 path, position, f"the entry {header.raft_index} of term {header.term} follows {index - 1}."
             )
         try:
             self._remember(JournalEntry(batch, index, header.term, header.next_offset))
         except KafkaError as error:
-            raise _damaged(path, position, error.detail) from None
+            raise _Damage(path, position, error.detail) from None
         self.bytes_since_start += header.size_bytes
 
     @staticmethod
@@ -246,15 +313,14 @@ class RaftJournal:
                 header = check_entry(content, position)
             except KafkaError as error:
                 if not is_last or _was_synced(content, position):
-                    raise _damaged(path, position, error.detail) from None
+                    raise _Damage(path, position, error.detail) from None
                 return
             yield position, header
             position += header.size_bytes
 
-    def _open_end(self, segment: _Segment, position: int, size: int) -> None:
+    def _open_end(self, segment: _Segment, position: int) -> None:
         self._file, self._position = self._disk.open(segment.path), position
-        self.cut_bytes = size - position
-        if self.cut_bytes:
+        if self._file.size() > position:
             self._file.truncate(position)
             self._file.sync()
 
@@ -412,24 +478,35 @@ def _was_synced(content: bytes, position: int) -> bool:
     Entries of one sync are written in one go, and a disk may keep any part of them when the power goes. The
     first entry of the next group proves that the one before had reached the disk as a whole.
     """
+    return next(_whole_entries(content, position), None) is not None
+
+
+def _whole_entries(content: bytes, position: int) -> Iterator[EntryHeader]:
+    """Yield the headers of the entries behind `position` that are whole, wherever they begin."""
     magic = bytes((MAGIC,))
     found = content.find(magic, position + 1 + 16)
     while found >= 0:
         start = found - 16
-        if len(content) - start >= HEADER_SIZE:
-            header = read_header(content, start)
-            # Only what looks like one of ours is worth a CRC; random bytes would make this quadratic.
-            is_likely = (
-                HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(content) - start - LOG_OVERHEAD
-                and header.size_bytes <= MAX_BATCH_BYTES
-                and header.last_offset_delta == header.records_count - 1
-                and header.base_offset > 0
-                and header.producer_epoch <= 0
-            )
-            if is_likely and _is_whole(content, start):
-                return True
-        found = content.find(magic, found + 1)
-    return False
+        size_bytes = 0
+        if _is_likely(content, start) and _is_whole(content, start):
+            header = check_entry(content, start)
+            size_bytes = header.size_bytes
+            yield header
+        found = content.find(magic, found + max(1, size_bytes))
+
+
+def _is_likely(content: bytes, start: int) -> bool:
+    """Return whether an entry may begin here: only what looks like one of ours is worth a CRC."""
+    if len(content) - start < HEADER_SIZE:
+        return False
+    header = read_header(content, start)
+    return (
+        HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(content) - start - LOG_OVERHEAD
+        and header.size_bytes <= MAX_BATCH_BYTES
+        and header.last_offset_delta == header.records_count - 1
+        and header.base_offset > 0
+        and header.producer_epoch <= 0
+    )
 
 
 def _is_whole(content: bytes, position: int) -> bool:

@@ -123,6 +123,12 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
         loop_factory=broker.voter_loop,
     )
     loaded = quorum.load(empty)
+    if loaded.damage is not None:
+        log.error(
+            "The metadata log was damaged: %s It was cut there; this voter has no vote until the leader has"
+            " sent it again all that it may have acknowledged. Check the disk.",
+            loaded.damage,
+        )
     if loaded.cut_bytes:
         log.warning(
             "%d bytes at the end of the metadata log were cut: a change that the node died in.",

@@ -31,10 +31,10 @@ def of_damaged(facts: Iterable[DamagedFacts]) -> Iterator[Finding]:
             what = "a damaged file of a log" if one.total == 1 else "damaged files of logs"
             yield problem(
                 "log",
-                f"Node {one.node_id} has {what}: {names}; where batches are damaged, its replica is out of the"
-                " ISR if another is in it, and comes back when it is repaired, which the node does by itself"
-                " where another replica has them. If this stays, check the disk, and have the replica made"
-                " anew on another one.",
+                f"Node {one.node_id} has {what}: {names}; where batches are damaged, its replica is out of"
+                " the ISR if another is in it, and comes back when it is repaired, which the node does by"
+                " itself where another replica has them. If this stays, check the disk, and have the"
+                " replica made anew on another one.",
             )
 
 

@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
@@ -284,10 +284,11 @@ async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
     node, partition = chance.choice(list(replicas_of(world, FIRST)))
     broker = node.broker
     assert broker is not None
-    segment, offset = _flip_a_bit(node, partition, chance)
+    bit = _some_bit(partition, chance)
+    _flip(node, bit)
     was_out: list[bool] = []
 
-    broker.maintenance.scrub.soon(FIRST, offset)
+    broker.maintenance.scrub.soon(FIRST, bit.offset)
     while broker.maintenance.scrub.repaired == 0:
         was_out.append(
             any(
@@ -295,7 +296,7 @@ async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
                 for _, one in replicas_of(world, FIRST)
             )
         )
-        assert len(was_out) < 60_000, f"{segment} is not repaired"
+        assert len(was_out) < 60_000, f"{bit} is not repaired"
         await asyncio.sleep(0.001)
 
     assert any(was_out), "it left the ISR"
@@ -313,9 +314,10 @@ async def a_bit_flips_on_a_replica_and_another_node_dies(simulation: Simulation)
     node, partition = chance.choice(list(replicas_of(world, FIRST)))
     broker = node.broker
     assert broker is not None
-    _, offset = _flip_a_bit(node, partition, chance)
+    bit = _some_bit(partition, chance)
+    _flip(node, bit)
 
-    broker.maintenance.scrub.soon(FIRST, offset)
+    broker.maintenance.scrub.soon(FIRST, bit.offset)
     await asyncio.sleep(0.1 * chance.random())
     other = chance.choice([one for one in world.nodes if one is not node])
     other.kill()
@@ -335,8 +337,9 @@ async def a_bit_flips_on_a_replica_that_is_made_to_lead(simulation: Simulation) 
     await asyncio.sleep(3)
     leader, _ = await leader_of(simulation)
     node, partition = chance.choice([pair for pair in replicas_of(world, FIRST) if pair[0] is not leader])
+    bit = _some_bit(partition, chance)
     await node.stop()
-    _flip_a_bit(node, partition, chance)
+    _flip(node, bit)
     node.start()
     await simulation.wait_until_whole()
 
@@ -370,8 +373,16 @@ async def leader_of(simulation: Simulation) -> tuple[VirtualNode, Partition]:
     return max(found, key=lambda pair: pair[1].leader_epoch)
 
 
-def _flip_a_bit(node: VirtualNode, partition: Partition, chance: random.Random) -> tuple[Path, int]:
-    """In a committed batch on the disk of a node; the segment, and the offset of the batch."""
+class _Bit(NamedTuple):
+    """A bit of a committed batch of a log, and the offset of the batch."""
+
+    path: Path
+    position: int
+    mask: int
+    offset: int
+
+
+def _some_bit(partition: Partition, chance: random.Random) -> _Bit:
     log = partition.log
     places = [
         (segment, position, header)
@@ -381,8 +392,12 @@ def _flip_a_bit(node: VirtualNode, partition: Partition, chance: random.Random) 
     ]
     segment, position, header = chance.choice(places)
     at = position + chance.randrange(header.size_bytes)
-    node.storage.find(str(segment.path)).content[at] ^= 1 << chance.randrange(8)
-    return segment.path, header.base_offset
+    return _Bit(segment.path, at, 1 << chance.randrange(8), header.base_offset)
+
+
+def _flip(node: VirtualNode, bit: _Bit) -> None:
+    """On the disk of the node, behind the back of its process."""
+    node.storage.find(str(bit.path)).content[bit.position] ^= bit.mask
 
 
 def _bytes_of(partition: Partition) -> bytes:

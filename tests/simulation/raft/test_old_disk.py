@@ -518,3 +518,55 @@ def test_a_directory_of_an_earlier_version_is_believed_and_named_at_its_start() 
 
     assert old.is_whole
     assert "fileIdentity" in json.loads(old.disk.read_file(path))
+
+
+@pytest.mark.parametrize("place", [0.3, 0.5, 0.8])
+def test_a_voter_with_a_flipped_bit_in_its_log_is_sent_again_what_it_lost(place: float) -> None:
+    world = World(3)
+    leader = world.leader()
+    old = followers(world, leader)[0]
+    for number in range(12):
+        leader.propose(f"name{number}")
+        world.run(0.5)
+    world.crash(old)
+    (path,) = [path for path in old.disk.files if path.suffix == ".log"]
+    flipped = old.disk.files[path].content
+    flipped[int(len(flipped) * place)] ^= 4
+
+    world.start(old)
+
+    assert old.journal.damage is not None
+    assert world.run(10, until=lambda: old.journal.lost_promise is None)
+    world.run(1)
+    assert world.has_settled()
+    assert world.settings(old) == world.settings(leader)
+    world.crash(leader)
+    assert world.run(10, until=lambda: bool(world.leaders)), "it has its vote"
+
+
+def test_a_voter_that_lost_to_a_flipped_bit_votes_for_nobody_who_lacks_it() -> None:
+    """The entry is committed by it and the leader alone; then the bit flips, and the leader dies."""
+    world = World(3)
+    leader = world.leader()
+    old, other = followers(world, leader)
+    world.run(1)
+    world.network.isolate(other.node_id)
+    for number in range(4):
+        leader.propose(f"committed by two {number}")
+        world.run(0.5)
+    assert "committed by two 3" in world.history.acked
+    world.crash(old)
+    world.crash(leader)
+    (path,) = [path for path in old.disk.files if path.suffix == ".log"]
+    flipped = old.disk.files[path].content
+    flipped[int(len(flipped) * 0.6)] ^= 4
+    world.start(old)
+    assert old.journal.damage is not None
+    world.network.rejoin(other.node_id)
+
+    world.run(10)
+
+    assert not world.leaders, "the other one lacks it, and does not get the vote"
+    world.start(leader)
+    assert world.run(20, until=world.has_settled)
+    assert world.history.acked <= world.settings(old)

@@ -6,7 +6,7 @@ import pytest
 
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, QuorumState
+from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, QuorumState, write_quorum_state
 from metadata_raft.raft_entry import check_entry, encode_entry, voters_of
 from metadata_raft.raft_journal import EMPTY_START, LogStart, RaftJournal
 from metadata_raft.record_codec import MetadataBatch, encode_batch
@@ -164,6 +164,71 @@ def test_damage_to_what_was_synced_is_named_and_refused() -> None:
 
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
         assert f"{FIRST_SEGMENT} at position " in refused.value.detail
+
+
+THREE_VOTERS = VoterSet.of(
+    [Voter(number, bytes([number]) * 16, "localhost", 9090 + number) for number in (1, 2, 3)]
+)
+BEHIND_A_SNAPSHOT = LogStart(4, 1, 8, THREE_VOTERS)
+
+
+def behind_a_snapshot(disk: MemoryDisk) -> RaftJournal:
+    write_quorum_state(disk, DIRECTORY, QuorumState(1, 2))
+    journal = opened(disk, BEHIND_A_SNAPSHOT)
+    for term in (1, 1, 2, 2, 3):
+        add(journal, term, count=2, size=20)
+        journal.sync()
+        if term == 2:
+            journal.begin_segment()
+    journal.set_state(QuorumState(5, 2))
+    journal.sync()
+    return journal
+
+
+def test_where_others_vote_a_damaged_log_is_cut_and_all_that_was_acknowledged_is_promised() -> None:
+    whole = behind_a_snapshot(good := new_disk())
+    last = whole.last
+    paths = sorted(path for path in good.files if path.suffix == ".log")
+    assert len(paths) > 1
+    for path in paths:
+        size_bytes = len(good.files[path].content)
+        last_sync = 2 * len(last.batch) if path == paths[-1] else 0
+        for position in range(0, size_bytes - last_sync, 13):
+            behind_a_snapshot(disk := new_disk())
+            disk.files[path].content[position] ^= 0x10
+
+            journal = opened(disk, BEHIND_A_SNAPSHOT)
+
+            if journal.damage is None:
+                assert content(journal) == content(whole), "it is in what no CRC covers and nobody reads"
+                continue
+            assert str(path) in journal.damage
+            assert content(journal) == content(whole)[: len(content(journal))]
+            lost = journal.lost_promise
+            assert lost is not None and lost[:2] >= (last.term, last.raft_index), position
+            assert journal.state[:2] == (5, 2), "term and vote stay"
+            again = opened(disk, BEHIND_A_SNAPSHOT)
+            assert (again.damage, again.lost_promise) == (None, lost), "it is cut, and still has no vote"
+            add(again, 6, count=3)
+            again.sync()
+            assert content(opened(disk, BEHIND_A_SNAPSHOT)) == content(again)
+
+
+def test_a_crash_while_damage_is_cut_off_loses_no_promise() -> None:
+    for step in range(1, 20):
+        whole = behind_a_snapshot(disk := new_disk())
+        first = min(path for path in disk.files if path.suffix == ".log")
+        disk.files[first].content[70] ^= 1
+        disk.steps, disk.fail_at, disk.stays_broken = 0, step, True
+        try:
+            opened(disk, BEHIND_A_SNAPSHOT)
+            return
+        except OSError:
+            pass
+        disk.fail_at = None
+        lost = opened(disk, BEHIND_A_SNAPSHOT).lost_promise
+        assert lost is not None and lost[:2] >= (whole.last.term, whole.last.raft_index), step
+    pytest.fail("it needs more steps than were tried")
 
 
 def test_a_missing_file_of_votes_is_refused_where_votes_were_given() -> None:
