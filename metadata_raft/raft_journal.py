@@ -243,13 +243,13 @@ class RaftJournal:
         size_bytes = 0
         for segment in self._segments[place:]:
             content = self._disk.read_file(segment.path)
-            size_bytes += len(content) - position
+            size_bytes += len(content) - max(0, position)
             ends += [
                 LostPromise(header.term, header.raft_index, header.next_offset)
-                for header in _whole_entries(content, position)
+                for header in _whole_entries(content, position, max_place=MAX_GROUP)
                 if header.raft_index >= 0
             ]
-            position = 0
+            position = -1  # from the first byte on
         if ends:
             return max(ends)
         count = max(1, size_bytes // HEADER_SIZE)
@@ -478,24 +478,24 @@ def _was_synced(content: bytes, position: int) -> bool:
     Entries of one sync are written in one go, and a disk may keep any part of them when the power goes. The
     first entry of the next group proves that the one before had reached the disk as a whole.
     """
-    return next(_whole_entries(content, position), None) is not None
+    return next(_whole_entries(content, position, max_place=0), None) is not None
 
 
-def _whole_entries(content: bytes, position: int) -> Iterator[EntryHeader]:
-    """Yield the headers of the entries behind `position` that are whole, wherever they begin."""
+def _whole_entries(content: bytes, position: int, *, max_place: int) -> Iterator[EntryHeader]:
+    """Yield the headers of whole entries that begin behind `position`, up to this place in their group."""
     magic = bytes((MAGIC,))
     found = content.find(magic, position + 1 + 16)
     while found >= 0:
         start = found - 16
         size_bytes = 0
-        if _is_likely(content, start) and _is_whole(content, start):
+        if _is_likely(content, start, max_place) and _is_whole(content, start):
             header = check_entry(content, start)
             size_bytes = header.size_bytes
             yield header
         found = content.find(magic, found + max(1, size_bytes))
 
 
-def _is_likely(content: bytes, start: int) -> bool:
+def _is_likely(content: bytes, start: int, max_place: int) -> bool:
     """Return whether an entry may begin here: only what looks like one of ours is worth a CRC."""
     if len(content) - start < HEADER_SIZE:
         return False
@@ -505,7 +505,7 @@ def _is_likely(content: bytes, start: int) -> bool:
         and header.size_bytes <= MAX_BATCH_BYTES
         and header.last_offset_delta == header.records_count - 1
         and header.base_offset > 0
-        and header.producer_epoch <= 0
+        and header.producer_epoch <= max_place
     )
 
 
