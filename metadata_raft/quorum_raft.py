@@ -42,6 +42,25 @@ class LoadedMetadata(NamedTuple):
     damage: str | None = None  # of the log, which was cut there
 
 
+def load_voter(
+    store: SnapshotStore, journal: RaftJournal, empty: MetadataImage
+) -> tuple[MetadataImage, str | None]:
+    """Load snapshot and log of a voter; the image, and what was damaged and has to come from the leader.
+
+    KAFKA_STORAGE_ERROR names damage that nobody else can make good.
+    """
+    damage: str | None = None
+    try:
+        image = store.load(empty)
+    except KafkaError as error:
+        if not journal.begin_again(*store.last_end()):
+            raise
+        store.set_aside()
+        image, damage = store.load(empty), error.detail
+    journal.load(store.start)
+    return image, damage or journal.damage
+
+
 class RaftQuorum:
     """A voter. `load`, `attach`, `run`; all on the node's loop, but `load`, which blocks."""
 
@@ -98,9 +117,8 @@ class RaftQuorum:
         store = SnapshotStore(
             self._directory, self._disk, pause_seconds=PAUSE_SECONDS if self._threaded else 0
         )
-        image = store.load(empty)
         journal = RaftJournal(self._directory, self._disk, configured=self._configured)
-        journal.load(store.start)
+        image, damage = load_voter(store, journal, empty)
         self._settings = CoreSettings(
             voter=self._voter,
             configured=self._configured,
@@ -114,7 +132,8 @@ class RaftQuorum:
             unique=self._unique,
             now_ms=self._now_ms,
         )
-        return LoadedMetadata(image, journal.last.end_offset == 0, journal.cut_bytes, journal.damage)
+        is_empty = journal.last.end_offset == 0 and damage is None
+        return LoadedMetadata(image, is_empty, journal.cut_bytes, damage)
 
     def attach(self, listener: QuorumListener) -> None:
         self._listener = listener

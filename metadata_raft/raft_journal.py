@@ -233,6 +233,26 @@ class RaftJournal:
         self._begins_segment = True
         self.damage = f"{damage.path} at position {damage.position}: {damage.problem}"
 
+    def begin_again(self, term: int, end_offset: int) -> bool:
+        """Remove the log, for the snapshot before it, which ends here, is damaged; False if that may not be.
+
+        What this voter may have acknowledged is taken down first. A lone voter, or one that nobody knows the
+        vote of, keeps all as it is.
+        """
+        state = read_quorum_state(self._disk, self._directory)
+        if self._configured is None or len(self._configured.by_id) < 2 or state is None:
+            return False
+        self._segments = self._list_segments()
+        lost = self._end_behind(0, -1, term) if self._segments else LostPromise(term, 0, 0)
+        if lost.end_offset < end_offset:
+            # Nothing behind the snapshot says its index, which is no larger than the number of its records.
+            lost = LostPromise(max(term, lost.term), end_offset, end_offset)
+        write_quorum_state(self._disk, self._directory, state._replace(lost=max(lost, state.lost or lost)))
+        while self._segments:
+            self._disk.remove(self._segments.pop().path)
+            self._disk.sync_directory(self._directory)
+        return True
+
     def _end_behind(self, place: int, position: int, term: int) -> LostPromise:
         """Return how far the log may have reached whose segment `place` is damaged at `position`.
 

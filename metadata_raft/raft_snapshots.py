@@ -2,7 +2,8 @@
 
 A snapshot is in place from the moment its file has its name, and it has its name only after its content is
 synced. The latest one is kept open, so whoever is being sent it gets it to the end while a newer one takes
-its place. One that is damaged is named and refused; nothing is guessed in its stead.
+its place. One that is damaged is named and refused; nothing is guessed in its stead. A voter that is not
+alone sets it aside (`set_aside`), and is sent the leader's.
 """
 
 import re
@@ -23,6 +24,7 @@ MAX_SNAPSHOT_BYTES: Final = 1 << 30
 PAUSE_SECONDS: Final = 0.001
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _TEMPORARY_SUFFIX: Final = ".tmp"
+_DAMAGED_SUFFIX: Final = ".damaged"  # no start reads these
 
 
 class StoredSnapshot(NamedTuple):
@@ -67,6 +69,18 @@ class SnapshotStore:
             ) from None
         self._remove_below(path)
         return self.latest.image
+
+    def last_end(self) -> tuple[int, int]:
+        """Return (term, end offset) of the last snapshot on disk, as its name says."""
+        match = _SNAPSHOT_NAME.fullmatch(self._paths()[-1].name)
+        assert match is not None
+        return int(match[2]), int(match[1])
+
+    def set_aside(self) -> None:
+        """Give the last snapshot on disk, which is damaged, a name under which no start finds it."""
+        path = self._paths()[-1]
+        self._disk.rename(path, path.with_name(path.name + _DAMAGED_SUFFIX))
+        self._disk.sync_directory(self._directory)
 
     def _paths(self) -> list[Path]:
         names = self._disk.list_directory(self._directory)

@@ -125,8 +125,8 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
     loaded = quorum.load(empty)
     if loaded.damage is not None:
         log.error(
-            "The metadata log was damaged: %s It was cut there; this voter has no vote until the leader has"
-            " sent it again all that it may have acknowledged. Check the disk.",
+            "The metadata log of this voter is damaged: %s It begins again there, and this voter has no"
+            " vote until the leader has sent it all that it may have acknowledged. Check the disk.",
             loaded.damage,
         )
     if loaded.cut_bytes:

@@ -570,3 +570,67 @@ def test_a_voter_that_lost_to_a_flipped_bit_votes_for_nobody_who_lacks_it() -> N
     world.start(leader)
     assert world.run(20, until=world.has_settled)
     assert world.history.acked <= world.settings(old)
+
+
+@pytest.mark.parametrize("names_behind", [0, 5])
+def test_a_voter_whose_snapshot_is_damaged_is_sent_the_leaders(names_behind: int) -> None:
+    world = World(3, kept_entries=1)
+    leader = world.leader()
+    old = followers(world, leader)[0]
+    for number in range(30):
+        leader.propose(f"name{number}", 20)
+    world.run(1)
+    for node in (old, leader):
+        world.make_snapshot(node)
+    world.run(1)
+    for number in range(names_behind):
+        leader.propose(f"later{number}")
+    world.run(1)
+    world.crash(old)
+    (path,) = [path for path in old.disk.files if path.suffix == ".checkpoint"]
+    flipped = old.disk.files[path].content
+    flipped[len(flipped) // 2] ^= 4
+
+    world.start(old)
+
+    assert old.journal.lost_promise is not None and old.journal.last.end_offset == 0
+    assert world.run(20, until=lambda: bool(old.installed))
+    world.run(2)
+    assert world.has_settled()
+    assert world.settings(old) == world.settings(leader)
+    world.crash(leader)
+    if not names_behind:
+        # Only the name of the snapshot said how much it had acknowledged: a new term ends the wait.
+        world.start(leader)
+    assert world.run(20, until=lambda: bool(world.leaders))
+    world.run(2)
+    assert old.journal.lost_promise is None
+
+
+def test_a_crash_while_a_damaged_snapshot_is_set_aside_loses_no_promise() -> None:
+    for step in range(1, 30):
+        world = World(3, kept_entries=1)
+        leader = world.leader()
+        old = followers(world, leader)[0]
+        for number in range(8):
+            leader.propose(f"name{number}", 20)
+        world.run(1)
+        world.make_snapshot(old)
+        world.run(1)
+        leader.propose("later")
+        world.run(1)
+        last = old.journal.last
+        world.crash(old)
+        (path,) = [path for path in old.disk.files if path.suffix == ".checkpoint"]
+        old.disk.files[path].content[len(old.disk.files[path].content) // 2] ^= 4
+        old.disk.steps, old.disk.fail_at, old.disk.stays_broken = 0, step, True
+        try:
+            world.start(old)
+            assert step > 3
+            return
+        except OSError:
+            old.disk.fail_at = None
+        world.start(old)
+        lost = old.journal.lost_promise
+        assert lost is not None and lost[:2] >= (last.term, last.raft_index), step
+    pytest.fail("it needs more steps than were tried")

@@ -17,6 +17,7 @@ from logstore.errors import KafkaError
 from metadata_raft import raft_node
 from metadata_raft.delta import replay_batch
 from metadata_raft.image import MetadataImage
+from metadata_raft.quorum_raft import load_voter
 from metadata_raft.raft_entry import open_entry
 from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_journal import KEPT_ENTRIES, JournalEntry, RaftJournal
@@ -72,10 +73,14 @@ class Node:
     def start(self) -> None:
         """Load from the disk and join."""
         world = self.world
-        self.journal = RaftJournal(DIRECTORY, self.disk, kept_entries=self.world.kept_entries)
+        self.journal = RaftJournal(
+            DIRECTORY,
+            self.disk,
+            kept_entries=self.world.kept_entries,
+            configured=self.configured or world.configured,
+        )
         self.store = SnapshotStore(DIRECTORY, self.disk, pause_seconds=0)
-        self.image = self.store.load(EMPTY)
-        self.journal.load(self.store.start)
+        self.image, _ = load_voter(self.store, self.journal, EMPTY)
         self.leading_term = 0
         self.work.clear()
         self.member = world.make_member(self)
