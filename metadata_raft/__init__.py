@@ -40,6 +40,7 @@ raft_entry             one entry of the replicated log: Kafka's batch with Raft 
 quorum_state           the file of the term and the vote
 raft_journal           the replicated log: in memory, and on disk in Kafka's format
 raft_snapshots         snapshots on disk, served and received (door)
+raft_check             what is damaged in the files of a voter that runs (door)
 raft_messages          what voters say to each other
 raft_node              the engine, pysyncobj, and the only file that knows its seams (door)
 raft_promises          a voter whose disk went back: what it must not vote against, how it is whole again

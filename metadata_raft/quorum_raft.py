@@ -22,7 +22,7 @@ from metadata_raft.raft_entry import encode_entry
 from metadata_raft.raft_journal import RaftJournal
 from metadata_raft.raft_link import LinkSettings
 from metadata_raft.raft_node import LEADER_FALLBACK_SECONDS
-from metadata_raft.raft_snapshots import PAUSE_SECONDS, SnapshotStore
+from metadata_raft.raft_snapshots import PAUSE_SECONDS, RESTORE, SnapshotStore
 from metadata_raft.raft_thread import LoopThread
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.voters import Voter, VoterSet
@@ -56,7 +56,7 @@ def load_voter(
         if not journal.begin_again(*store.last_end()):
             raise
         store.set_aside()
-        image, damage = store.load(empty), error.detail
+        image, damage = store.load(empty), error.detail.removesuffix(RESTORE)
     journal.load(store.start)
     return image, damage or journal.damage
 

@@ -332,7 +332,7 @@ class RaftJournal:
             try:
                 header = check_entry(content, position)
             except KafkaError as error:
-                if not is_last or _was_synced(content, position):
+                if not is_last or was_synced(content, position):
                     raise _Damage(path, position, error.detail) from None
                 return
             yield position, header
@@ -492,7 +492,7 @@ class RaftJournal:
         self.bytes_since_start = 0
 
 
-def _was_synced(content: bytes, position: int) -> bool:
+def was_synced(content: bytes, position: int) -> bool:
     """Whether what is broken at `position` had been synced: then a later sync began behind it.
 
     Entries of one sync are written in one go, and a disk may keep any part of them when the power goes. The

@@ -24,6 +24,7 @@ MAX_SNAPSHOT_BYTES: Final = 1 << 30
 PAUSE_SECONDS: Final = 0.001
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 _TEMPORARY_SUFFIX: Final = ".tmp"
+RESTORE: Final = " Restore it from a backup."
 _DAMAGED_SUFFIX: Final = ".damaged"  # no start reads these
 
 
@@ -65,7 +66,7 @@ class SnapshotStore:
         except KafkaError as error:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"The metadata snapshot {path} is damaged: {error.detail} Restore it from a backup.",
+                f"The metadata snapshot {path} is damaged: {error.detail}{RESTORE}",
             ) from None
         self._remove_below(path)
         return self.latest.image

@@ -22,7 +22,8 @@ from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
+from metadata_raft.raft_check import damage_in
 from node.config import BrokerConfig
 from node.group_settings import assignor_names
 from node.net.connection_quota import ConnectionLimits
@@ -327,6 +328,7 @@ def _make_runtimes(broker: "Broker") -> None:
             refilling=lambda log, end_offset: broker.maintenance.refilling(log, end_offset),
         ),
         replicas=DamagedReplicas(find=broker.replica_manager.find, tell_leader=broker.replication.tell_anew),
+        metadata_damage=lambda: damage_in(config.metadata_log_dir / f"{METADATA_TOPIC}-0", broker.disk),
     )
     role_changed = broker.replica_manager.on_role
 

@@ -9,7 +9,7 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -28,6 +28,7 @@ from logstore.partition_log import PartitionLog
 from logstore.retention import SegmentSpan, is_flush_due, retention_plan
 from logstore.segment import Segment
 from logstore.topic_partition import TopicPartition
+from metadata_raft.raft_check import MetadataDamage
 from node.clock import Clock
 from node.config import BrokerConfig
 from node.runtime.damaged_replicas import DamagedReplicas
@@ -103,9 +104,11 @@ class LogMaintenance:
         on_notes: Callable[[], None],
         repair: SegmentRepair,
         replicas: DamagedReplicas,
+        metadata_damage: Callable[[], Iterable[MetadataDamage]] = lambda: (),
     ) -> None:
         """`on_moved` is told of a log that takes another's place, `on_flushed` of one of which more is on the
-        disk, `on_notes` that there may be notes. `repair` and `replicas` are those of the scrub.
+        disk, `on_notes` that there may be notes. `repair`, `replicas` and
+        `metadata_damage` are those of the scrub.
         """
         self.cleaner = CleanerManager(log_manager)
         self._log_manager = log_manager
@@ -116,7 +119,12 @@ class LogMaintenance:
         self.cleaners: set[int] = set()  # by number, those that run
         self.flusher = LogFlusher(is_current=self._is_current, clock=clock, on_flushed=on_flushed)
         self.scrub = LogScrub(
-            log_manager=log_manager, config=config, clock=clock, repair=repair, replicas=replicas
+            log_manager=log_manager,
+            config=config,
+            clock=clock,
+            repair=repair,
+            replicas=replicas,
+            metadata_damage=metadata_damage,
         )
         self._throttle = Throttle(lambda: config().log_cleaner_io_max_bytes_per_second)
 

@@ -9,7 +9,7 @@ rarely.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ from logstore.log_manager import LogManager
 from logstore.log_reader import SegmentsChanged
 from logstore.partition_log import PartitionLog
 from logstore.topic_partition import TopicPartition
+from metadata_raft.raft_check import MetadataDamage
 from node.clock import Clock
 from node.config import BrokerConfig
 from node.runtime.damaged_replicas import DamagedReplicas
@@ -45,6 +46,11 @@ RETRY_S: Final = 60.0  # a log is read again after this where it must be, at the
 PLACE_RETRY_S: Final = 5.0  # the same of one segment, and of a repair whose circumstances have changed
 MAX_RETRY_S: Final = 3600.0  # damage that stays is looked at so often at least
 MAX_DOUBLINGS: Final = 10
+METADATA_INTERVAL_S: Final = 3600.0
+METADATA: Final = TopicPartition("__cluster_metadata", 0)
+METADATA_REASON: Final = (
+    "restart the node, and another voter sends it again if there is one; a later snapshot may replace it"
+)
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +92,9 @@ class LogScrub:
         clock: Clock,
         repair: SegmentRepair,
         replicas: DamagedReplicas,
+        metadata_damage: Callable[[], Iterable[MetadataDamage]] = lambda: (),
     ) -> None:
+        """`metadata_damage` reads the metadata log of this voter, in a thread."""
         self._clock = clock
         self._log_manager = log_manager
         self._config = config
@@ -102,12 +110,14 @@ class LogScrub:
         self._read_at: dict[TopicPartition, float] = {}  # when the last reading of a log began
         self._place_read_at: dict[TopicPartition, float] = {}
         self._was_compacted: set[TopicPartition] = set()  # as their gaps tell
+        self._metadata_damage = metadata_damage
+        self._metadata: dict[str, Unrepaired] = {}  # by path
         self._has_urgent = asyncio.Event()
 
     @property
     def unrepaired_count(self) -> int:
         """How many files are damaged; it may be asked from any thread."""
-        return sum(map(len, list(self._known.values())))
+        return sum(map(len, list(self._known.values()))) + len(self._metadata)
 
     @property
     def damaged_replica_count(self) -> int:
@@ -117,7 +127,7 @@ class LogScrub:
     @property
     def unrepaired(self) -> list[Unrepaired]:
         """The damage that is known and still there."""
-        return [one for known in self._known.values() for one in known.values()]
+        return [one for known in (*self._known.values(), self._metadata) for one in known.values()]
 
     def soon(self, name: TopicPartition, offset: int | None = None) -> None:
         """A reader met damage in this log: look first at this offset, if it is known, then at all of it."""
@@ -139,7 +149,11 @@ class LogScrub:
         due_at = now() + self._config().log_initial_task_delay_ms / 1000
         began_at: float | None = None
         waiting: list[TopicPartition] = []
+        metadata_due_at = due_at
         while True:
+            if self._config().ottla_log_scrub_interval_ms > 0 and now() >= metadata_due_at:
+                metadata_due_at = now() + METADATA_INTERVAL_S
+                await self.check_metadata()
             if await self._look_at_urgent(now()):
                 continue
             if waiting:
@@ -154,6 +168,23 @@ class LogScrub:
                 self._forget_gone()
                 continue
             await self._rest(due_at - now() if interval_ms > 0 else MAX_SLEEP_S)
+
+    async def check_metadata(self) -> None:
+        """Read the metadata log of this voter; it is small."""
+        try:
+            found = await asyncio.to_thread(lambda: list(self._metadata_damage()))
+        except OSError as error:
+            log.warning("The metadata log cannot be checked: %s", error)
+            return
+        before, self._metadata = self._metadata, {}
+        for one in found:
+            path = str(one.path)
+            self._metadata[path] = Unrepaired(METADATA, path, one.position, -1, METADATA_REASON)
+            if path not in before:
+                self.found += 1
+                log.error(
+                    "The metadata log is damaged: %s at position %d: %s", path, one.position, one.problem
+                )
 
     async def _look_at_urgent(self, now: float) -> bool:
         """Do the most urgent work that is due; False if there is none."""

@@ -43,6 +43,7 @@ DOORS = {
     "metadata_raft/raft_member.py",
     "metadata_raft/raft_node.py",
     "metadata_raft/raft_snapshots.py",
+    "metadata_raft/raft_check.py",
     "metadata_raft/raft_thread.py",
     "metadata_raft/raft_wire.py",
     "node/clock.py",

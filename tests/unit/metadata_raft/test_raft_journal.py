@@ -7,6 +7,7 @@ import pytest
 from logstore.disk import MemoryDisk
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, QuorumState, write_quorum_state
+from metadata_raft.raft_check import damage_in
 from metadata_raft.raft_entry import check_entry, encode_entry, voters_of
 from metadata_raft.raft_journal import EMPTY_START, LogStart, RaftJournal
 from metadata_raft.record_codec import MetadataBatch, encode_batch
@@ -212,6 +213,20 @@ def test_where_others_vote_a_damaged_log_is_cut_and_all_that_was_acknowledged_is
             add(again, 6, count=3)
             again.sync()
             assert content(opened(disk, BEHIND_A_SNAPSHOT)) == content(again)
+
+
+def test_damage_in_the_files_of_a_voter_that_runs_is_found() -> None:
+    behind_a_snapshot(good := new_disk())
+    assert list(damage_in(DIRECTORY, good)) == []
+    for path in sorted(path for path in good.files if path.suffix == ".log")[:-1]:
+        behind_a_snapshot(disk := new_disk())
+        disk.files[path].content[30] ^= 1
+        (found,) = damage_in(DIRECTORY, disk)
+        assert (found.path, found.position) == (path, 0)
+    last = max(path for path in good.files if path.suffix == ".log")
+    del good.files[last].content[-5:]
+    assert list(damage_in(DIRECTORY, good)) == [], "an entry that is being written is not judged"
+    assert list(damage_in(DIRECTORY / "not there", good)) == []
 
 
 def test_a_crash_while_damage_is_cut_off_loses_no_promise() -> None:

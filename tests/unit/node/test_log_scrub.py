@@ -22,6 +22,7 @@ from logstore.record import ControlType, EndTransactionMarker, build_batch
 from logstore.segment import CLEANED_SUFFIX, Segment
 from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
+from metadata_raft.raft_check import MetadataDamage
 from node.clock import ManualClock
 from node.config import parse_config
 from node.replica.partition import Assignment, Partition
@@ -555,6 +556,24 @@ def test_damage_that_stays_is_looked_at_ever_more_rarely_and_when_its_partition_
     assert [later.is_due(100 + after, "alone") for after in (479, 480)] == [False, True]
     assert [last.is_due(100 + after, "alone") for after in (3599, 3600)] == [False, True]
     assert [last.is_due(100 + after, "another leads") for after in (4, 5)] == [False, True]
+
+
+def test_damage_of_the_metadata_log_is_counted_once_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    damage = [MetadataDamage(Path("/a/__cluster_metadata-0/0.log"), 70, "The CRC does not match.")]
+    world.scrub._metadata_damage = lambda: damage
+
+    for _ in range(2):
+        asyncio.run(world.scrub.check_metadata())
+
+    assert world.counts() == (1, 0, 0, 1)
+    (one,) = world.scrub.unrepaired
+    assert one.topic_partition == TopicPartition("__cluster_metadata", 0)
+    assert "restart the node" in one.reason
+    assert len([line for line in caplog.messages if "metadata log is damaged" in line]) == 1
+    damage.clear()
+    asyncio.run(world.scrub.check_metadata())
+    assert world.counts() == (1, 0, 0, 0)
 
 
 def test_a_retry_reads_only_what_is_damaged() -> None:

@@ -1,0 +1,58 @@
+"""Reads the metadata log and the snapshot of a voter that runs, and says what is damaged.
+
+The voter goes on meanwhile: files that go are passed over, an entry that is being written is not judged, and
+what seems damaged is read a second time. Nothing is changed: a start cuts it off and has it sent again.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from logstore.disk import Disk
+from logstore.errors import KafkaError
+from logstore.record_batch import check_batch
+from metadata_raft.raft_entry import check_entry
+from metadata_raft.raft_journal import was_synced
+
+_FILE: Final = re.compile(r"(\d{20})(\.log|-\d{10}\.checkpoint)")
+
+
+class MetadataDamage(NamedTuple):
+    """The first place in a file that is wrong."""
+
+    path: Path
+    position: int
+    problem: str
+
+
+def damage_in(directory: Path, disk: Disk) -> Iterator[MetadataDamage]:
+    """Yield what is damaged in the files of a voter; of each file the first place. Blocks; OSError passes."""
+    if not disk.exists(directory):
+        return
+    names = sorted(name for name in disk.list_directory(directory) if _FILE.fullmatch(name))
+    last = max((name for name in names if name.endswith(".log")), default="")
+    for name in names:
+        path, is_last = directory / name, name == last
+        found = _damage(path, disk, is_last=is_last)
+        if found is not None and found == _damage(path, disk, is_last=is_last):
+            yield found
+
+
+def _damage(path: Path, disk: Disk, *, is_last: bool) -> MetadataDamage | None:
+    try:
+        content = disk.read_file(path)
+    except FileNotFoundError:
+        return None
+    position = 0
+    while position < len(content):
+        try:
+            if path.suffix == ".log":
+                position += check_entry(content, position).size_bytes
+            else:
+                position += check_batch(content, position).size_bytes
+        except KafkaError as error:
+            if is_last and not was_synced(content, position):
+                return None
+            return MetadataDamage(path, position, error.detail)
+    return None
