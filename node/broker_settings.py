@@ -324,7 +324,7 @@ _STORAGE = (
         "ottla.log.scrub.bytes.per.second",
         LONG,
         10_485_760,
-        "How much of the logs is read in a second to find damage, at most.",
+        "How much of the logs is read in a second to find damage, and copied to repair it, at most.",
         at_least(1),
         scope=_CLUSTER_WIDE,
     ),

@@ -272,7 +272,7 @@ class InSyncReplicas:
 
     @property
     def whole_count(self) -> int:
-        """How many members of the committed ISR are not known to be damaged."""
+        """Return how many members of the committed ISR are not known to be damaged."""
         followers = self.followers
         damaged = sum(one in followers and followers[one].is_damaged for one in self.committed)
         return len(self.committed) - damaged - self.is_damaged

@@ -290,7 +290,7 @@ class Partition:
 
     @property
     def may_be_relieved(self) -> bool:
-        """Whether this replica is in sync or leads, and another could do without it."""
+        """Return whether this replica is in sync, and others could do without it."""
         isr, own_id = self.isr, self._context.broker_id
         in_sync = self.assignment.in_sync_replicas
         others = [one for one in in_sync if one != own_id and self._context.is_alive(one)]

@@ -121,7 +121,7 @@ class LogScrub:
 
     @property
     def damaged_replica_count(self) -> int:
-        """How many replicas have damaged batches; it may be asked from any thread."""
+        """Return how many replicas have damaged batches; it may be asked from any thread."""
         return sum(map(_has_damaged_batches, list(self._known.values())))
 
     @property
