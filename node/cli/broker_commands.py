@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from logstore.topic_partition import TopicPartition
-from node.cli.cut_off_warning import warn_if_cut_off
 from node.cli.failure import CommandError
 from node.cli.topic_commands import print_table
 from node.client import cluster_admin, decommission, topic_admin
@@ -23,7 +22,6 @@ async def list_all(client: Client, as_json: bool) -> int:
     async with client:
         cluster = await cluster_admin.describe_cluster(client)
         topics = await topic_admin.describe_topics(client, None)
-        await warn_if_cut_off(client)
     partitions = [one for topic in topics for one in topic.partitions]
     held = Counter(broker for one in partitions for broker in one.replica_nodes)
     in_sync = Counter(broker for one in partitions for broker in one.isr_nodes)

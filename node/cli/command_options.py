@@ -67,10 +67,17 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
 
 
 def client_of(bootstrap: str, timeout: float) -> Any:
+    """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
+    from node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
     from node.client.cluster_client import Client, parse_bootstrap
 
     try:
-        return Client(parse_bootstrap(bootstrap), timeout_s=timeout)
+        return Client(
+            parse_bootstrap(bootstrap),
+            timeout_s=timeout,
+            on_begin=warn_if_cut_off,
+            on_end=warn_of_silent_nodes,
+        )
     except ValueError as error:
         raise CommandError(str(error), EXIT_USAGE) from None
 

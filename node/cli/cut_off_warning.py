@@ -1,17 +1,39 @@
-"""The warning of commands that show what a node knows: it may be cut off from the metadata quorum."""
+"""The warnings of every command about the nodes it speaks to: one that is cut off, those that are silent.
+
+`client_of` gives both functions to the client of each command, so that no command has to think of them.
+"""
 
 import sys
 from contextlib import suppress
 
 from logstore.errors import KafkaError
-from node.client.cluster_admin import describe_cluster
 from node.client.cluster_client import Client
 from node.client.quorum_silence import cut_off_sentence
+from node.wire.api_keys import ApiKey
+from node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 
 async def warn_if_cut_off(client: Client) -> None:
-    """Say on stderr that what is shown is old, if the node that answered hears no leader of the quorum."""
-    with suppress(KafkaError):  # what it was asked for before has been answered
-        since_ms = (await describe_cluster(client)).cut_off_since_ms
-        if since_ms >= 0:
-            print(f"warning: {cut_off_sentence(since_ms)}", file=sys.stderr)
+    """Ask the first node that answers since when it hears no leader of the quorum, and say so on stderr.
+
+    It is the first question of a command: what is shown is old then, and much is not worth waiting for.
+    """
+    with suppress(KafkaError):  # the command asks the same nodes next, and says what is wrong
+        connection = await client.any_node()
+        if ApiKey.DESCRIBE_CLUSTER not in connection.versions:
+            return
+        response = await connection.request(
+            DescribeClusterRequest(include_contact=True),
+            DescribeClusterResponse,
+            timeout_s=client.remaining_s,
+        )
+        if response.cut_off_since_ms >= 0:  # an older node and Apache Kafka tell nothing
+            client.note_cut_off(response.cut_off_since_ms)
+            print(f"warning: {cut_off_sentence(response.cut_off_since_ms)}", file=sys.stderr)
+
+
+def warn_of_silent_nodes(client: Client) -> None:
+    """Name on stderr the nodes that did not answer, unless none did: then the command itself says so."""
+    if client.has_answered:
+        for name, reason in client.silent_nodes.items():
+            print(f"warning: {name} does not answer: {reason.detail}", file=sys.stderr)

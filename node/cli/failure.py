@@ -1,5 +1,7 @@
 """Why a command did not succeed, in one sentence that says what to do; and the exit codes."""
 
+import sys
+from collections.abc import Mapping
 from typing import Final
 
 from logstore.error_words import sentence_of
@@ -75,6 +77,14 @@ def explain(error: KafkaError) -> str:
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )
     return f"{words} {advice}".strip()
+
+
+def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
+    """Name the brokers whose part of a list is missing, on stderr; return the exit code."""
+    for broker_id, error in problems.items():
+        detail = (error.detail or error.code.name).rstrip(".")
+        print(f"ottla: the {noun} of broker {broker_id} are missing here: {detail}.", file=sys.stderr)
+    return EXIT_FAILURE if problems else 0
 
 
 def _capital(text: str) -> str:

@@ -4,14 +4,15 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.cli import group_tables
-from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain
+from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
 from node.client import group_admin, group_as_json, group_lag, group_offsets, group_reset
 from node.client.cluster_client import Client, check
 from node.client.group_admin import GroupView
@@ -34,6 +35,8 @@ STATES = (
     "Dead",
 )
 TYPES = ("classic", "consumer", "share", "streams")
+Lags = Mapping[TopicPartition, PartitionLag]
+R = TypeVar("R")
 MAX_PLAN_BYTES = 64 * 1024 * 1024  # of --from-file: over a million partitions
 
 
@@ -65,36 +68,41 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
 
 async def list_all(client: Client, states: Sequence[str], types: Sequence[str], as_json: bool) -> int:
     async with client:
-        groups = await group_admin.list_groups(client, states=states, types=types)
+        listed = await group_admin.list_groups(client, states=states, types=types)
     if as_json:
-        print(json.dumps(group_tables.groups_as_json(groups)))
+        print(json.dumps(group_tables.groups_as_json(listed.groups)))
     else:
-        group_tables.print_groups(groups)
-    return 0
+        group_tables.print_groups(listed.groups)
+    return complain_of_brokers(listed.problems, "groups")
 
 
 async def describe(
     client: Client, group_ids: Sequence[str], *, every: bool, timeline: bool, as_json: bool
 ) -> int:
-    found: list[tuple[GroupView, Mapping[TopicPartition, PartitionLag]]] = []
     async with client:
-        for group_id in await _named(client, group_ids, every):
+        names, code = await _named(client, group_ids, every)
+
+        async def look(client: Client, group_id: str) -> tuple[GroupView, Lags]:
             view = await group_admin.describe_group(client, group_id)
-            found.append((view, await _lags(client, view, {}, with_age=False)))
+            return view, await _lags(client, view, {}, with_age=False)
+
+        told, missed = await _of_each(client, names, look)
+    found = list(told.values())
+    code = code or missed
     if as_json:
         groups = [group_tables.group_as_json(view, lags) for view, lags in found]
         if timeline:
             for group, (view, _) in zip(groups, found, strict=True):
                 group["rebalances"] = group_as_json.timeline_as_json(view)
         print(json.dumps(groups))
-        return 0
+        return code
     for number, (view, lags) in enumerate(found):
         if number:
             print()
         group_tables.print_group(view, lags)
         if timeline:
             group_tables.print_timeline(view)
-    return 0
+    return code
 
 
 async def members(client: Client, group_id: str, verbose: bool, as_json: bool) -> int:
@@ -107,12 +115,36 @@ async def members(client: Client, group_id: str, verbose: bool, as_json: bool) -
     return 0
 
 
-async def _named(client: Client, group_ids: Sequence[str], every: bool) -> list[str]:
+async def _named(client: Client, group_ids: Sequence[str], every: bool) -> tuple[list[str], int]:
+    """The groups that were named, or all; and the exit code for brokers whose groups are not known."""
     if not every:
-        return list(dict.fromkeys(group_ids))
-    groups = await group_admin.list_groups(client, states=(), types=())
+        return list(dict.fromkeys(group_ids)), 0
+    listed = await group_admin.list_groups(client, states=(), types=())
     consumers = ("", PROTOCOL_TYPE)  # Connect's workers and others read no partitions
-    return [one.group_id for one in groups if one.protocol_type in consumers]
+    names = [one.group_id for one in listed.groups if one.protocol_type in consumers]
+    return names, complain_of_brokers(listed.problems, "groups")
+
+
+async def _of_each(
+    client: Client, group_ids: Sequence[str], look: Callable[[Client, str], Awaitable[R]]
+) -> tuple[dict[str, R], int]:
+    """What is told of each group, and the exit code: one whose coordinator is silent is named and left out.
+
+    KafkaError if it is the only one, or if a coordinator refuses for good.
+    """
+    found: dict[str, R] = {}
+    code = 0
+    for place, group_id in enumerate(group_ids):
+        # One that has to be waited for leaves the others their share of the time.
+        mine = client.until(client.deadline.share(len(group_ids) - place))
+        try:
+            found[group_id] = await look(mine, group_id)
+        except KafkaError as error:
+            if len(group_ids) == 1 or not error.code.retriable:
+                raise
+            print(f"ottla: group {group_id} is missing here: {explain(error)}", file=sys.stderr)
+            code = EXIT_FAILURE
+    return found, code
 
 
 async def _lags(
@@ -151,18 +183,17 @@ class LagOptions:
 
 async def lag(client: Client, options: LagOptions) -> int:
     """Print the lag, again and again with --watch; 1 as soon as a group is further behind than it may be."""
+
+    async def look(client: Client, group_id: str) -> Lags:
+        view = await group_admin.describe_group(client, group_id)
+        return await _lags(client, view, options.topics, with_age=True)
+
     async with client:
         while True:
             client = client.renewed()  # each look has the whole time
-            found = {
-                group_id: await _lags(
-                    client,
-                    await group_admin.describe_group(client, group_id),
-                    options.topics,
-                    with_age=True,
-                )
-                for group_id in await _named(client, options.group_ids, options.every)
-            }
+            names, code = await _named(client, options.group_ids, options.every)
+            found, missed = await _of_each(client, names, look)
+            code = code or missed
             _show_lag(found, options)
             problems = [
                 words for group_id, one in found.items() for words in _too_late(group_id, one, options)
@@ -171,7 +202,7 @@ async def lag(client: Client, options: LagOptions) -> int:
                 print("\n".join(problems), file=sys.stderr)
                 return EXIT_FAILURE
             if options.watch_s is None:
-                return 0
+                return code
             await asyncio.sleep(options.watch_s)
 
 
@@ -216,9 +247,8 @@ class ResetOptions:
 async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     """Plan for all groups before anything of one is changed; 1 if one of all groups was passed over."""
     plans: dict[str, list[Change]] = {}
-    code = 0
     async with client:
-        named = await _named(client, options.group_ids, options.every)
+        named, code = await _named(client, options.group_ids, options.every)
         for place, group_id in enumerate(named):
             if options.every and isinstance(target, ToFile) and group_id not in target.offsets:
                 continue
@@ -275,9 +305,9 @@ def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
 
 async def delete(client: Client, group_ids: Sequence[str], *, every: bool, if_exists: bool) -> int:
     """Delete each group that can be; 1 if one could not."""
-    code = 0
     async with client:
-        for group_id in dict.fromkeys(await _named(client, group_ids, every)):
+        names, code = await _named(client, group_ids, every)
+        for group_id in names:
             try:
                 await group_admin.delete_group(client, group_id)
             except KafkaError as error:

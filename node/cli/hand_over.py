@@ -27,6 +27,11 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> 
         if await _is_alone(client, node_id):
             print(f"node {node_id} is the only one that is up: nobody can take over what it leads")
             return 0
+        if client.cut_off_since_ms is not None:  # it would lead on, and take nothing more until it is started
+            raise CommandError(
+                f"Node {node_id} cannot hand over: the metadata quorum has no leader that could have others"
+                " lead. Start the other nodes first; `ottla quorum status` shows them."
+            )
         os.kill(pid, signal.SIGUSR1)
         while not await _is_out(client, node_id):
             if client.deadline.is_over:

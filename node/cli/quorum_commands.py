@@ -11,7 +11,6 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
 from logstore.volume import DirectoryLock
 from metadata_raft.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
-from node.cli.cut_off_warning import warn_if_cut_off
 from node.cli.failure import EXIT_USAGE, CommandError
 from node.cli.topic_commands import print_table
 from node.client import cluster_admin
@@ -37,7 +36,6 @@ CONTROLLER: Final = "CONTROLLER"  # what a controller listener is called where n
 async def status(client: Client, as_json: bool) -> int:
     async with client:
         view = await describe_quorum(client, accepts_old=True)
-        await warn_if_cut_off(client)
     now_ms = int(time.time() * 1000)
     if as_json:
         print(json.dumps(quorum_as_json(view)))

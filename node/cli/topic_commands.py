@@ -7,7 +7,6 @@ from typing import Any
 from logstore.errors import ErrorCode, KafkaError
 from logstore.escaped_text import escape_controls
 from logstore.topic_partition import TopicPartition, uuid_to_text
-from node.cli.cut_off_warning import warn_if_cut_off
 from node.client import topic_admin
 from node.client.ask_leaders import briefly
 from node.client.cluster_client import Client
@@ -47,7 +46,6 @@ async def create(
 async def list_all(client: Client, with_internal: bool, as_json: bool) -> int:
     async with client:
         topics = await topic_admin.describe_topics(client, None)
-        await warn_if_cut_off(client)
     rows = [
         {
             "name": topic.name,
@@ -70,7 +68,6 @@ async def describe(client: Client, names: Sequence[str], as_json: bool) -> int:
     async with client:
         for topic in await topic_admin.describe_topics(client, names):
             described.append(await _description(client, topic))
-        await warn_if_cut_off(client)
     if as_json:
         print(json.dumps(described))
         return 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
 from node.cli import txn_tables
-from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain
+from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
 from node.client import txn_admin, txn_as_json, txn_control
 from node.client.cluster_client import Client
 from node.client.group_reset import Topics, partitions_of
@@ -33,20 +33,21 @@ class ListOptions:
 
 async def list_all(client: Client, options: ListOptions) -> int:
     async with client:
-        found = await txn_admin.list_transactions(
+        told = await txn_admin.list_transactions(
             client,
             states=options.states,
             producer_ids=options.producer_ids,
             longer_than_ms=options.longer_than_ms,
             pattern=options.pattern,
         )
+        found = told.transactions
         views = await txn_admin.describe_open(client, found)
     now_ms = _now_ms()
     if options.as_json:
         print(json.dumps(txn_as_json.listed_as_json(found, views, now_ms)))
     else:
         txn_tables.print_transactions(found, views, now_ms)
-    return 0
+    return complain_of_brokers(told.problems, "transactions")
 
 
 async def describe(client: Client, transactional_ids: Sequence[str], as_json: bool) -> int:

@@ -11,7 +11,14 @@ from typing import Final, Generic, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check, leader_in
+from node.client.cluster_client import (
+    CUT_OFF_PATIENCE_S,
+    MAX_RETRY_PAUSE_S,
+    RETRY_PAUSE_S,
+    Client,
+    check,
+    leader_in,
+)
 
 # Partitions that lose their leader have another one within this time, or for long none: an answer that may do
 # without some of them waits no longer.
@@ -61,6 +68,9 @@ async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask:
     found: dict[TopicPartition, R] = {}
     problems: dict[TopicPartition, KafkaError] = {}
     pause_s = RETRY_PAUSE_S
+    deadline = client.deadline
+    if client.cut_off_since_ms is not None:  # nobody is elected
+        deadline = deadline.within(CUT_OFF_PATIENCE_S)
     while missing:
         told = await _round(client, missing, ask)
         for partition, answer in told.items():
@@ -70,7 +80,7 @@ async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask:
                 found[partition] = answer
                 problems.pop(partition, None)
         again = {one for one in missing - found.keys() if may_pass(problems[one])}
-        if not again or again != missing - found.keys() or not client.deadline.allows(pause_s):
+        if not again or again != missing - found.keys() or not deadline.allows(pause_s):
             break  # what is wrong with one for good leaves nothing to wait for
         missing = again
         for name in {one.topic for one in again}:

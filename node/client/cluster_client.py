@@ -28,6 +28,12 @@ from node.wire.messages.metadata import (
 
 CLIENT_ID: Final = "ottla"
 DEFAULT_PORT: Final = 9092
+# What an answer may take from a node that gave up waiting to the client that gave it the time.
+ANSWER_WAY_S: Final = 0.5
+# A node that is up has taken a connection and told its versions within this time; then others are tried, too.
+CONNECT_S: Final = 2.0
+# While there is no leader of the quorum, questions whose answer only one could change are asked no longer.
+CUT_OFF_PATIENCE_S: Final = 1.0
 RETRY_PAUSE_S: Final = 0.1  # Kafka's retry.backoff.ms
 MAX_RETRY_PAUSE_S: Final = 1.0
 GROUP, TRANSACTION = 0, 1  # what has a coordinator, as FindCoordinator numbers it
@@ -43,13 +49,15 @@ class Topic(NamedTuple):
     leaders: Mapping[int, int]  # partition -> node id
 
 
-class _Controller:
-    """Which node takes changes of metadata; -1: not known."""
+class _Shared:
+    """What all clients of one cluster share that is replaced as a whole."""
 
-    __slots__ = ("node_id",)
+    __slots__ = ("controller_id", "cut_off_since_ms", "has_answered")
 
     def __init__(self) -> None:
-        self.node_id = -1
+        self.controller_id = -1  # the node that takes changes of metadata; -1: not known
+        self.cut_off_since_ms: int | None = None
+        self.has_answered = False
 
 
 class Client:
@@ -58,16 +66,25 @@ class Client:
     What is known of the cluster, and the connections, are shared by all clients that `until` made of one.
     """
 
-    def __init__(self, bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> None:
-        """The deadline is `timeout_s` from now."""
+    def __init__(
+        self,
+        bootstrap: Sequence[tuple[str, int]],
+        *,
+        timeout_s: float,
+        on_begin: "Callable[[Client], Awaitable[None]] | None" = None,
+        on_end: "Callable[[Client], None] | None" = None,
+    ) -> None:
+        """The deadline is `timeout_s` from now. `on_begin` is awaited before anything is asked of it."""
+        self._on_begin, self._on_end = on_begin, on_end
         self.timeout_s = timeout_s  # what each operation of something that goes on for long is given
         self.deadline = Deadline.after(timeout_s)
         self.topics: dict[str, Topic] = {}
         self._bootstrap = bootstrap
         self._endpoints: dict[int, tuple[str, int]] = {}
-        self._controller = _Controller()
+        self._shared = _Shared()
         self._connections: dict[tuple[str, int], PeerClient] = {}
         self._connecting: dict[tuple[str, int], asyncio.Lock] = {}  # two that ask at once share a connection
+        self._silent: dict[tuple[str, int], KafkaError] = {}  # why there is no connection
 
     def until(self, deadline: Deadline) -> "Client":
         """Return this client for work that ends at another deadline."""
@@ -81,8 +98,30 @@ class Client:
 
     @property
     def has_answered(self) -> bool:
-        """Return whether any node of the cluster has answered a Metadata request."""
-        return bool(self._endpoints)
+        """Return whether any node has answered, so that the cluster is there."""
+        return self._shared.has_answered
+
+    @property
+    def cut_off_since_ms(self) -> int | None:
+        """Since when the node that is asked hears no leader of the quorum, as `note_cut_off` was told."""
+        return self._shared.cut_off_since_ms
+
+    def note_cut_off(self, since_ms: int | None) -> None:
+        """Remember that the node that is asked is cut off from the quorum since then, or is not (None).
+
+        While it is, no leader, coordinator or broker comes or goes, so questions about them end soon.
+        """
+        self._shared.cut_off_since_ms = since_ms
+
+    @property
+    def silent_nodes(self) -> Mapping[str, KafkaError]:
+        """The nodes to which the last attempt to connect failed, by name and address, with the reasons."""
+        ids = {endpoint: node_id for node_id, endpoint in self._endpoints.items()}
+        named = {
+            f"node {ids[endpoint]} at {_address(endpoint)}" if endpoint in ids else _address(endpoint): error
+            for endpoint, error in self._silent.items()
+        }
+        return dict(sorted(named.items()))
 
     @property
     def remaining_s(self) -> float:
@@ -91,10 +130,16 @@ class Client:
 
     @property
     def remaining_ms(self) -> int:
-        """Milliseconds that a request may still take, for its timeout field; at least 1."""
-        return max(1, int(self.deadline.remaining_s * 1000))
+        """Milliseconds that a request may still take, for its timeout field; at least 1.
+
+        A little less than there is, so that the node's own word about what it waited for comes in time.
+        """
+        remaining_s = self.deadline.remaining_s
+        return max(1, int((remaining_s - min(ANSWER_WAY_S, remaining_s / 10)) * 1000))
 
     async def __aenter__(self) -> "Client":
+        if self._on_begin is not None:
+            await self._on_begin(self)
         return self
 
     async def __aexit__(
@@ -107,6 +152,8 @@ class Client:
                 await connection.close()
             else:
                 connection.abort()
+        if self._on_end is not None:
+            self._on_end(self)
 
     # ---- connections ------------------------------------------------------------------------------
 
@@ -115,15 +162,19 @@ class Client:
         for endpoint, connection in self._connections.items():
             if connection.is_open and (endpoint in self._bootstrap or endpoint in self._endpoints.values()):
                 return connection
-        failure: KafkaError | None = None
+        failures: dict[tuple[str, int], KafkaError] = {}
         endpoints = list(dict.fromkeys((*self._bootstrap, *self._endpoints.values())))
-        for place, endpoint in enumerate(endpoints):
-            try:
-                # One that is silent leaves the others their share of the time.
-                return await self._connect(endpoint, self.deadline.share(len(endpoints) - place))
-            except KafkaError as error:
-                failure = failure or error
-        raise failure or KafkaError(ErrorCode.NETWORK_EXCEPTION, "no address of a node is known")
+        # One that is silent leaves the others their share of the time, and is asked again when all are.
+        for limit_s in (CONNECT_S, self.deadline.remaining_s):
+            asked = [one for one in endpoints if one not in failures or _is_of_time(failures[one])]
+            for place, endpoint in enumerate(asked):
+                try:
+                    return await self._connect(
+                        endpoint, self.deadline.share(len(asked) - place).within(limit_s)
+                    )
+                except KafkaError as error:
+                    failures[endpoint] = error
+        raise _nobody(failures)
 
     async def node(self, node_id: int) -> PeerClient:
         """A connection to one node of the cluster."""
@@ -135,11 +186,11 @@ class Client:
 
     async def controller(self) -> PeerClient:
         """A connection to the node that takes changes of metadata."""
-        if self._controller.node_id not in self._endpoints:
+        if self._shared.controller_id not in self._endpoints:
             await self.refresh([])
-        if self._controller.node_id not in self._endpoints:
+        if self._shared.controller_id not in self._endpoints:
             return await self.any_node()
-        return await self._connect(self._endpoints[self._controller.node_id])
+        return await self._connect(self._endpoints[self._shared.controller_id])
 
     async def node_id_of(self, connection: PeerClient) -> int:
         """Which node a connection leads to; -1 for one that has left the cluster."""
@@ -163,7 +214,9 @@ class Client:
     async def _find_coordinator(self, key: str, key_type: int, subject: str) -> tuple[str, int]:
         request = FindCoordinatorRequest(key=key, key_type=key_type, coordinator_keys=[key])
         connection = await self.any_node()
-        response = await connection.request(request, FindCoordinatorResponse, timeout_s=self.remaining_s)
+        # A node may make the internal topic first, which it cannot while there is no leader of the quorum.
+        limit = self.deadline if self.cut_off_since_ms is None else self.deadline.within(CONNECT_S)
+        response = await connection.request(request, FindCoordinatorResponse, timeout_s=limit.remaining_s)
         if not response.coordinators:  # before version 4
             check(response.error_code, response.error_message, subject)
             return response.host, response.port
@@ -175,9 +228,15 @@ class Client:
         async with self._connecting.setdefault(endpoint, asyncio.Lock()):
             connection = self._connections.get(endpoint)
             if connection is None or not connection.is_open:
-                connection = await PeerClient.connect(
-                    *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s
-                )
+                try:
+                    connection = await PeerClient.connect(
+                        *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s
+                    )
+                except KafkaError as error:
+                    self._silent[endpoint] = error
+                    raise
+                self._silent.pop(endpoint, None)
+                self._shared.has_answered = True
                 self._connections[endpoint] = connection
             return connection
 
@@ -197,7 +256,7 @@ class Client:
         response = await connection.request(request, MetadataResponse, timeout_s=self.remaining_s)
         self._endpoints.clear()  # in place: whoever has the same client with another deadline knows it, too
         self._endpoints |= {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
-        self._controller.node_id = response.controller_id
+        self._shared.controller_id = response.controller_id
         for topic in response.topics:
             if topic.name is not None:
                 self._remember(topic.name, topic)
@@ -265,7 +324,7 @@ class Client:
         """What is known of the cluster may be stale; connections stay."""
         self.topics.clear()
         self._endpoints.clear()
-        self._controller.node_id = -1
+        self._shared.controller_id = -1
 
     def topic_name(self, name: str, topic_id: bytes) -> str:
         """The name in an answer that gives a name in old versions and an id in new ones."""
@@ -278,23 +337,49 @@ class Client:
     async def retry(self, attempt: Callable[[], Awaitable[R]]) -> R:
         """The result of `attempt`, tried again after retriable errors until the deadline.
 
-        A cluster that never answered is not waited for; one that did may be starting again.
+        A cluster that never answered is not waited for; one that did may be starting again. What a node
+        that is cut off from the quorum shows stays as it is: what depends on it is not waited for either.
         """
         pause_s = RETRY_PAUSE_S
+        begun = self.deadline.within(CUT_OFF_PATIENCE_S)
         while True:
             try:
                 return await attempt()
             except KafkaError as error:
                 if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION):
-                    self._controller.node_id = -1  # another node may be it by now
+                    self._shared.controller_id = -1  # another node may be it by now
                 if error.code is ErrorCode.NETWORK_EXCEPTION:
                     self.topics.clear()  # and others may lead what the one that is gone has led
                 final = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                final = final or (error.code is ErrorCode.NETWORK_EXCEPTION and not self._endpoints)
-                if final or not error.code.retriable or not self.deadline.allows(pause_s):
+                final = final or (error.code is ErrorCode.NETWORK_EXCEPTION and not self.has_answered)
+                # A change needs the controller only: there may be one again at any time.
+                stays = self.cut_off_since_ms is not None and error.code is not ErrorCode.NOT_CONTROLLER
+                deadline = begun if stays else self.deadline
+                if final or not error.code.retriable or not deadline.allows(pause_s):
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)
+
+
+def _address(endpoint: tuple[str, int]) -> str:
+    host, port = endpoint
+    return f"{host}:{port}"
+
+
+def _is_of_time(error: KafkaError) -> bool:
+    """Return whether more time might have helped: the connection was not refused."""
+    return error.code is ErrorCode.REQUEST_TIMED_OUT or " within " in error.detail
+
+
+def _nobody(failures: Mapping[tuple[str, int], KafkaError]) -> KafkaError:
+    """Return one error for a cluster of which no node can be reached; it names all that were tried."""
+    if not failures:
+        return KafkaError(ErrorCode.NETWORK_EXCEPTION, "no address of a node is known")
+    first, *others = failures.items()
+    if not others:
+        return first[1]
+    also = ", ".join(_address(endpoint) for endpoint, _ in others)
+    return KafkaError(first[1].code, f"{first[1].detail}; neither can be reached: {also}")
 
 
 def leader_in(topic: Topic, partition: TopicPartition) -> int:

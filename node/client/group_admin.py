@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from logstore.error_words import sentence_of
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from node.client.ask_brokers import ask_brokers
 from node.client.cluster_client import Client, check, only
 from node.client.group_member import PROTOCOL_TYPE, decode_assignment
 from node.net.peer_client import PeerClient
@@ -127,29 +128,36 @@ class GroupView(NamedTuple):
     target_epoch: int | None = None  # of the assignment that members go to
 
 
-async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[str]) -> list[ListedGroup]:
+class ListedGroups(NamedTuple):
+    """The groups by name, and the errors of brokers that could not be asked for theirs."""
+
+    groups: list[ListedGroup]
+    problems: Mapping[int, KafkaError]
+
+
+async def list_groups(client: Client, *, states: Sequence[str], types: Sequence[str]) -> ListedGroups:
     """The groups of all brokers by name; only those of these states and types, if any are given."""
+    request = ListGroupsRequest(states_filter=states, types_filter=types)
 
-    async def attempt() -> list[ListedGroup]:
-        cluster = await client.refresh([])
-        found: list[ListedGroup] = []
-        for broker_id in sorted(broker.node_id for broker in cluster.brokers):
-            connection = await client.node(broker_id)
-            request = ListGroupsRequest(states_filter=states, types_filter=types)
-            response = await connection.request(request, ListGroupsResponse, timeout_s=client.remaining_s)
-            check(response.error_code, None, f"the groups of broker {broker_id}")
-            found += [
-                ListedGroup(one.group_id, one.group_type, one.group_state, one.protocol_type, broker_id)
-                for one in response.groups
-            ]
-        return sorted(found)
+    async def ask(client: Client, broker_id: int) -> list[ListedGroup]:
+        connection = await client.node(broker_id)
+        response = await connection.request(request, ListGroupsResponse, timeout_s=client.remaining_s)
+        check(response.error_code, None, f"the groups of broker {broker_id}")
+        return [
+            ListedGroup(one.group_id, one.group_type, one.group_state, one.protocol_type, broker_id)
+            for one in response.groups
+        ]
 
+    told = await ask_brokers(client, ask)
     # An old server passes over the filters that it does not know.
-    return [
+    groups = [
         one
-        for one in await client.retry(attempt)
+        for mine in told.found.values()
+        for one in mine
         if (not states or one.state in states) and (not types or one.group_type.lower() in types)
     ]
+    # A coordinator that has just given up a group may have listed it, too.
+    return ListedGroups(sorted({one.group_id: one for one in groups}.values()), told.problems)
 
 
 async def describe_group(client: Client, group_id: str) -> GroupView:

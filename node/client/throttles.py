@@ -4,9 +4,12 @@ A rate without a topic that it holds for throttles nothing, and neither does a t
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from logstore.errors import KafkaError
 from node.client import topic_admin
+from node.client.ask_brokers import ask_brokers
 from node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from node.client.cluster_client import Client, check
 from node.client.refusal import Refused, find_broker
@@ -51,15 +54,18 @@ class Throttles(NamedTuple):
 
     brokers: Sequence[BrokerThrottle]
     topics: Sequence[TopicThrottle]
+    problems: Mapping[int, KafkaError] = MappingProxyType({})  # of brokers that could not be asked
 
 
 async def get_throttles(client: Client) -> Throttles:
     """Ask all brokers that are up, and all topics."""
-    broker_ids = await _living(client)
-    brokers = []
-    for broker_id in broker_ids:
-        values = await _values(client, [_config_of_broker(broker_id)], RATES)
-        brokers.append(BrokerThrottle(broker_id, _limits(values.get(str(broker_id), {}))))
+
+    async def ask(client: Client, broker_id: int) -> BrokerThrottle:
+        values = await _values_once(client, [_config_of_broker(broker_id)], RATES)
+        return BrokerThrottle(broker_id, _limits(values.get(str(broker_id), {})))
+
+    told = await ask_brokers(client, ask)
+    brokers = [one for _, one in sorted(told.found.items())]
     names = [topic.name or "" for topic in await topic_admin.describe_topics(client, None)]
     topics = []
     for begin in range(0, len(names), TOPICS_OF_A_REQUEST):
@@ -72,6 +78,7 @@ async def get_throttles(client: Client) -> Throttles:
     return Throttles(
         [one for one in brokers if one.rates],
         [one for one in topics if one.leader_replicas or one.follower_replicas],
+        told.problems,
     )
 
 
@@ -109,15 +116,13 @@ async def set_throttles(
 async def clear_throttles(client: Client) -> Throttles:
     """Take away every limit, as after a reassignment; what there was."""
     found = await get_throttles(client)
+    for error in found.problems.values():
+        raise error  # or its limits would stay, and nobody would know
     for broker in found.brokers:
         await _alter(client, _config_of_broker(broker.broker_id), {}, tuple(broker.rates))
     for topic in found.topics:
         await _alter(client, config_of_topic(topic.topic), {}, (LEADER_REPLICAS, FOLLOWER_REPLICAS))
     return found
-
-
-async def _living(client: Client) -> list[int]:
-    return sorted(one.broker_id for one in (await describe_cluster(client)).brokers if not one.is_fenced)
 
 
 def _config_of_broker(broker_id: int) -> ConfigResource:
@@ -136,8 +141,15 @@ async def _alter(
 async def _values(
     client: Client, resources: Iterable[ConfigResource], names: Sequence[str]
 ) -> dict[str, dict[str, str]]:
-    """These settings of each resource; a broker is asked itself, as nobody else knows what it has."""
+    """These settings of each resource, asked for until the deadline."""
     wanted = list(resources)
+    return await client.retry(lambda: _values_once(client, wanted, names))
+
+
+async def _values_once(
+    client: Client, wanted: Sequence[ConfigResource], names: Sequence[str]
+) -> dict[str, dict[str, str]]:
+    """These settings of each resource; a broker is asked itself, as nobody else knows what it has."""
     request = DescribeConfigsRequest(
         resources=[
             DescribeConfigsResource(
@@ -147,18 +159,14 @@ async def _values(
         ]
     )
     is_broker = wanted[0].kind == BROKER_RESOURCE
-
-    async def attempt() -> dict[str, dict[str, str]]:
-        connection = await (client.node(int(wanted[0].name)) if is_broker else client.any_node())
-        response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.remaining_s)
-        for result in response.results:
-            check(result.error_code, result.error_message, result.resource_name)
-        return {
-            result.resource_name: {one.name: one.value or "" for one in result.configs}
-            for result in response.results
-        }
-
-    return await client.retry(attempt)
+    connection = await (client.node(int(wanted[0].name)) if is_broker else client.any_node())
+    response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.remaining_s)
+    for result in response.results:
+        check(result.error_code, result.error_message, result.resource_name)
+    return {
+        result.resource_name: {one.name: one.value or "" for one in result.configs}
+        for result in response.results
+    }
 
 
 def _limits(values: Mapping[str, str]) -> dict[str, int]:

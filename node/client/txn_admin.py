@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from node.client.ask_brokers import ask_brokers
 from node.client.ask_leaders import Answers, ask_leaders, briefly
 from node.client.cluster_client import Client, check, only
 from node.wire.api_keys import ApiKey
@@ -53,6 +54,13 @@ class ListedTransaction(NamedTuple):
     coordinator_id: int
 
 
+class ListedTransactions(NamedTuple):
+    """The transactional ids by name, and the errors of brokers that could not be asked for theirs."""
+
+    transactions: list[ListedTransaction]
+    problems: Mapping[int, KafkaError]
+
+
 class TransactionView(NamedTuple):
     """A transactional id; the partitions are those of what is open or has no marker yet."""
 
@@ -84,7 +92,7 @@ async def list_transactions(
     producer_ids: Sequence[int] = (),
     longer_than_ms: int | None = None,
     pattern: str | None = None,
-) -> list[ListedTransaction]:
+) -> ListedTransactions:
     """The transactional ids of all brokers by name; of each filter that is given only what it lets pass."""
     request = ListTransactionsRequest(
         state_filters=states,
@@ -96,24 +104,19 @@ async def list_transactions(
         _PATTERN_VERSION if pattern is not None else _DURATION_VERSION if longer_than_ms is not None else 0
     )
 
-    async def attempt() -> list[ListedTransaction]:
-        cluster = await client.refresh([])
-        found: list[ListedTransaction] = []
-        for broker_id in sorted(broker.node_id for broker in cluster.brokers):
-            connection = await client.node(broker_id)
-            if connection.versions.get(ApiKey.LIST_TRANSACTIONS, (0, 0))[1] < least:
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"broker {broker_id} has no such filter")
-            response = await connection.request(
-                request, ListTransactionsResponse, timeout_s=client.remaining_s
-            )
-            check(response.error_code, None, f"the transactions of broker {broker_id}")
-            found += [
-                ListedTransaction(one.transactional_id, one.transaction_state, one.producer_id, broker_id)
-                for one in response.transaction_states
-            ]
-        return sorted(found)
+    async def ask(client: Client, broker_id: int) -> list[ListedTransaction]:
+        connection = await client.node(broker_id)
+        if connection.versions.get(ApiKey.LIST_TRANSACTIONS, (0, 0))[1] < least:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"broker {broker_id} has no such filter")
+        response = await connection.request(request, ListTransactionsResponse, timeout_s=client.remaining_s)
+        check(response.error_code, None, f"the transactions of broker {broker_id}")
+        return [
+            ListedTransaction(one.transactional_id, one.transaction_state, one.producer_id, broker_id)
+            for one in response.transaction_states
+        ]
 
-    return await client.retry(attempt)
+    told = await ask_brokers(client, ask)
+    return ListedTransactions(sorted(one for mine in told.found.values() for one in mine), told.problems)
 
 
 async def describe_transaction(client: Client, transactional_id: str) -> TransactionView:

@@ -88,7 +88,10 @@ async def find_hanging(
         return Search([], leaderless)
     ids = sorted({one.producer.producer_id for one in found})
     transactions: dict[int, TransactionView] = {}
-    for listed in await txn_admin.list_transactions(client, producer_ids=ids):
+    known = await txn_admin.list_transactions(client, producer_ids=ids)
+    for error in known.problems.values():
+        raise error  # what its coordinator was not asked about must not be taken for hanging
+    for listed in known.transactions:
         try:
             view = await txn_admin.describe_transaction(client, listed.transactional_id)
         except KafkaError as error:

@@ -40,6 +40,7 @@ class ClientPool:
         try:
             client = self._idle.pop() if self._idle else self.make()
             client.forget_all()  # what it knows may be hours old
+            client.note_cut_off(self._facts.cut_off_since_ms)
             try:
                 yield client
             finally:

@@ -153,7 +153,10 @@ def _scope(context: RestContext, request: RestRequest, group_id: str | None = No
 
 
 async def list_consumer_groups(context: RestContext, request: RestRequest) -> Answer:
-    listed = await list_groups(context.client, states=[], types=[])
+    told = await list_groups(context.client, states=[], types=[])
+    for error in told.problems.values():
+        raise error  # Confluent's list has no place that says what is missing
+    listed = told.groups
     coordinators = {one.group_id: one.coordinator_id for one in listed}
     groups = await describe_groups(
         context.client, (one for one in listed if _is_of_consumers(one.group_type, one.protocol_type))

@@ -5,7 +5,15 @@ from typing import Any, Final
 from node.client import group_lag
 from node.client.group_admin import GroupView, ListedGroup, describe_groups, list_groups
 from node.client.group_lag import GroupLag
-from node.rest_api.operation_words import NULL_INT64, NULL_STRING, listed, record
+from node.rest_api.operation_words import (
+    MISSING,
+    MISSING_TOLD,
+    NULL_INT64,
+    NULL_STRING,
+    listed,
+    missing_brokers,
+    record,
+)
 from node.rest_api.route import (
     INT32,
     STRING,
@@ -35,18 +43,22 @@ _GROUP: Final = record(
     },
     title="ListedGroup",
 )
-_GROUPS: Final = record({"groups": listed(_GROUP)}, title="ListedGroups")
+_GROUPS: Final = record({"groups": listed(_GROUP), "missing": MISSING}, title="ListedGroups")
 
 
 async def get_groups(context: RestContext, request: RestRequest) -> Answer:
-    groups = await list_groups(context.client, states=[], types=[])
+    told = await list_groups(context.client, states=[], types=[])
+    groups = told.groups
     wanted = request.query.get("search", "").lower()
     chosen = [one for one in groups if wanted in one.group_id.lower()]
     chosen = chosen[: request.query.get("detailed", DEFAULT_DETAILED)]
     views = {one.group_id: one for one in await describe_groups(context.client, chosen)}
     lags = await group_lag.totals(context.client, chosen)
     return Answer(
-        body={"groups": [_as_json(one, views.get(one.group_id), lags.get(one.group_id)) for one in groups]}
+        body={
+            "groups": [_as_json(one, views.get(one.group_id), lags.get(one.group_id)) for one in groups],
+            "missing": missing_brokers(told.problems),
+        }
     )
 
 
@@ -72,7 +84,7 @@ ROUTES: Final = (
         operation_id="listGroups",
         summary="All groups of all types, with members and lag of the first of them, or of those looked for.",
         description="Lag is the sum over the partitions that a group committed, in records, and the longest"
-        " of them in time.",
+        " of them in time." + MISSING_TOLD,
         tag=TAG,
         query=(
             QueryParameter(

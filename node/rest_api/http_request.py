@@ -72,7 +72,7 @@ def _path_value(route: Route, name: str, text: str) -> Any:
 def _query(route: Route, request: web.Request) -> dict[str, Any]:
     """The query parameters that the route knows; others mean nothing, as with Confluent's."""
     found: dict[str, Any] = {}
-    for parameter in route.query:
+    for parameter in route.parameters:
         texts = request.query.getall(parameter.name, [])
         if len(texts) > 1:
             raise bad_request(f"{parameter.name} is there twice.")

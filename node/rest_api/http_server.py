@@ -8,7 +8,6 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from aiohttp import hdrs, web
@@ -30,14 +29,17 @@ from node.rest_api.own_names import configured_names, look_up_full_name
 from node.rest_api.record_service import RecordService
 from node.rest_api.request_guard import RequestGuard
 from node.rest_api.rest_error import BROKER_NOT_AVAILABLE, RestError, not_found, rest_error_of
-from node.rest_api.route import Answer, RestContext, RestRequest, Route
+from node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
 from node.rest_api.spelling import prefix_of, spellings
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
+<<<<<<< HEAD
 # On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
 CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
+=======
+>>>>>>> 72c8dca (node: every command says first since when the node is cut off, and lists what can be had)
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)
@@ -65,6 +67,7 @@ class HttpServer:
         app = web.Application(
             middlewares=[self._answer_errors], client_max_size=config.ottla_rest_request_max_bytes
         )
+        app.on_response_prepare.append(self._tell_cut_off)
         for path, route in spellings(routes):
             endpoint = self._endpoint(route)
             for method in route.methods:
@@ -141,6 +144,12 @@ class HttpServer:
             log.exception("The REST API failed at %s %s", request.method, request.path[:200])
             return error_answer(RestError(500, 500, "Internal Server Error"))
 
+    async def _tell_cut_off(self, _: web.Request, answer: web.StreamResponse) -> None:
+        """Say in every answer, those of errors and streams too, that what this node shows is old."""
+        since_ms = self.facts.cut_off_since_ms
+        if since_ms is not None:
+            answer.headers[CUT_OFF_SINCE] = moment_as_text(since_ms)
+
     def _endpoint(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def endpoint(request: web.Request) -> web.StreamResponse:
             connection = _connection_of(request)
@@ -163,10 +172,6 @@ class HttpServer:
         judged = await judge_request(route, request, base_url, body_part, answer_part)
         with connection.work():
             answer = encoded(await self._handle(route, judged))
-        since_ms = self.facts.cut_off_since_ms
-        if since_ms is not None:
-            headers = {**answer.headers, CUT_OFF_SINCE: moment_as_text(since_ms)}
-            answer = replace(answer, headers=headers)
         if answer.stream is not None:
             return await send_stream(request, answer, answer.stream, connection.moved)
         return await send_answer(request, answer, answer_part)

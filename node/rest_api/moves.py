@@ -10,12 +10,15 @@ from node.client.throttles import FOLLOWER_RATE, LEADER_RATE, LOG_DIRS_RATE, RAT
 from node.rest_api.operation_words import (
     BROKER_IDS,
     MAX_GIVEN,
+    MISSING,
+    MISSING_TOLD,
     NULL_INT64,
     NULL_NUMBER,
     PARTITIONS,
     TOPIC,
     counted,
     listed,
+    missing_brokers,
     place,
     record,
 )
@@ -107,6 +110,7 @@ _THROTTLES: Final = record(
                 title="TopicThrottle",
             )
         ),
+        "missing": MISSING,
     },
     title="Throttles",
 )
@@ -213,6 +217,7 @@ def _throttles_as_json(found: Throttles) -> dict[str, Any]:
             }
             for one in found.topics
         ],
+        "missing": missing_brokers(found.problems),
     }
 
 
@@ -309,7 +314,7 @@ ROUTES: Final = (
         operation_id="getThrottles",
         summary="How fast replicas may be copied.",
         description=f"{LEADER_RATE}, {FOLLOWER_RATE} and {LOG_DIRS_RATE} of brokers, and the replicas of"
-        " topics for which the first two hold.",
+        " topics for which the first two hold." + MISSING_TOLD,
         tag=TAG,
         responses={200: Response(description="Brokers and topics with a limit.", schema=_THROTTLES)},
     ),

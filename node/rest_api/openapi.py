@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from node.rest_api.rest_error import ERROR
-from node.rest_api.route import JSON, Response, Route
+from node.rest_api.route import CUT_OFF_SINCE, JSON, Response, Route
 
 VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.
@@ -26,6 +26,13 @@ _WITH_BODY: Final[Mapping[int, str]] = {
     422: "There is no body, or it cannot be meant.",
 }
 
+_CUT_OFF_SINCE: Final[Mapping[str, Any]] = {
+    "description": "Only if this node is cut off from the metadata quorum, since this time: what it shows of"
+    " the cluster is as old as that, and the controller is unknown.",
+    "schema": {"type": "string", "format": "date-time"},
+}
+_CUT_OFF: Final = {"$ref": f"#/components/headers/{CUT_OFF_SINCE}"}
+
 
 def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
     """The document of all routes that are documented; `version` is the software's."""
@@ -44,7 +51,7 @@ def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
         },
         "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in routes if one.is_documented)],
         "paths": paths,
-        "components": {"schemas": dict(sorted(schemas.items()))},
+        "components": {"schemas": dict(sorted(schemas.items())), "headers": {CUT_OFF_SINCE: _CUT_OFF_SINCE}},
     }
 
 
@@ -68,7 +75,7 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
             "required": one.is_required,
             "schema": one.schema,
         }
-        for one in route.query
+        for one in route.parameters
     ]
     if parameters:
         operation["parameters"] = parameters
@@ -89,7 +96,7 @@ def _responses(route: Route, takes_body: bool, schemas: dict[str, Any]) -> dict[
         told.setdefault(status, Response(description=description, schema=ERROR))
     found: dict[str, Any] = {}
     for status, response in sorted(told.items()):
-        found[str(status)] = {"description": response.description}
+        found[str(status)] = {"description": response.description, "headers": {CUT_OFF_SINCE: _CUT_OFF}}
         if response.schema is not None or response.media_type != JSON:
             schema = _named(response.schema or {}, schemas)
             found[str(status)]["content"] = {response.media_type: {"schema": schema}}

@@ -81,6 +81,17 @@ def topics_of(given: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int] 
     return topics
 
 
+MISSING: Final = listed(
+    record({"broker_id": INT32, "error_code": STRING, "message": STRING}, title="MissingBroker")
+)
+MISSING_TOLD: Final = " `missing` names the brokers that could not be asked, whose part is not there."
+
+
+def missing_brokers(problems: Mapping[int, KafkaError]) -> list[dict[str, Any]]:
+    """Brokers whose part of an answer is not there, with the reason of each, as `MISSING` has it."""
+    return [{"broker_id": one, **error_words(error)} for one, error in sorted(problems.items())]
+
+
 ERROR_FIELDS: Final[Mapping[str, Schema]] = {"error_code": STRING, "message": STRING}
 
 

@@ -22,7 +22,10 @@ from node.rest_api.record_service import RecordService
 REQUEST_TIMEOUT_S: Final = 15.0
 LEAST_TIMEOUT_S: Final = 0.2  # whoever gives a request no time at all still gets what is there at once
 JSON: Final = "application/json"
+# On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
+CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
 TIMEOUT_MS: Final = "timeout_ms"
+MAX_TIMEOUT_MS: Final = 60_000  # whoever waits for longer holds a client that others wait for
 STRING: Final[Schema] = {"type": "string"}
 BOOLEAN: Final[Schema] = {"type": "boolean"}
 INTEGER: Final[Schema] = {"type": "integer"}
@@ -42,6 +45,15 @@ class QueryParameter:
     schema: Schema = field(default_factory=lambda: STRING)
     description: str
     is_required: bool = False
+
+
+# Of every route that asks the cluster, unless it has its own.
+TIME_LIMIT: Final = QueryParameter(
+    name=TIMEOUT_MS,
+    schema={"type": "integer", "minimum": 0, "maximum": MAX_TIMEOUT_MS},
+    description="How long the request may take, in milliseconds. Then the answer has what was found, or is"
+    f" 503. Without it: {REQUEST_TIMEOUT_S:g} seconds.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +144,13 @@ class Route:
     def methods(self) -> tuple[str, ...]:
         """By what it is asked: HEAD is a GET whose answer has no content (RFC 9110, 9.3.2)."""
         return ("GET", "HEAD") if self.method == "GET" else (self.method,)
+
+    @property
+    def parameters(self) -> tuple[QueryParameter, ...]:
+        """What may stand in the query: what `query` has, and the time limit of whatever asks the cluster."""
+        if not self.uses_cluster or any(one.name == TIMEOUT_MS for one in self.query):
+            return self.query
+        return (*self.query, TIME_LIMIT)
 
     def time_limit_of(self, query: Mapping[str, Any]) -> float:
         """How long a request with this query may take."""

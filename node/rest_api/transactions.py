@@ -5,7 +5,15 @@ from typing import Any, Final
 from logstore.topic_partition import TopicPartition
 from node.client import txn_admin, txn_as_json, txn_control
 from node.rest_api.json_schema import Schema
-from node.rest_api.operation_words import NULL_INT64, TOPIC, listed, record
+from node.rest_api.operation_words import (
+    MISSING,
+    MISSING_TOLD,
+    NULL_INT64,
+    TOPIC,
+    listed,
+    missing_brokers,
+    record,
+)
 from node.rest_api.rest_error import not_found
 from node.rest_api.route import (
     BOOLEAN,
@@ -43,7 +51,8 @@ _LISTED: Final = record(
                 },
                 title="ListedTransaction",
             )
-        )
+        ),
+        "missing": MISSING,
     },
     title="Transactions",
 )
@@ -107,15 +116,21 @@ _ABORTED: Final = record({"aborted": BOOLEAN, "producer": NULL_INT64}, title="Ab
 
 async def list_transactions(context: RestContext, request: RestRequest) -> Answer:
     query = request.query
-    found = await txn_admin.list_transactions(
+    told = await txn_admin.list_transactions(
         context.client,
         states=[query["state"]] if "state" in query else (),
         producer_ids=[query["producer_id"]] if "producer_id" in query else (),
         longer_than_ms=query.get("longer_than_ms"),
         pattern=query.get("pattern"),
     )
+    found = told.transactions
     views = await txn_admin.describe_open(context.client, found)
-    return Answer(body={"transactions": txn_as_json.listed_as_json(found, views, _now_ms(context))})
+    return Answer(
+        body={
+            "transactions": txn_as_json.listed_as_json(found, views, _now_ms(context)),
+            "missing": missing_brokers(told.problems),
+        }
+    )
 
 
 async def get_transaction(context: RestContext, request: RestRequest) -> Answer:
@@ -177,7 +192,7 @@ ROUTES: Final = (
         operation_id="listTransactions",
         summary="The transactional ids of all brokers.",
         description="Of those that have something open also for how long, and after which time it is aborted:"
-        " null where two_phase says that its producer alone ends it.",
+        " null where two_phase says that its producer alone ends it." + MISSING_TOLD,
         tag=TAG,
         query=(
             QueryParameter(

@@ -1,19 +1,39 @@
 """A node whose majority is gone says so: in its health, on every answer, and to the command line."""
 
+import asyncio
 import http.client
 import json
-import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
 
+from node.cli.app import main
 from node.embedded import Cluster
-from tests.compat.servers import ROOT
+from node.net.peer_client import PeerClient
+from node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from node.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow
 SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
+TIMEOUT_S = 20
+# What only looks, with what stands on stderr beside the warning, and the exit code.
+LOOKS = {
+    "topic list": ((), "", 0),
+    "topic describe": (("t",), "", 0),
+    "topic config": (("t",), "", 0),
+    "topic reassign": (("t",), "", 0),
+    "broker list": ((), "", 0),
+    "quorum status": ((), "", 0),
+    "group list": ((), "groups of broker 2 are missing", 1),
+    "group describe": (("--all",), "groups of broker 2 are missing", 1),
+    "group lag": (("--all",), "groups of broker 2 are missing", 1),
+    "group config": (("g",), "", 0),
+    "txn list": ((), "transactions of broker 2 are missing", 1),
+    "txn find-hanging": (("--all",), "", 1),
+}
 
 
 def ask(url: str, path: str) -> tuple[Any, str | None]:
@@ -22,18 +42,44 @@ def ask(url: str, path: str) -> tuple[Any, str | None]:
     try:
         connection.request("GET", path)
         response = connection.getresponse()
-        return json.loads(response.read()), response.headers.get("Ottla-Cut-Off-Since")
+        content = response.read()
+        body = json.loads(content) if content.startswith(b"{") else content.decode()
+        return body, response.headers.get("Ottla-Cut-Off-Since")
     finally:
         connection.close()
 
 
-def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back() -> None:
+def ottla(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """Run a command to its exit code."""
+    monkeypatch.setattr(sys, "argv", ["ottla", *words])
+    return main()
+
+
+def controllers(address: str) -> tuple[int, int]:
+    """The controller as Metadata and as DescribeCluster name it."""
+
+    async def look() -> tuple[int, int]:
+        host, _, port = address.partition(":")
+        node = await PeerClient.connect(host, int(port), client_id="test")
+        metadata = await node.request(MetadataRequest(topics=[]), MetadataResponse)
+        cluster = await node.request(DescribeClusterRequest(), DescribeClusterResponse)
+        await node.close()
+        return metadata.controller_id, cluster.controller_id
+
+    return asyncio.run(look())
+
+
+def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     with Cluster(3, rest=True, overrides=SESSION) as cluster:
         url, own = cluster.rest_url(0), cluster.bootstrap.split(",")[0]
         assert url is not None
+        assert ottla(monkeypatch, "topic", "create", "t", "-b", own) == 0
         eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "it is well at first")
 
-        cluster.isolate(0)
+        cluster.kill(1)
+        cluster.kill(2)
 
         eventually(
             lambda: ask(url, "/v1/health")[0]["cut_off_since"] is not None, "it says that it is cut off"
@@ -43,16 +89,27 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back() -> None
         assert since == health["cut_off_since"] and since in health["reason"]
         assert ask(url, "/v1/quorum")[0]["leader"] is None
         assert "controller" not in ask(url, "/v3/clusters")[0]["data"][0]
-        shown = subprocess.run(
-            [sys.executable, "-m", "node", "broker", "list", "-b", own],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        assert shown.returncode == 0 and f"cut off from the metadata quorum since {since}" in shown.stderr
+        assert controllers(own) == (-1, -1)
+        for path in ("/v1/no-such-path", "/v3/clusters/other/topics", "/v1/groups/nobody", "/metrics"):
+            assert ask(url, path)[1] == since, path
+        [gauge] = [
+            line for line in ask(url, "/metrics")[0].splitlines() if line.startswith("ottla_quorum_cut_off")
+        ]
+        assert float(gauge.split()[-1]) >= 3
+        missing = ask(url, "/v1/groups")[0]["missing"]
+        assert 2 in [one["broker_id"] for one in missing]  # the first may be fenced already
+        for command, (arguments, words, code) in LOOKS.items():
+            asked = [*command.split(), *arguments, "--timeout", str(TIMEOUT_S), "-b", own]
+            begun = time.monotonic()
+            ended = ottla(monkeypatch, *asked)
+            said = capfd.readouterr().err
+            assert f"cut off from the metadata quorum since {since}" in said, command
+            assert ended == code and words in said, (command, said)
+            assert time.monotonic() - begun < TIMEOUT_S / 2, command
 
-        cluster.heal()
+        cluster.restart(1)
+        cluster.restart(2)
 
         eventually(lambda: ask(url, "/v1/health")[0]["is_healthy"], "it is well again")
         assert ask(url, "/v1/health")[1] is None
+        assert min(controllers(own)) >= 0

@@ -172,10 +172,6 @@ def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool, view: QuorumView = V
         assert accepts_old, "a node that is cut off tells what it knew"
         return view
 
-    async def hears_its_leader(client: Client) -> None:
-        pass
-
     monkeypatch.setattr(quorum_commands, "describe_quorum", describe)
-    monkeypatch.setattr(quorum_commands, "warn_if_cut_off", hears_its_leader)
     client = Client([("localhost", 1)], timeout_s=1)
     assert asyncio.run(quorum_commands.status(client, as_json)) == 0

@@ -19,6 +19,7 @@ def test_leaders_are_forgotten_when_a_connection_fails(
     monkeypatch.setattr("node.client.cluster_client.RETRY_PAUSE_S", 0.0)
     client = Client([("127.0.0.1", 9092)], timeout_s=10)
     client._endpoints[1] = ("127.0.0.1", 9092)
+    client._shared.has_answered = True
     client.topics["t"] = TOPIC
     known: list[bool] = []
 

@@ -12,7 +12,7 @@ from node.client import ask_leaders, txn_admin, txn_control
 from node.client.ask_leaders import Answers
 from node.client.cluster_client import Topic
 from node.client.deadline import Deadline
-from node.client.txn_admin import NO_LEADER, ProducerView, TransactionView
+from node.client.txn_admin import NO_LEADER, ListedTransactions, ProducerView, TransactionView
 from node.client.txn_as_json import UNKNOWN
 
 A0, A1, GONE = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("gone", 0)
@@ -52,8 +52,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
     async def everywhere(*_: Any) -> list[TopicPartition]:
         return [A0, A1]
 
-    async def no_transactions(*_: Any, **__: Any) -> list[Any]:
-        return []
+    async def no_transactions(*_: Any, **__: Any) -> ListedTransactions:
+        return ListedTransactions([], {})
 
     monkeypatch.setattr(txn_admin, "describe_producers", describe)
     monkeypatch.setattr(txn_admin, "find_producers", find)

@@ -12,6 +12,8 @@ from node.rest_api.rest_error import RestError
 
 
 class Facts:
+    cut_off_since_ms = None
+
     def bootstrap(self) -> list[tuple[str, int]]:
         return [("127.0.0.1", 9)]
 

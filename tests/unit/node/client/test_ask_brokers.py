@@ -1,0 +1,140 @@
+"""What each broker alone knows: those that answer are heard, those that do not are named, and soon."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from node.client import ask_brokers as asking
+from node.client.ask_brokers import Told, ask_brokers
+from node.client.cluster_client import Client, Topic
+from node.client.deadline import Deadline
+
+GONE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "no connection to b:9092: connection refused")
+
+
+class Cluster:
+    """Brokers that are up, those that refuse connections, and how often each was asked."""
+
+    def __init__(self, *up: int, dead: tuple[int, ...] = ()) -> None:
+        self.up, self.dead = list(up), list(dead)
+        self.asked: list[int] = []
+        self.refreshed = 0
+        self.now_s = 0.0
+
+    def client(self, *, cut_off: bool = False) -> Client:
+        client = Client([("a", 9092)], timeout_s=30)
+        client.deadline = Deadline.after(30, lambda: self.now_s)
+        client.note_cut_off(7 if cut_off else None)
+        return client
+
+    async def refresh(self, _: Client, names: Any, **__: Any) -> Any:
+        self.refreshed += 1
+        return SimpleNamespace(brokers=[SimpleNamespace(node_id=one) for one in (*self.up, *self.dead)])
+
+    async def ask(self, client: Client, broker_id: int) -> str:
+        self.asked.append(broker_id)
+        if broker_id in self.dead:
+            raise GONE
+        return f"of {broker_id}"
+
+
+def ask(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *, cut_off: bool = False) -> Told[str]:
+    async def sleep(seconds: float) -> None:
+        cluster.now_s += seconds
+
+    monkeypatch.setattr(Client, "refresh", lambda *given, **more: cluster.refresh(*given, **more))
+    monkeypatch.setattr(asking.asyncio, "sleep", sleep)
+    return asyncio.run(ask_brokers(cluster.client(cut_off=cut_off), cluster.ask))
+
+
+def test_brokers_that_cannot_be_asked_are_named_beside_what_the_others_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(0, dead=(1, 2))
+
+    told = ask(cluster, monkeypatch)
+
+    assert told.found == {0: "of 0"} and told.problems == {1: GONE, 2: GONE}
+    assert cluster.asked.count(0) == 1 and cluster.asked.count(1) > 3
+    assert 10 < cluster.now_s <= 15, "it is asked again for half of the time"
+
+
+def test_nobody_is_waited_for_where_the_quorum_has_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(0, dead=(1, 2))
+
+    told = ask(cluster, monkeypatch, cut_off=True)
+
+    assert set(told.problems) == {1, 2} and cluster.now_s <= 1
+
+
+def test_a_broker_that_is_fenced_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster(0, dead=(1,))
+
+    async def ask_and_fence(client: Client, broker_id: int) -> str:
+        try:
+            return await Cluster.ask(cluster, client, broker_id)
+        finally:
+            if cluster.asked.count(1) == 2:
+                cluster.dead.clear()
+
+    monkeypatch.setattr(cluster, "ask", ask_and_fence)
+    told = ask(cluster, monkeypatch)
+
+    assert told == Told({0: "of 0"}, {}) and cluster.now_s < 1
+
+
+def test_a_refusal_for_good_ends_it_and_so_does_silence_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = KafkaError(ErrorCode.UNSUPPORTED_VERSION, "broker 1 has no such filter")
+
+    async def refuse(client: Client, broker_id: int) -> str:
+        raise refused if broker_id else GONE
+
+    cluster = Cluster(0, 1)
+    monkeypatch.setattr(cluster, "ask", refuse)
+    with pytest.raises(KafkaError) as ended:
+        ask(cluster, monkeypatch)
+    assert ended.value is refused and cluster.now_s == 0
+
+    with pytest.raises(KafkaError) as silent:
+        ask(Cluster(dead=(0, 1)), monkeypatch)
+    assert silent.value is GONE
+
+
+def retried(client: Client, error: KafkaError, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How often an attempt that always fails is tried."""
+    now_s, attempts = 0.0, 0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    async def attempt() -> None:
+        nonlocal attempts
+        attempts += 1
+        raise error
+
+    client.deadline = Deadline.after(30, lambda: now_s)
+    client.topics["t"] = Topic("t", bytes(16), {0: 1})
+    client._shared.has_answered = True
+    monkeypatch.setattr("node.client.cluster_client.asyncio.sleep", sleep)
+    with pytest.raises(KafkaError):
+        asyncio.run(client.retry(attempt))
+    return attempts
+
+
+def test_what_only_a_leader_of_the_quorum_could_mend_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Client([("a", 9092)], timeout_s=30)
+    leaderless = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0 has no leader now")
+    in_touch = retried(client, leaderless, monkeypatch)
+    client.note_cut_off(7)
+    cut_off = retried(client, leaderless, monkeypatch)
+
+    assert cut_off < 6 < in_touch
+    # A change waits its whole time: somebody may lead again at any moment.
+    no_controller = KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader now")
+    assert retried(client, no_controller, monkeypatch) == in_touch
