@@ -134,10 +134,18 @@ class LinkWire:
         while self._frames:
             on_frame(self._frames.popleft())
 
+    @property
+    def _is_open(self) -> bool:
+        """Return whether what is written may still reach the other end.
+
+        A transport whose socket failed says so at once, but tells the protocol in a later turn of the loop.
+        """
+        return not self.is_closed and self._transport is not None and not self._transport.is_closing()
+
     def send(self, frame: bytes) -> None:
         """Write one frame, or drop it."""
         transport = self._transport
-        if transport is None or self.is_closed or transport.get_write_buffer_size() > MAX_WAITING_BYTES:
+        if transport is None or not self._is_open or transport.get_write_buffer_size() > MAX_WAITING_BYTES:
             return
         transport.write(_LENGTH.pack(len(frame)) + frame)
 
@@ -145,9 +153,7 @@ class LinkWire:
     def has_room(self) -> bool:
         transport = self._transport
         return (
-            transport is not None
-            and not self.is_closed
-            and transport.get_write_buffer_size() < HIGH_WATER_BYTES
+            transport is not None and self._is_open and transport.get_write_buffer_size() < HIGH_WATER_BYTES
         )
 
     def certificate_names(self) -> set[str] | None:
