@@ -25,9 +25,10 @@ from node.cli.record_text import (
     template_printer,
 )
 from node.client import topic_admin
-from node.client.ask_leaders import Answers, briefly, error_of
+from node.client.ask_leaders import ELECTION_S, Answers, briefly, error_of, may_pass
 from node.client.cluster_client import Client
 from node.client.consumer import Consumer
+from node.client.deadline import Deadline
 from node.client.group_member import GroupMember
 from node.client.moments import parse_moment
 from node.client.newest_records import MAX_COUNTED, Newest, Shortfall, Span, newest_offsets
@@ -245,7 +246,9 @@ async def consume(client: Client, options: ConsumeOptions) -> int:
     except ValueError as error:
         raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
     async with client:
-        consumer = Consumer(client, read_committed=options.read_committed)
+        # A member of a group waits for leaders for as long as it is one, as Kafka's consumers do.
+        gives_up = options.group is None or options.until_end
+        consumer = Consumer(client, read_committed=options.read_committed, gives_up=gives_up)
         if options.group is None:
             await _consume_alone(client, consumer, output, begin, options)
         else:
@@ -302,21 +305,35 @@ async def _consume_in_group(
         await client.topic_as_it_is(name)
     member = GroupMember(client, options.group, options.topics)
     ends: dict[TopicPartition, int] = {}
+    waiting: dict[TopicPartition, KafkaError] = {}  # of these it is not known yet where to begin
+    unread = _Unread()
     committed_s = time.monotonic()
     try:
         while not output.is_full:
             if member.must_rejoin:
                 partitions = await member.join()
-                places = await _resume(
+                resumed = await _resume(
                     client, member, partitions, begin, read_committed=options.read_committed
                 )
-                if places is None:
+                if resumed is None:
                     continue
-                consumer.positions = places
+                consumer.positions, waiting = dict(resumed.found), dict(resumed.problems)
                 ends = await _ends(client, partitions, options)
                 output.next_offsets.clear()
             if options.until_end and (not consumer.positions or _reached(consumer.positions, ends)):
+                if waiting:  # what the others have was printed
+                    raise error_of(waiting)
                 return
+            if waiting:
+                again = await _place(
+                    client.until(Deadline.after(PLACE_S)),
+                    list(waiting),
+                    begin,
+                    read_committed=options.read_committed,
+                )
+                consumer.positions |= again.found
+                waiting = _bearable(again.problems)
+            unread.tell({**waiting, **consumer.lasting(ELECTION_S)})
             if consumer.positions:
                 for partition, records in await consumer.fetch():
                     output.print(partition, _before(records, ends.get(partition)))
@@ -348,6 +365,30 @@ async def _say_goodbye(member: GroupMember, output: _Output) -> None:
             raise
 
 
+class _Unread:
+    """Says on stderr which partitions are not read now, each once for as long as it is so."""
+
+    def __init__(self) -> None:
+        self._told: set[TopicPartition] = set()
+
+    def tell(self, problems: Mapping[TopicPartition, KafkaError]) -> None:
+        for partition, error in sorted(problems.items()):
+            if partition not in self._told:
+                reason = (error.detail or error.code.name).rstrip(".")
+                words = f"{partition} is not read until it has a leader again ({reason})"
+                print(f"warning: {words}", file=sys.stderr, flush=True)
+        for partition in sorted(self._told - problems.keys()):
+            print(f"{partition} is read again", file=sys.stderr, flush=True)
+        self._told = set(problems)
+
+
+def _bearable(problems: Mapping[TopicPartition, KafkaError]) -> dict[TopicPartition, KafkaError]:
+    """Return these problems if all of them may pass; KafkaError if one will not."""
+    if not all(may_pass(error) for error in problems.values()):
+        raise error_of(problems)
+    return dict(problems)
+
+
 async def _resume(
     client: Client,
     member: GroupMember,
@@ -355,8 +396,8 @@ async def _resume(
     begin: "Place",
     *,
     read_committed: bool,
-) -> dict[TopicPartition, int] | None:
-    """Where the group goes on; where it never was, at the place of --from.
+) -> Answers[int] | None:
+    """Return where the group goes on; where it never was, the place of --from, or why that is not known.
 
     None if the group wants to rebalance before the newest records are found: the search may take longer than
     the group waits for a member that is not heard.
@@ -365,14 +406,21 @@ async def _resume(
     known = {partition: one.offset for partition, one in committed.items() if one.offset >= 0}
     fresh = [partition for partition in partitions if partition not in known]
     if not fresh:
-        return known
+        return Answers(known)
 
     async def is_member() -> bool:
         await member.heartbeat()
         return not member.must_rejoin
 
-    placed = await _place(client.renewed(), fresh, begin, read_committed=read_committed, goes_on=is_member)
-    return None if member.must_rejoin else {**known, **placed.all()}
+    placed = await _place(
+        briefly(client.renewed()),
+        fresh,
+        begin,
+        read_committed=read_committed,
+        searcher=client.renewed(),
+        goes_on=is_member,
+    )
+    return None if member.must_rejoin else Answers({**known, **placed.found}, _bearable(placed.problems))
 
 
 async def _ends(

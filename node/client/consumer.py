@@ -101,6 +101,13 @@ class Consumer:
         await self._bear(problems, client.deadline, has_found=bool(fetched))
         return fetched
 
+    def lasting(self, seconds: float) -> dict[TopicPartition, KafkaError]:
+        """Return the partitions that could not be read for longer than this, with the last reasons."""
+        now_s = time.monotonic()
+        return {
+            one: error for one, error in self.problems.items() if now_s - self._failing_since_s[one] > seconds
+        }
+
     async def _bear(
         self, problems: Mapping[TopicPartition, KafkaError], deadline: Deadline, *, has_found: bool
     ) -> None:
@@ -112,11 +119,7 @@ class Consumer:
         final = {one: error for one, error in problems.items() if not may_pass(error)}
         if final:
             raise error_of(final)
-        lasting = {
-            one: error
-            for one, error in problems.items()
-            if now_s - self._failing_since_s[one] > self._client.timeout_s
-        }
+        lasting = self.lasting(self._client.timeout_s)
         if self._gives_up and lasting and not has_found:  # what was found is given first
             raise error_of(lasting)
         for partition in problems:

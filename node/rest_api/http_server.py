@@ -34,12 +34,7 @@ from node.rest_api.spelling import prefix_of, spellings
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
-<<<<<<< HEAD
-# On every answer of a node that is cut off from the metadata quorum: what it shows is as old as that.
-CUT_OFF_SINCE: Final = "Ottla-Cut-Off-Since"
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
-=======
->>>>>>> 72c8dca (node: every command says first since when the node is cut off, and lists what can be had)
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)

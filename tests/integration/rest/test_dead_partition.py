@@ -22,11 +22,13 @@ from node.embedded import Cluster
 from node.rest_api import read_records
 from node.rest_api.all_routes import ALL_ROUTES
 from node.rest_api.route import Route
+from tests.compat.command_line import start
 from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually
 
 pytestmark = [pytest.mark.slow]
 
 TOPIC, GROUP = "half-dead", "half-dead-group"
+READ_BY_A_GROUP: Final = "half-dead-too"  # left alone by the walks
 DEAD_NODE: Final = 2
 DEAD, LED = 0, 1  # partitions
 LIMIT_S: Final = 3.0  # of each request; four at once share the machine with other tests
@@ -148,10 +150,11 @@ def bereft() -> Iterator[Cluster]:
             {"partition_id": DEAD, "broker_ids": [DEAD_NODE]},
             {"partition_id": LED, "broker_ids": [0]},
         ]
-        api.post(f"{api.v3}/topics", {"topic_name": TOPIC, "replicas_assignments": placed}, 201)
-        for number in (DEAD, LED):
-            told = api.post(f"{api.v3}/topics/{TOPIC}/records", {**RECORD, "partition_id": number})
-            assert told["error_code"] == 200
+        for name in (TOPIC, READ_BY_A_GROUP):
+            api.post(f"{api.v3}/topics", {"topic_name": name, "replicas_assignments": placed}, 201)
+            for number in (DEAD, LED):
+                told = api.post(f"{api.v3}/topics/{name}/records", {**RECORD, "partition_id": number})
+                assert told["error_code"] == 200
         api.post(f"/v1/groups/{GROUP}/reset", {"to": "earliest", "topics": [{"topic": TOPIC}]})
         cluster.kill(DEAD_NODE)
         eventually(lambda: cluster.leader_of(TOPIC, DEAD) == -1, "the partition has no leader")
@@ -211,6 +214,28 @@ def test_a_tail_gives_what_can_be_read_and_names_the_other_partition(
 
     assert told["record"]["partition_id"] == LED
     assert [one["partition_id"] for one in told["unavailable"]] == [DEAD]
+
+
+def test_a_group_reads_the_other_partitions_and_picks_that_one_up_when_it_is_led_again(
+    bereft: Cluster,
+) -> None:
+    """The node comes back, and is killed again for the others."""
+    member = start(bereft.bootstrap, "consume", READ_BY_A_GROUP, "-g", "waits", "--partitions", "-n", "2")
+    assert member.stdout is not None and member.stderr is not None
+    try:
+        warned = member.stderr.readline()
+        assert f"{READ_BY_A_GROUP}-{DEAD} is not read until it has a leader again" in warned
+        assert member.stdout.readline().startswith(str(LED))
+
+        bereft.restart(DEAD_NODE)
+
+        assert member.stderr.readline() == f"{READ_BY_A_GROUP}-{DEAD} is read again\n"
+        rest, _ = member.communicate(timeout=TIMEOUT_S)
+        assert rest.startswith(str(DEAD)) and member.returncode == 0
+    finally:
+        member.kill()
+        bereft.kill(DEAD_NODE)
+        eventually(lambda: bereft.leader_of(TOPIC, DEAD) == -1, "the partition has no leader")
 
 
 def commands_with_a_timeout(command: Any, name: str = "") -> Iterator[str]:
