@@ -300,3 +300,49 @@ def test_a_node_that_is_down_is_told_and_the_page_goes_on(browser: webdriver.Chr
         page.sees("All is well.")
         assert page.errors() == []
         browser.get("about:blank")
+
+
+def test_a_question_that_hangs_fails_in_its_own_place_and_the_rest_is_drawn(
+    console: ConsolePage, places: dict[str, str]
+) -> None:
+    console.script(
+        "const real = window.fetch;"
+        "window.fetch = (where, options) => String(where).includes('/timeline')"
+        " ? new Promise((_, fail) =>"
+        " options.signal.addEventListener('abort', () => fail(options.signal.reason)))"
+        " : real(where, options);"
+    )
+    console.open(f"#/groups/{places['group']}")
+
+    assert console.fact("State") == "Empty"
+    console.row(places["topic"])
+    assert "does not answer" not in console.text()
+    console.sees("The node took too long to answer this.")
+    assert console.fact("State") == "Empty"
+    assert "does not answer" not in console.text()
+
+
+def test_a_node_that_is_cut_off_says_so_on_every_page(browser: webdriver.Chrome) -> None:
+    session = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
+    with Cluster(3, rest=True, overrides=session) as cluster:
+        page = ConsolePage(browser, cluster.rest_urls[0])
+        page.resize(1280)
+        page.load()
+        page.sees("All is well.")
+
+        cluster.kill(1)
+        cluster.kill(2)
+
+        page.sees("This node is cut off from the metadata quorum since")
+        page.eventually(lambda: page.fact("Controller") == "unknown", "a controller is shown")
+        page.misses("All is well.")
+        page.sees("Which brokers run is unknown.")
+        for address in PAGES:
+            if "{" not in address:
+                page.open(address)
+                page.eventually(lambda: is_drawn(page), f"{address} is not drawn")
+                page.sees("What stands here is as old as that; the controller is unknown.")
+        page.open("#/quorum")
+        page.eventually(lambda: page.fact("Controller") == "unknown", "a leader is shown")
+        browser.get("about:blank")
+        page.errors()  # of what the others would have answered

@@ -21,7 +21,7 @@ from node.client import record_sender
 from node.embedded import Cluster
 from node.rest_api import read_records
 from node.rest_api.all_routes import ALL_ROUTES
-from node.rest_api.route import Route
+from node.rest_api.route import TIMEOUT_MS, Route
 from tests.compat.command_line import start
 from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually
 
@@ -170,15 +170,14 @@ def half_dead(bereft: Cluster) -> Api:
 @pytest.fixture
 def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_sender, "DELIVERY_TIMEOUT_S", LIMIT_S)
-    monkeypatch.setattr(
-        Route, "time_limit_of", lambda route, query: query.get("timeout_ms", LIMIT_S * 1000) / 1000
-    )
 
 
 def walk(api: Api, route: Route) -> Walked:
     path = route.path
     for name, value in {**PLACES, "cluster_id": api.cluster_id}.items():
         path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
+    if route.uses_cluster:
+        path += f"?{TIMEOUT_MS}={LIMIT_S * 1000:.0f}"
     begun = time.monotonic()
     reply = api.ask(route.method, path, BODIES.get(route.operation_id))
     return Walked(route, reply, time.monotonic() - begun)

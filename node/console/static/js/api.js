@@ -2,7 +2,11 @@
 
 import { report, reportCutOff } from "./connection.js";
 
-const TIME_LIMIT_MS = 20_000; // longer than the node gives itself for an answer
+// Longer than the node gives itself for an answer; for the work that somebody asked for.
+const TIME_LIMIT_MS = 20_000;
+// What a part of a page shows is asked again soon: a node or partition that is silent holds it up no longer.
+const LOOK_LIMIT_MS = 5_000;
+const ANSWER_WAY_MS = 2_000; // the node ends a look by itself, and says what it waited for
 
 /** The node answered that it does not do this; `code` is Kafka's or the REST API's. */
 export class Refused extends Error {
@@ -16,6 +20,9 @@ export class Refused extends Error {
 /** No answer came: the node is down, or the way to it. */
 export class NoAnswer extends Error {}
 
+/** No answer came in time; the node may answer other questions. */
+export class TooLate extends Error {}
+
 /** Path segments out of any text; each is one segment whatever it holds. */
 export function path(strings, ...values) {
   return strings.reduce((whole, part, i) => whole + encodeURIComponent(values[i - 1]) + part);
@@ -28,13 +35,20 @@ export function query(values) {
   return given.length ? "?" + new URLSearchParams(given) : "";
 }
 
-export const get = (where, signal) => send("GET", where, undefined, signal);
+/** Look at something: the node has `LOOK_LIMIT_MS` for it, unless `where` says otherwise. */
+export function get(where, signal) {
+  const place = new URL(where, location.origin);
+  if (!/^\/v[13]\//.test(place.pathname)) return send("GET", where, undefined, signal, LOOK_LIMIT_MS);
+  if (!place.searchParams.has("timeout_ms")) place.searchParams.set("timeout_ms", LOOK_LIMIT_MS);
+  const limit = Number(place.searchParams.get("timeout_ms")) + ANSWER_WAY_MS;
+  return send("GET", place.pathname + place.search, undefined, signal, limit);
+}
 export const post = (where, body) => send("POST", where, body);
 export const put = (where, body) => send("PUT", where, body);
 export const patch = (where, body) => send("PATCH", where, body);
 export const remove = (where, body) => send("DELETE", where, body);
 
-async function send(method, where, body, signal) {
+async function send(method, where, body, signal, limit = TIME_LIMIT_MS) {
   const answer = await reach(
     where,
     {
@@ -45,12 +59,14 @@ async function send(method, where, body, signal) {
           : { Accept: "application/json", "Content-Type": "application/json" },
       body: body === undefined ? undefined : JSON.stringify(body),
       signal: signal
-        ? AbortSignal.any([signal, AbortSignal.timeout(TIME_LIMIT_MS)])
-        : AbortSignal.timeout(TIME_LIMIT_MS),
+        ? AbortSignal.any([signal, AbortSignal.timeout(limit)])
+        : AbortSignal.timeout(limit),
     },
     signal,
   );
-  const content = await answer.text();
+  const content = await answer.text().catch((error) => {
+    throw failure(error, signal);
+  });
   if (!answer.ok) throw refusal(answer.status, content);
   return content ? JSON.parse(content) : null;
 }
@@ -68,12 +84,16 @@ export async function reach(where, options, signal) {
     reportCutOff(answer.headers.get("Ottla-Cut-Off-Since"));
     return answer;
   } catch (error) {
-    if (signal?.aborted) throw error; // the page was left
-    report(false);
-    throw new NoAnswer(
-      error.name === "TimeoutError" ? "The node took too long to answer." : "The node does not answer.",
-    );
+    throw failure(error, signal);
   }
+}
+
+/** What a question ends with that has no answer. Only that the node cannot be reached is told for the whole page. */
+function failure(error, signal) {
+  if (signal?.aborted) return error; // the page was left
+  if (error.name === "TimeoutError") return new TooLate("The node took too long to answer this.");
+  report(false);
+  return new NoAnswer("The node does not answer.");
 }
 
 export function refusal(status, content) {

@@ -1,7 +1,8 @@
 // Begins the console: the bar, the pages by their addresses, the colours.
 
+import { TooLate } from "./api.js";
 import { whoAmI } from "./ask/cluster.js";
-import { tellIn } from "./connection.js";
+import { report, tellIn } from "./connection.js";
 import { h } from "./dom.js";
 import { note } from "./parts.js";
 import { repeat } from "./repeat.js";
@@ -83,8 +84,8 @@ function tellWhere() {
           h("span", {}, `node ${told.node_id}`),
           h("span", { class: "cluster" }, `cluster ${told.cluster_id}`),
         );
-      } catch {
-        // The page tells it.
+      } catch (error) {
+        if (error instanceof TooLate) report(false); // for this it need not ask anybody: it hangs
       }
     },
     new AbortController().signal,

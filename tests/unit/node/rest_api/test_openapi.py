@@ -59,3 +59,6 @@ def test_a_route_tells_what_it_takes_and_gives(route: Route) -> None:
     assert ("requestBody" in operation) is (route.request_schema is not None or route.streams_body)
     assert route.request_schema is None or route.method in {"POST", "PUT", "PATCH", "DELETE"}
     assert all(response["description"] for response in operation["responses"].values())
+    assert all("Ottla-Cut-Off-Since" in response["headers"] for response in operation["responses"].values())
+    takes_time = [one["name"] for one in operation.get("parameters", ()) if one["name"] == "timeout_ms"]
+    assert takes_time == ["timeout_ms"] * route.uses_cluster
