@@ -5,18 +5,30 @@ answered at once and not made.
 """
 
 import re
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 
 from logstore.errors import KafkaError
 from node.client.exact_json import load_json
-from node.client.record_sender import TopicInfo
+from node.client.record_sender import DELIVERY_TIMEOUT_S, TopicInfo
 from node.rest_api.record_json import report_place
 from node.rest_api.record_stream import Accepted, RecordStream, accept
 from node.rest_api.resource import Data
 from node.rest_api.rest_error import ERROR, RestError, bad_request, invalid_payload, not_found, rest_error_of
-from node.rest_api.route import INTEGER, NAME, STRING, Answer, Response, RestContext, RestRequest, Route
+from node.rest_api.route import (
+    INTEGER,
+    NAME,
+    STRING,
+    TIME_LIMIT,
+    TIMEOUT_MS,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
 
 TAG: Final = "Records (v3)"
 MAX_BATCH_ENTRIES: Final = 10_000  # Confluent's own default is 10
@@ -135,6 +147,7 @@ async def produce_records(context: RestContext, request: RestRequest) -> Answer:
         context.cluster_id,
         max_document_bytes=context.request_max_bytes,
         body_part=request.body_part,
+        record_limit_s=context.deadline.given_s if TIMEOUT_MS in request.query else None,
     )
     return Answer(stream=stream.reports(request.chunks))
 
@@ -229,6 +242,13 @@ ROUTES: Final = (
         body_is_required=True,
         judges_body=False,
         streams_body=True,
+        query=(
+            replace(
+                TIME_LIMIT,
+                description="How long each record may take, in milliseconds; then its report says that it"
+                f" was not acknowledged. Without it: {DELIVERY_TIMEOUT_S:g} seconds.",
+            ),
+        ),
         uses_cluster=False,  # a stream may last for hours, and has a producer of its own
         responses={
             200: Response(description="A report for each record.", schema=_REPORT),
@@ -246,6 +266,7 @@ ROUTES: Final = (
         request_schema=_BATCH,
         judges_body=False,
         body_is_required=True,
+        query=(TIME_LIMIT,),
         uses_cluster=False,
         responses={
             207: Response(description="What became of each record.", schema=_REPORTS),

@@ -79,7 +79,10 @@ class RecordStream:
         *,
         max_document_bytes: int,
         body_part: BodyPart,
+        record_limit_s: float | None = None,
     ) -> None:
+        """With a `record_limit_s` each record has so long; else as long as the sender gives it."""
+        self._record_limit_s = record_limit_s
         self._sender = sender
         self._info = info
         self._place = report_place(cluster_id, info.topic.name)
@@ -166,6 +169,8 @@ class RecordStream:
 
     def _accept(self, document: Any) -> Accepted | RestError:
         try:
-            return accept(self._sender, self._info, document)
+            limit_s = self._record_limit_s
+            deadline = None if limit_s is None else Deadline.after(limit_s)
+            return accept(self._sender, self._info, document, deadline)
         except RestError as error:
             return error
