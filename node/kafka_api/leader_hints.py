@@ -11,19 +11,18 @@ if TYPE_CHECKING:
 
 # The errors that mean "this client's idea of the leader is old".
 WRONG_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
-NO_CONTROLLER = -1
 
 
 def controller_to_name(broker: "Broker", reachable: Sequence[int]) -> int:
     """The broker to which clients send what the controller decides: the controller while it is there.
 
-    Else this one, for each passes it on: a client that is told of one that has just died waits for it. None
-    while this node is cut off from the quorum: what it passed on would be decided by nobody.
+    Else this one, for each passes it on: a client that is told of one that has just died waits for it. So
+    too while this node is cut off from the quorum: clients that know no controller do not even ask for what
+    any node can tell. Ottla's own tools read who leads from a field of their own.
     """
-    if broker.cut_off_since_ms is not None:
-        return NO_CONTROLLER
     own_id, controller_id = broker.config.node_id, broker.metadata.controller_id
     is_there = controller_id == own_id or (controller_id >= 0 and broker.peers.has_connection(controller_id))
+    is_there = is_there and broker.cut_off_since_ms is None
     if controller_id in reachable and is_there:
         return controller_id
     return own_id if own_id in reachable else min(reachable, default=-1)
