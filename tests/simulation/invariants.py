@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from logstore.partition_log import FetchIsolation
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
+from metadata_raft.commands import BrokerHeartbeat, RegisterBroker
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage, check_invariants
 from node.replica.partition import Partition
@@ -21,6 +22,7 @@ from tests.simulation.world import VirtualNode, World
 
 # Read at once when a replica is looked at; the rest in later turns.
 MAX_BYTES_A_LOOK = 1_000_000
+CLOCK_TOLERANCE_S = 0.001
 LATE_S = 20.0  # longer than any pause of a process
 
 
@@ -64,6 +66,9 @@ class Invariants:
         self._seen: dict[Partition, _Seen] = {}
         self._commands: dict[Process, dict[int, tuple[float, str]]] = {}
         self._versions: dict[Process, int] = {}
+        # When the last command was sent that a leader of the quorum took from a broker, or when it began.
+        self._contacts: dict[Process, float] = {}
+        self._silent: set[Process] = set()  # those of which no leader took anything yet
         self._nodes: dict[str, VirtualNode] = {node.host.name: node for node in world.nodes}
         world.loop.after_turn = self.after_turn
 
@@ -87,6 +92,7 @@ class Invariants:
                 continue
             self.looks += 1
             self._watch_commands(node, process)
+            self._look_at_contact(node, process)
             self._look_at_quorum(node, process)
             self._look_at_metadata(node, process)
             seen_of = self._seen
@@ -113,12 +119,31 @@ class Invariants:
         if open_commands is None:
             open_commands = self._commands[process] = {}
             metadata = node.broker.metadata
-            metadata.submit = _watched(metadata.submit, open_commands, self.world)  # type: ignore[method-assign]
+            self._contacts[process] = now_s
+            self._silent.add(process)
+
+            def taken(sent_s: float) -> None:
+                self._contacts[process] = sent_s
+                self._silent.discard(process)
+
+            metadata.submit = _watched(metadata.submit, open_commands, taken, self.world)  # type: ignore[method-assign]
             metadata.handle_commit = _looked_at(metadata.handle_commit, self.world)  # type: ignore[method-assign]
         if open_commands:
             deadline_s, what = next(iter(open_commands.values()))
             if now_s > deadline_s + LATE_S:
                 raise SimulationError(f"{process!r} {what} has not ended {now_s - deadline_s:.1f} s too late")
+
+    def _look_at_contact(self, node: VirtualNode, process: Process) -> None:
+        """A node says that it is cut off if, and only if, no leader took anything of it for its session."""
+        assert node.broker is not None
+        now_s, contact = self.world.loop.now_s, node.broker.contact
+        silence_s = now_s - self._contacts[process]
+        is_cut_off = contact.cut_off_since_ms(now_s) is not None
+        if silence_s > contact.limit_s + CLOCK_TOLERANCE_S and not is_cut_off:
+            raise SimulationError(f"{process!r} is not cut off after {silence_s:.3f} s of silence")
+        has_begun = process not in self._silent
+        if has_begun and silence_s < contact.limit_s - CLOCK_TOLERANCE_S and is_cut_off:
+            raise SimulationError(f"{process!r} is cut off after {silence_s:.3f} s of silence only")
 
     # ---- the quorum and its metadata -----------------------------------------------------------------
 
@@ -242,8 +267,12 @@ def batches_of(partition: Partition, start: int | None = None) -> Iterator[tuple
 
 
 def _watched(
-    submit: Callable[..., Any], open_commands: dict[int, tuple[float, str]], world: World
+    submit: Callable[..., Any],
+    open_commands: dict[int, tuple[float, str]],
+    taken: Callable[[float], None],
+    world: World,
 ) -> Callable[..., Any]:
+    """Watch the commands of a node; `taken` hears when one was sent by which its broker was in contact."""
     count = 0
 
     async def watched(command: Any, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Any:
@@ -251,10 +280,14 @@ def _watched(
         count += 1
         number = count
         open_commands[number] = world.loop.now_s + timeout_ms / 1000, type(command).__name__
+        sent_s = world.loop.now_s
         try:
-            return await submit(command, timeout_ms)
+            reply = await submit(command, timeout_ms)
         finally:
             del open_commands[number]
+        if isinstance(command, RegisterBroker | BrokerHeartbeat):
+            taken(sent_s)
+        return reply
 
     return watched
 

@@ -50,6 +50,22 @@ def test_a_vote_that_was_promised_before_the_leader_was_heard_again_elects_nobod
     assert world.leaders == [leader] and leader.leading_term == term
 
 
+def test_a_voter_without_a_majority_forgets_the_leader_that_is_gone() -> None:
+    """D51: or it would name for ever who led when the others died."""
+    world = World(3)
+    leader = world.leader()
+    other, survivor = (node for node in world.nodes.values() if node is not leader)
+    term = survivor.member.engine.term
+    assert survivor.member.engine.leader_id == leader.node_id
+
+    world.crash(leader)
+    world.crash(other)
+    world.run(3)
+
+    assert survivor.member.engine.leader_id == -1
+    assert survivor.member.engine.term == term, "a round that is not won changes nothing else"
+
+
 def test_a_deadline_that_passes_between_two_looks_at_the_clock_elects_nobody() -> None:
     world = World(3)
     voter, _, missing = world.nodes.values()
