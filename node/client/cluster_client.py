@@ -115,7 +115,7 @@ class Client:
 
     @property
     def silent_nodes(self) -> Mapping[str, KafkaError]:
-        """The nodes to which the last attempt to connect failed, by name and address, with the reasons."""
+        """The nodes to which no connection can be made, by name and address, with the first reason of each."""
         ids = {endpoint: node_id for node_id, endpoint in self._endpoints.items()}
         named = {
             f"node {ids[endpoint]} at {_address(endpoint)}" if endpoint in ids else _address(endpoint): error
@@ -233,7 +233,7 @@ class Client:
                         *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s
                     )
                 except KafkaError as error:
-                    self._silent[endpoint] = error
+                    self._silent.setdefault(endpoint, error)  # the last attempt may have had no time at all
                     raise
                 self._silent.pop(endpoint, None)
                 self._shared.has_answered = True
