@@ -115,7 +115,7 @@ class Client:
 
     @property
     def silent_nodes(self) -> Mapping[str, KafkaError]:
-        """The nodes to which no connection can be made, by name and address, with the first reason of each."""
+        """The nodes that take no connection, by name and address, each with its first reason."""
         ids = {endpoint: node_id for node_id, endpoint in self._endpoints.items()}
         named = {
             f"node {ids[endpoint]} at {_address(endpoint)}" if endpoint in ids else _address(endpoint): error

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from logstore.errors import KafkaError
 from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
 from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_timeout import command_timeout_ms
 from node.runtime.turns import listed
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -34,7 +35,7 @@ async def handle(
     command = CreatePartitions(topics=topics, validate_only=request.validate_only)
     results: Sequence[NamedResult]
     try:
-        results = (await broker.metadata.submit(command)).topics
+        results = (await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
     except KafkaError as error:
         refused = (
             NamedResult(name=topic.name, error_code=error.code, error_message=error.detail)

@@ -10,6 +10,7 @@ from logstore.errors import KafkaError
 from metadata_raft.commands import CreateTopics, NewTopic, NewTopicConfig, ReplicaAssignment, TopicCreation
 from node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_timeout import command_timeout_ms
 from node.runtime.topic_creation import random_uuid
 from node.runtime.turns import listed
 from node.wire.messages.create_topics import (
@@ -34,7 +35,7 @@ async def handle(
     command = CreateTopics(topics=topics, validate_only=request.validate_only)
     results: Sequence[TopicCreation]
     try:
-        results = (await broker.metadata.submit(command)).topics
+        results = (await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
     except KafkaError as error:
         names = dict.fromkeys(topic.name for topic in request.topics)
         refused = (

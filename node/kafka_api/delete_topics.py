@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
 from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_timeout import command_timeout_ms
 from node.runtime.turns import listed
 from node.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -26,7 +27,8 @@ async def handle(
     references = await listed(_references(context, request), is_large=context.is_large)
     results: Sequence[TopicDeletion]
     try:
-        results = (await broker.metadata.submit(DeleteTopics(topics=references))).topics
+        command, limit_ms = DeleteTopics(topics=references), command_timeout_ms(request.timeout_ms)
+        results = (await broker.metadata.submit(command, limit_ms)).topics
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < DELETION_DISABLED_SINCE:
