@@ -406,7 +406,7 @@ async def _resume(
     known = {partition: one.offset for partition, one in committed.items() if one.offset >= 0}
     fresh = [partition for partition in partitions if partition not in known]
     if not fresh:
-        return Answers(known)
+        return Answers(known, {})
 
     async def is_member() -> bool:
         await member.heartbeat()
