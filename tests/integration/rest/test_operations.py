@@ -198,9 +198,11 @@ def test_throttles_are_set_shown_and_taken_away(api: Api, rest_cluster: Cluster,
     eventually(lambda: len(api.get("/v1/throttles")["brokers"]) == 2, "both brokers have it")
     shown = command_line.ottla(rest_cluster.bootstrap, "topic", "describe", topic)
     before = api.delete("/v1/throttles", 200)
-    eventually(lambda: api.get("/v1/throttles") == {"brokers": [], "topics": []}, "nothing is limited")
+    eventually(
+        lambda: api.get("/v1/throttles") == {"brokers": [], "topics": [], "missing": []}, "nothing is limited"
+    )
 
-    assert set(told) == {"brokers", "topics"}
+    assert set(told) == {"brokers", "topics", "missing"}
     assert "leader.replication.throttled.replicas=*" in shown
     assert [one["leader_bytes_per_second"] for one in before["brokers"]] == [5_000_000] * 2
     assert before["brokers"][0]["follower_bytes_per_second"] is None
