@@ -11,6 +11,8 @@ config_def          a table of settings: types, limits, parsing by Kafka's rules
 config_documentation  what each topic setting is for
 log_config          the topic settings a log obeys, and the broker settings behind them
 varint              zig-zag varints of the record format
+pure_record_walk    walks over the records of an opened batch, in Python alone; the judge of the compiled ones
+record_walk         the walks, compiled where there was a compiler; what is checked where there was none
 compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch
 record              records inside a batch: build, iterate; transaction markers

@@ -43,6 +43,10 @@ def read_varint(source: ByteSource, position: int, *, max_bytes: int = MAX_VARIN
                 raise KafkaError(ErrorCode.INVALID_RECORD, f"A varint is longer than {max_bytes} bytes.")
     except IndexError:
         raise KafkaError(ErrorCode.INVALID_RECORD, "A varint is cut off.") from None
+    if (
+        shift >= 63
+    ):  # The tenth byte has one bit of the number; the others are dropped as in every Java client.
+        folded &= 0xFFFF_FFFF_FFFF_FFFF
     return (folded >> 1) ^ -(folded & 1), end
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +33,8 @@ PROGRAMS = {
         "chromedriver": "chromium-driver",
     },
 }
+# Compiled with Ottla where that can be; without it all works, with less checked (logstore/record_walk.py).
+EXTENSION = ROOT / "logstore" / "_record_walk.c"
 # The oldest PySpark that is promised, beside the newest one, for a thorough run (pipeline/DESIGN.md, P105).
 EARLIER_PYSPARK = "4.2.1"
 # Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
@@ -64,6 +67,7 @@ def set_up(kind: str, *, is_forced: bool) -> bool:
         return True
     if not make_venv():
         return False
+    install_compiler()
     # Side by side: one waits for the network while another compiles or writes to the disk.
     with ThreadPoolExecutor() as threads:
         ends = [threads.submit(one, kind) for one in (install_programs, install_go_programs)]
@@ -71,13 +75,15 @@ def set_up(kind: str, *, is_forced: bool) -> bool:
     for end in ends:
         end.result()
     if is_installed:
+        tell_what_was_not_compiled()
         stamp.write_text(wanted)
     return is_installed
 
 
 def fingerprint() -> str:
     """Changes whenever there may be something else to install."""
-    content = (ROOT / "pyproject.toml").read_bytes() + Path(__file__).read_bytes() + sys.version.encode()
+    files = (ROOT / "pyproject.toml", ROOT / "setup.py", EXTENSION, Path(__file__))
+    content = b"".join(file.read_bytes() for file in files) + sys.version.encode()
     return hashlib.sha256(content + str(ROOT).encode()).hexdigest()
 
 
@@ -144,6 +150,38 @@ def compile_tests() -> subprocess.Popen[bytes]:
     """The tests and what they load, once: their processes begin together, and each would compile it all."""
     command = [str(VENV / "bin" / "python"), "-m", "pytest", "--collect-only", "-q", "tests"]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def install_compiler() -> None:
+    """What compiles the extension, where it is not there and can be installed."""
+    packages = []
+    if shutil.which("cc") is None:
+        packages += ["gcc", "libc6-dev"]
+    if not has_headers():
+        packages.append(f"python{sys.version_info.major}.{sys.version_info.minor}-dev")
+    if packages:
+        apt_install(packages)
+
+
+def has_headers() -> bool:
+    """Whether C can be compiled for this Python."""
+    return Path(sysconfig.get_paths()["include"], "Python.h").exists()
+
+
+def tell_what_was_not_compiled() -> None:
+    """In one line, where records are checked in Python."""
+    command = [str(VENV / "bin" / "python"), "-c", "import logstore._record_walk"]
+    if subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0:
+        return
+    missing = [
+        name
+        for name, is_there in (("a C compiler", shutil.which("cc") is not None), ("Python.h", has_headers()))
+        if not is_there
+    ]
+    reason = f"there is no {' and no '.join(missing)}" if missing else "the compiler refused it"
+    complain(
+        f"{EXTENSION.relative_to(ROOT)} was not compiled, for {reason}: less is checked of records, in Python"
+    )
 
 
 def install_programs(kind: str) -> None:

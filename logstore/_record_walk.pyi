@@ -1,0 +1,41 @@
+"""The functions of pure_record_walk, compiled; they take any contiguous buffer."""
+
+from logstore.varint import ByteSource
+
+def walk(
+    content: ByteSource,
+    position: int,
+    index: int,
+    count: int,
+    max_records: int,
+    max_bytes: int,
+    base_timestamp: int,
+    earliest: int,
+    latest: int,
+    needs_key: bool,
+    /,
+) -> tuple[int, int, int, int]: ...
+def is_plain(
+    content: ByteSource,
+    position: int,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    earliest: int,
+    latest: int,
+    /,
+) -> bool: ...
+def find(
+    content: ByteSource,
+    position: int,
+    index: int,
+    count: int,
+    max_records: int,
+    base_timestamp: int,
+    timestamp: int,
+    offset_delta: int,
+    /,
+) -> tuple[int, int, int, int, int]: ...
+def spans(
+    content: ByteSource, position: int, index: int, count: int, max_records: int, /
+) -> tuple[int, int, int, list[tuple[int, int, int, int, int, bytes | None, bool]]]: ...

@@ -1,0 +1,278 @@
+"""Walks over the records of an opened batch, in Python alone: the judge of the compiled twin.
+
+Each function goes over `content`, the opened records of one batch, from `position`, where record `index` of
+`count` begins, and stops after `max_records`: so a walk can be paused and taken up again with the index and
+the position that it returned. Nothing is believed: each length is compared with what is left.
+
+An answer begins with one of the numbers below: SOUND, or what is wrong with the record at the index and
+position that follow. Both twins give the same answers (`tests/property/walk_twins.py`, `scripts/fuzz-walk`).
+"""
+
+from typing import Final
+
+from logstore.errors import KafkaError
+from logstore.varint import read_varint, read_varlong
+
+MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
+LONG_MIN: Final = -(2**63)
+NO_TIMESTAMP: Final = -1
+
+SOUND: Final = 0
+LENGTH: Final = 1  # the record is cut off, or too short
+FIELD: Final = 2  # a field leaves its record, or a varint is too long
+DELTA: Final = 3  # the offset delta is not the record's index (for `find` and `spans`: is negative)
+HEADERS: Final = 4  # headers that many cannot be
+HEADER_NAME: Final = 5  # the name of a header is null
+ENDS_EARLY: Final = 6  # bytes are left between the headers and the end of the record
+KEYLESS: Final = 7  # there is no key where one is needed
+TIMESTAMP: Final = 8  # outside of what is accepted
+
+
+def walk(
+    content: bytes,
+    position: int,
+    index: int,
+    count: int,
+    max_records: int,
+    max_bytes: int,
+    base_timestamp: int,
+    earliest: int,
+    latest: int,
+    needs_key: bool,
+) -> tuple[int, int, int, int]:
+    """Check all of each record; return (problem, index, position, largest timestamp).
+
+    The walk also pauses before a record that begins `max_bytes` or more after `position`. After KEYLESS and
+    TIMESTAMP the position is behind the record, so that the walk can go on with index + 1; the largest
+    timestamp is that of the records without a problem, -2^63 of none. A timestamp of -1 is always accepted.
+    """
+    last, pause, size, largest = (
+        min(count, index + max(max_records, 0)),
+        position + max_bytes,
+        len(content),
+        LONG_MIN,
+    )
+    while index < last and position < pause:
+        start = position
+        # Most varints here are one byte, so that case is written out.
+        try:
+            byte = content[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                length, position = read_varint(content, position)
+        except (IndexError, KafkaError):
+            return LENGTH, index, start, largest
+        end = position + length
+        if length < MIN_RECORD_BYTES - 1 or end > size:
+            return LENGTH, index, start, largest
+        try:
+            position += 1  # attributes, which mean nothing yet
+            byte = content[position]
+            if byte < 0x80:
+                timestamp, position = base_timestamp + ((byte >> 1) ^ -(byte & 1)), position + 1
+            else:
+                timestamp, position = read_varlong(content, position)
+                timestamp += base_timestamp
+            byte = content[position]
+            if byte < 0x80:
+                delta, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                delta, position = read_varint(content, position)
+            byte = content[position]
+            if byte < 0x80:
+                key, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                key, position = read_varint(content, position)
+            if key > 0:
+                position += key
+            byte = content[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                length, position = read_varint(content, position)
+            if length > 0:
+                position += length
+            byte = content[position]
+            if byte < 0x80:
+                headers, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                headers, position = read_varint(content, position)
+        except (IndexError, KafkaError):
+            return FIELD, index, start, largest
+        if position > end:
+            return FIELD, index, start, largest
+        if delta != index:
+            return DELTA, index, start, largest
+        if headers:
+            problem, position = _step_over_headers(content, position, end, headers)
+            if problem:
+                return problem, index, start, largest
+        if position != end:
+            return ENDS_EARLY, index, start, largest
+        if timestamp.bit_length() > 63:  # Sums wrap around as in every Java client.
+            timestamp = (timestamp + 2**63) % 2**64 - 2**63
+        if key < 0 and needs_key:
+            return KEYLESS, index, position, largest
+        if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
+            return TIMESTAMP, index, position, largest
+        if timestamp > largest:
+            largest = timestamp
+        index += 1
+    return SOUND, index, position, largest
+
+
+def _step_over_headers(content: bytes, position: int, end: int, headers: int) -> tuple[int, int]:
+    if not 0 < headers <= (end - position) // 2:  # one is two bytes at least
+        return HEADERS, position
+    try:
+        for _ in range(headers):
+            length, position = read_varint(content, position)
+            if position > end:
+                return FIELD, position
+            if length < 0:
+                return HEADER_NAME, position
+            length, position = read_varint(content, position + length)
+            position += max(length, 0)
+            if position > end:
+                return FIELD, position
+    except KafkaError:
+        return FIELD, position
+    return SOUND, position
+
+
+def is_plain(
+    content: bytes,
+    position: int,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    earliest: int,
+    latest: int,
+) -> bool:
+    """Tell whether there is nothing to say about `count` records, which end where `content` ends.
+
+    That is what `walk` has to say, and `max_timestamp`, the largest of their timestamps as the header has it.
+    """
+    size = len(content)
+    problem, _, position, largest = walk(
+        content, position, 0, count, count, size + 1, base_timestamp, earliest, latest, False
+    )
+    return problem == SOUND and position == size and largest == max_timestamp
+
+
+def walk_lengths(content: bytes, position: int, index: int, count: int) -> tuple[int, int, int]:
+    """Check the lengths of the records alone, in a fifth of the time; return (problem, index, position)."""
+    size = len(content)
+    while index < count:
+        start = position
+        try:
+            byte = content[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                length, position = read_varint(content, position)
+        except (IndexError, KafkaError):
+            return LENGTH, index, start
+        position += length
+        if length < MIN_RECORD_BYTES - 1 or position > size:
+            return LENGTH, index, start
+        index += 1
+    return SOUND, index, position
+
+
+def find(
+    content: bytes,
+    position: int,
+    index: int,
+    count: int,
+    max_records: int,
+    base_timestamp: int,
+    timestamp: int,
+    offset_delta: int,
+) -> tuple[int, int, int, int, int]:
+    """Find the first record that has no earlier timestamp and no smaller offset delta than these.
+
+    Return (problem, index, position, its offset delta, its timestamp), the index and position being those
+    behind the record; its offset delta is -1 where none was found so far. Of records only the head is read.
+    """
+    last, size = min(count, index + max(max_records, 0)), len(content)
+    while index < last:
+        start = position
+        try:
+            length, position = read_varint(content, position)
+        except KafkaError:
+            return LENGTH, index, start, -1, 0
+        end = position + length
+        if length < MIN_RECORD_BYTES - 1 or end > size:
+            return LENGTH, index, start, -1, 0
+        try:
+            timestamp_delta, position = read_varlong(content, position + 1)
+            delta, position = read_varint(content, position)
+        except KafkaError:
+            return FIELD, index, start, -1, 0
+        if position > end:
+            return FIELD, index, start, -1, 0
+        if delta < 0:
+            return DELTA, index, start, -1, 0
+        index, position = index + 1, end
+        if delta >= offset_delta:
+            found = base_timestamp + timestamp_delta
+            if found.bit_length() > 63:  # Sums wrap around as in every Java client.
+                found = (found + 2**63) % 2**64 - 2**63
+            if found >= timestamp:
+                return SOUND, index, position, delta, found
+    return SOUND, index, position, -1, 0
+
+
+def spans(
+    content: bytes, position: int, index: int, count: int, max_records: int
+) -> tuple[int, int, int, list[tuple[int, int, int, int, int, bytes | None, bool]]]:
+    """Find where the next records lie; return (problem, index, position, a tuple for each).
+
+    A tuple has where the record begins, what follows its timestamp delta, where it ends, its offset delta and
+    timestamp delta, its key, and whether it has a value. Values and headers are stepped over.
+    """
+    last, size = min(count, index + max(max_records, 0)), len(content)
+    found: list[tuple[int, int, int, int, int, bytes | None, bool]] = []
+    while index < last:
+        start = position
+        try:
+            byte = content[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                length, position = read_varint(content, position)
+        except (IndexError, KafkaError):
+            return LENGTH, index, start, found
+        end = position + length
+        if length < MIN_RECORD_BYTES - 1 or end > size:
+            return LENGTH, index, start, found
+        try:
+            timestamp_delta, rest = read_varlong(content, position + 1)
+            delta, position = read_varint(content, rest)
+            byte = content[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                length, position = read_varint(content, position)
+            key_start, key_end = position, position + length
+            if length > 0:
+                position = key_end
+            has_key = length >= 0
+            byte = content[position]
+            if byte < 0x80:
+                length, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                length, position = read_varint(content, position)
+        except (IndexError, KafkaError):
+            return FIELD, index, start, found
+        # The count of headers still has to come.
+        if position + max(length, 0) >= end:
+            return FIELD, index, start, found
+        if delta < 0:
+            return DELTA, index, start, found
+        key = content[key_start:key_end] if has_key else None
+        found.append((start, rest, end, delta, timestamp_delta, key, length >= 0))
+        index, position = index + 1, end
+    return SOUND, index, position, found

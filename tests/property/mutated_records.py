@@ -1,0 +1,63 @@
+"""Records of a batch that are sound, and what an attacker would make of them."""
+
+import random
+from typing import NamedTuple
+
+from logstore.record import append_record
+
+BASE_MS = 1_700_000_000_000
+LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1
+_BYTES = (0, 1, 2, 3, 0x0C, 0x0E, 0x7F, 0x80, 0xFE, 0xFF)
+
+
+class Case(NamedTuple):
+    """What a walk is given."""
+
+    content: bytes
+    count: int
+    base_timestamp: int
+    earliest: int
+    latest: int
+    needs_key: bool
+
+
+def some_case(chance: random.Random) -> Case:
+    """Return a few records, often with bytes changed, and a window that some of them may be outside of."""
+    base = chance.choice([BASE_MS, -1, 0, LONG_MAX, LONG_MIN])
+    content = bytearray()
+    count = chance.randrange(1, 8)
+    for index in range(count):
+        append_record(
+            content,
+            timestamp_delta=chance.choice([0, 0, -1, 5, -300, 10**7, 2**40, -(2**62), 2**62]),
+            offset_delta=index if chance.random() < 0.97 else chance.choice([-1, 0, index + 1, 2**31 - 1]),
+            key=chance.choice([None, b"", b"k" * chance.randrange(200)]),
+            value=chance.choice([None, b"", chance.randbytes(chance.randrange(300))]),
+            headers=tuple(
+                (f"h{one}", chance.choice([None, b"", b"xy"])) for one in range(chance.choice([0, 0, 1, 3]))
+            ),
+        )
+    for _ in range(chance.choice([0, 0, 1, 1, 1, 2, 5])):
+        _change(content, chance)
+    if chance.random() < 0.1:
+        count = chance.choice([0, 1, count + 1, max(count - 1, 0), 1000, 2**31 - 1])
+    window = chance.choice([(LONG_MIN, LONG_MAX), (BASE_MS - 1000, BASE_MS + 1000), (0, 2**62)])
+    return Case(bytes(content), count, base, *window, chance.random() < 0.3)
+
+
+def _change(content: bytearray, chance: random.Random) -> None:
+    if not content:
+        return
+    # The first bytes hold more lengths than the others.
+    size = min(len(content), 12) if chance.random() < 0.4 else len(content)
+    place, kind = chance.randrange(size), chance.random()
+    if kind < 0.5:
+        content[place] = chance.choice([*_BYTES, chance.randrange(256)])
+    elif kind < 0.65:
+        del content[place : place + chance.randrange(1, 4)]
+    elif kind < 0.8:
+        content[place:place] = chance.randbytes(chance.randrange(1, 4))
+    elif kind < 0.9:
+        content[place:place] = b"\x80" * chance.randrange(1, 12)
+    else:
+        del content[place:]

@@ -1,0 +1,156 @@
+"""What the walk over records finds wrong, in both of its twins, and where it pauses."""
+
+import importlib
+from types import ModuleType
+
+import pytest
+
+from logstore import pure_record_walk, record_walk
+from logstore.pure_record_walk import (
+    DELTA,
+    ENDS_EARLY,
+    FIELD,
+    HEADER_NAME,
+    HEADERS,
+    KEYLESS,
+    LENGTH,
+    LONG_MIN,
+    SOUND,
+    TIMESTAMP,
+)
+
+LONG_MAX = 2**63 - 1
+# Length 14/2 = 7: attributes, timestamp delta 0, offset delta 0, key "k", value null, no headers.
+SOUND_RECORD = b"\x0e\0\0\0\x02k\x01\0"
+
+
+def compiled() -> ModuleType | None:
+    try:
+        return importlib.import_module("logstore._record_walk")
+    except ImportError:
+        return None
+
+
+TWINS = [
+    pure_record_walk,
+    pytest.param(
+        compiled(), marks=pytest.mark.skipif(compiled() is None, reason="the walk was not compiled")
+    ),
+]
+both = pytest.mark.parametrize("twin", TWINS, ids=["python", "compiled"])
+
+
+def walk(
+    twin: ModuleType, content: bytes, count: int, *, earliest: int = LONG_MIN, needs_key: bool = False
+) -> tuple[int, int, int, int]:
+    found: tuple[int, int, int, int] = twin.walk(
+        content, 0, 0, count, count, 2**62, 1000, earliest, LONG_MAX, needs_key
+    )
+    return found
+
+
+@both
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (SOUND_RECORD, SOUND),
+        (b"", LENGTH),
+        (SOUND_RECORD[:-1], LENGTH),
+        (b"\x0a\0\0\0\x02", LENGTH),  # five bytes are no record
+        (b"\x0f" + SOUND_RECORD[1:], LENGTH),  # negative
+        (b"\x80\x80\x80\x80\x80\x01" + SOUND_RECORD[1:], LENGTH),  # six bytes of a varint
+        (b"\x0e\0" + b"\x80" * 6, FIELD),
+        (b"\x0e\0\0\0\x10k\x01\0", FIELD),  # the key leaves its record
+        (b"\x0e\0\0\0\x02k\x10\0", FIELD),  # so does the value
+        (b"\x0e\0\0\x02\x02k\x01\0", DELTA),
+        (b"\x0e\0\0\x01\x02k\x01\0", DELTA),
+        (b"\x0e\0\0\0\x02k\x01\x01", HEADERS),  # -1 of them
+        (b"\x0e\0\0\0\x02k\x01\x02", HEADERS),  # one, and no bytes for it
+        (b"\x12\0\0\0\x02k\x01\x02\x01\0", HEADER_NAME),
+        (b"\x12\0\0\0\x02k\x01\x02\x08\0", FIELD),
+        (b"\x10\0\0\0\x02k\x01\0\0", ENDS_EARLY),
+    ],
+)
+def test_what_is_wrong_with_a_record_is_told(twin: ModuleType, content: bytes, problem: int) -> None:
+    behind = (
+        (1, len(content)) if problem == SOUND else (0, 0)
+    )  # else the record at fault, and where it begins
+
+    assert walk(twin, content, 1)[:3] == (problem, *behind)
+
+
+@both
+def test_a_record_that_is_not_accepted_is_passed(twin: ModuleType) -> None:
+    keyless = b"\x0c\0\0\0\x01\x01\0"
+
+    assert walk(twin, keyless, 1) == (SOUND, 1, 7, 1000)
+    assert walk(twin, keyless, 1, needs_key=True) == (KEYLESS, 0, 7, LONG_MIN)
+    assert walk(twin, keyless, 1, earliest=1001) == (TIMESTAMP, 0, 7, LONG_MIN)
+
+
+@both
+def test_timestamps_wrap_around_as_in_java(twin: ModuleType) -> None:
+    largest = b"\xfe" + b"\xff" * 8 + b"\x01"  # the varint of 2^63-1
+    content = b"\x20\0" + largest + b"\0\x02k\x01\0"
+
+    assert walk(twin, content, 1)[3] == LONG_MIN + 999
+
+
+@both
+def test_records_may_be_walked_in_pieces(twin: ModuleType) -> None:
+    content = b"".join(b"\x0e\0\0" + bytes([2 * index]) + b"\x02k\x01\0" for index in range(10))
+    rest = (1000, LONG_MIN, LONG_MAX, False)
+
+    assert twin.walk(content, 0, 0, 10, 3, 2**62, *rest) == (SOUND, 3, 24, 1000)
+    assert twin.walk(content, 24, 3, 10, 9, 9, *rest) == (SOUND, 5, 40, 1000)
+    assert twin.walk(content, 40, 5, 10, 9, 2**62, *rest) == (SOUND, 10, 80, 1000)
+    assert twin.find(content, 0, 0, 10, 4, 1000, 0, 6) == (SOUND, 4, 32, -1, 0)
+    assert twin.find(content, 32, 4, 10, 4, 1000, 0, 6) == (SOUND, 7, 56, 6, 1000)
+    problem, index, position, found = twin.spans(content, 0, 0, 10, 2)
+    assert (problem, index, position) == (SOUND, 2, 16)
+    assert found[1] == (8, 11, 16, 1, 0, b"k", False)
+
+
+@both
+def test_what_is_plain_has_nothing_left_over_and_the_largest_timestamp_of_the_header(
+    twin: ModuleType,
+) -> None:
+    rest = (LONG_MIN, LONG_MAX)
+
+    assert twin.is_plain(b"xx" + SOUND_RECORD, 2, 1, 1000, 1000, *rest)
+    assert not twin.is_plain(SOUND_RECORD, 0, 1, 1000, 1001, *rest)
+    assert not twin.is_plain(SOUND_RECORD + b"\0", 0, 1, 1000, 1000, *rest)
+    assert not twin.is_plain(SOUND_RECORD, 0, 2, 1000, 1000, *rest)
+    assert not twin.is_plain(SOUND_RECORD, 0, 2**31 - 1, 1000, 1000, *rest)
+
+
+def test_a_place_outside_the_buffer_is_the_callers_mistake() -> None:
+    twin = compiled()
+    if twin is None:
+        pytest.skip("the walk was not compiled")
+
+    for position in (-1, 99):
+        with pytest.raises(ValueError, match="outside"):
+            twin.spans(SOUND_RECORD, position, 0, 1, 1)
+    with pytest.raises(TypeError):
+        twin.spans(SOUND_RECORD, 0)
+    with pytest.raises(OverflowError):
+        twin.spans(SOUND_RECORD, 0, 0, 2**63, 1)
+
+
+@pytest.mark.parametrize("twin", [pure_record_walk])
+def test_without_a_compiler_the_lengths_of_further_records_are_checked(twin: ModuleType) -> None:
+    count = record_walk.FULLY_CHECKED_RECORDS + 4
+    content = bytearray(b"".join(b"\x0e\0\0" + bytes([2 * index]) + b"\x02k\x01\0" for index in range(count)))
+    rest = (1000, 1000, LONG_MIN, LONG_MAX)
+
+    assert record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)
+    assert not record_walk.is_plain_as_far_as_checked(content, 0, count + 1, *rest)
+    assert not record_walk.is_plain_as_far_as_checked(content, 0, count - 1, *rest)
+    content[-8] = 0x10  # the last record says that it is longer
+    assert not record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)
+    content[-8] = 0x0E
+    content[-5] ^= 2  # its offset delta is not looked at
+    assert record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)
+    content[3] ^= 2  # that of the first one is
+    assert not record_walk.is_plain_as_far_as_checked(content, 0, count, *rest)
