@@ -6,7 +6,8 @@ LZ4 is the standard frame, but Kafka's Java reader refuses linked blocks, so we 
 KiB.
 
 A batch of a kilobyte can claim to open into terabytes. Nothing here asks for memory because a header says so:
-output grows as it comes out, and past `max_bytes` the batch is refused.
+output grows as it comes out, and past `max_bytes` the batch is refused. So is one of more pieces (blocks, frames,
+members of gzip) than any client makes: each costs time, even if nothing comes out of it.
 
 zstd and gzip are always there. The packages for lz4 and snappy come with the extra `compression`; without
 them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody opens need none.
@@ -14,6 +15,7 @@ them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody
 
 import importlib
 import struct
+import threading
 import zlib
 from enum import IntEnum
 from typing import Any, Final
@@ -30,14 +32,22 @@ MAX_DECOMPRESSED_BYTES: Final = 100 * 1024 * 1024
 # accepts.
 MAX_ZSTD_WINDOW_BYTES: Final = 128 * 1024 * 1024
 
+# Clients make blocks of 32 KiB and more, and one frame or member.
+MAX_BLOCKS: Final = 16 * 1024
+MAX_GZIP_MEMBERS: Final = 1_000
+
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, oldest version that can read it
 _XERIAL_BLOCK_BYTES = 32 * 1024  # what xerial's own writer uses
 _BLOCK_LENGTH = struct.Struct(">i")
-_ZSTD_READ_BYTES = 256 * 1024
+_READ_BYTES = 256 * 1024
+_GZIP_PIECE_BYTES = 64 * 1024
 _ZSTD_WORD = struct.Struct("<I")
 _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
+
+
+_contexts = threading.local()  # to make one takes as long as to open 16 KiB
 
 
 class Compression(IntEnum):
@@ -149,40 +159,65 @@ def _cut_off(compression: Compression) -> KafkaError:
     )
 
 
+def _too_many_pieces(compression: Compression) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE, f"The {compression.name.lower()} data of a batch has too many pieces."
+    )
+
+
 def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
-    output = bytearray()
-    rest: ByteSource = data
-    while True:  # A gzip file is one member or several, one after the other.
+    view = memoryview(data)
+    chunks: list[bytes] = []
+    room, position = max_bytes + 1, 0
+    for _ in range(MAX_GZIP_MEMBERS):  # A gzip file is one member or several, one after the other.
         member = zlib.decompressobj(31)
-        output += member.decompress(rest, max_bytes + 1 - len(output))
-        if len(output) > max_bytes:
-            raise _too_large(max_bytes)
-        if not member.eof:
-            raise _cut_off(Compression.GZIP)
-        rest = member.unused_data
-        if not rest.startswith(b"\x1f\x8b"):
-            return bytes(output)
+        while not member.eof:
+            # A piece at a time: what is behind the end of a member is copied.
+            piece = view[position : position + _GZIP_PIECE_BYTES]
+            if not piece:
+                raise _cut_off(Compression.GZIP)
+            chunk = member.decompress(piece, room)
+            room -= len(chunk)
+            if room <= 0:
+                raise _too_large(max_bytes)
+            chunks.append(chunk)
+            position += len(piece)
+        position -= len(member.unused_data)
+        if view[position : position + 2] != b"\x1f\x8b":
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    raise _too_many_pieces(Compression.GZIP)
 
 
 def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
     frame = _library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
-    output: bytes = frame.decompress(bytes(data), max_bytes + 1)
+    # It asks for as much memory as may come out, so what may come out grows by what did.
+    step = min(max_bytes + 1, max(_READ_BYTES, 4 * len(data)))
+    output: bytes = frame.decompress(data, step)
+    if not frame.eof:
+        chunks, total = [output], len(output)
+        while not frame.eof and total <= max_bytes:
+            if frame.needs_input:
+                raise _cut_off(Compression.LZ4)
+            chunks.append(frame.decompress(b"", min(max_bytes + 1 - total, total + step)))
+            total += len(chunks[-1])
+        output = b"".join(chunks)
     if len(output) > max_bytes:
         raise _too_large(max_bytes)
-    if not frame.eof:
-        raise _cut_off(Compression.LZ4)
     return output
 
 
 def _decompress_zstd(data: ByteSource, max_bytes: int) -> bytes:
     _check_zstd_is_whole(data)
-    opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
+    opener = getattr(_contexts, "zstd", None)
+    if opener is None:
+        opener = _contexts.zstd = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
     stream = opener.stream_reader(data, read_across_frames=True)
-    output = stream.read(min(_ZSTD_READ_BYTES, max_bytes + 1))
-    if len(output) == _ZSTD_READ_BYTES:
+    step = min(_READ_BYTES, max_bytes + 1)
+    output: bytes = stream.read(step)
+    if len(output) == step:
         chunks = [output]
         total = len(output)
-        while total <= max_bytes and (chunk := stream.read(_ZSTD_READ_BYTES)):
+        while total <= max_bytes and (chunk := stream.read(_READ_BYTES)):
             chunks.append(chunk)
             total += len(chunk)
         output = b"".join(chunks)
@@ -195,9 +230,12 @@ def _check_zstd_is_whole(data: ByteSource) -> None:
     """Walk the block headers of RFC 8878: the library's stream reader takes a cut-off frame for a short
     one.
     """
-    position = 0
+    position = pieces = 0
     while position < len(data) or position == 0:
+        pieces += 1
         (magic,) = _ZSTD_WORD.unpack_from(data, position) if len(data) - position >= 4 else (0,)
+        if pieces > MAX_BLOCKS:
+            raise _too_many_pieces(Compression.ZSTD)
         if magic & 0xFFFFFFF0 == _ZSTD_SKIPPABLE_MAGIC and len(data) - position >= 8:
             position += 8 + _ZSTD_WORD.unpack_from(data, position + 4)[0]
             continue
@@ -209,8 +247,11 @@ def _check_zstd_is_whole(data: ByteSource) -> None:
             is_last = bool(header & 1)
             is_one_repeated_byte = header >> 1 & 3 == 1
             position += 3 + (1 if is_one_repeated_byte else header >> 3)
+            pieces += 1
             if position > len(data):
                 raise _cut_off(Compression.ZSTD)
+            if pieces > MAX_BLOCKS:
+                raise _too_many_pieces(Compression.ZSTD)
         position += 4 if has_checksum else 0
     if position > len(data):
         raise _cut_off(Compression.ZSTD)
@@ -233,6 +274,8 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
     blocks: list[bytes] = []
     position, room = _XERIAL_HEADER.size, max_bytes
     while position < len(view):
+        if len(blocks) == MAX_BLOCKS:
+            raise _too_many_pieces(Compression.SNAPPY)
         if len(view) - position < _BLOCK_LENGTH.size:
             raise _cut_off(Compression.SNAPPY)
         (length,) = _BLOCK_LENGTH.unpack_from(view, position)

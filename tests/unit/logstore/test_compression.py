@@ -134,3 +134,64 @@ def test_codecs_without_their_packages_are_told(monkeypatch: pytest.MonkeyPatch)
 
     assert missing_codecs() == (Compression.SNAPPY, Compression.LZ4)
     assert before == ()
+
+
+@pytest.mark.parametrize(
+    ("compression", "piece"),
+    [
+        (Compression.GZIP, gzip.compress(b"")),
+        (Compression.ZSTD, zstandard.compress(b"")),
+        (Compression.ZSTD, b"\x50\x2a\x4d\x18\0\0\0\0"),  # a frame to be skipped
+    ],
+    ids=["gzip", "zstd", "zstd skipped"],
+)
+def test_empty_pieces_without_end_are_refused(compression: Compression, piece: bytes) -> None:
+    whole = compress(compression, b"hello")
+
+    assert decompress(compression, piece * 900 + whole) == b"hello"
+    with pytest.raises(KafkaError) as refused:
+        decompress(compression, piece * 20_000 + whole)
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
+    assert "too many pieces" in refused.value.detail
+
+
+def test_a_zstd_frame_of_empty_blocks_is_refused() -> None:
+    frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 20_000 + b"\x01\0\0"
+
+    with pytest.raises(KafkaError, match="too many pieces"):
+        decompress(Compression.ZSTD, frame)
+
+
+def test_a_snappy_stream_of_single_bytes_is_refused() -> None:
+    block = bytes(cramjam.snappy.compress_raw(b"x"))
+    framed = len(block).to_bytes(4, "big") + block
+    head = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
+
+    assert decompress(Compression.SNAPPY, head + framed * 100) == b"x" * 100
+    with pytest.raises(KafkaError, match="too many pieces"):
+        decompress(Compression.SNAPPY, head + framed * 20_000)
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+@pytest.mark.parametrize("size", [100_000, 262_143, 262_144, 262_145, 3_000_000])
+def test_what_is_larger_than_one_read_comes_out_whole(compression: Compression, size: int) -> None:
+    content = bytes(range(251)) * (size // 251) + bytes(size % 251)
+    data = compress(compression, content)
+
+    assert decompress(compression, data) == content
+    assert decompress(compression, memoryview(bytearray(data)), max_bytes=size) == content
+    with pytest.raises(KafkaError):
+        decompress(compression, data, max_bytes=size - 1)
+
+
+def test_a_frame_that_was_refused_leaves_nothing_behind() -> None:
+    good, bad = (
+        compress(Compression.ZSTD, b"hello" * 9),
+        bytearray(compress(Compression.ZSTD, bytes(range(250)) * 4)),
+    )
+    bad[-20:-8] = bytes(12)
+
+    for _ in range(3):
+        with pytest.raises(KafkaError):
+            decompress(Compression.ZSTD, bytes(bad[:-4]))
+        assert decompress(Compression.ZSTD, good) == b"hello" * 9
