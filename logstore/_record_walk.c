@@ -112,6 +112,7 @@ static void walk_records(walked_t *walked, place stop, int64_t last, int64_t max
         if (rules->needs_key && key < 0) { problem = KEYLESS; break; }
         if ((timestamp < rules->earliest || timestamp > rules->latest) && timestamp != NO_TIMESTAMP) {
             problem = TIMESTAMP;
+            largest = timestamp;
             break;
         }
         if (timestamp > largest) largest = timestamp;

@@ -1,20 +1,25 @@
 """What a leader checks before it appends a batch, and what it changes in it.
 
-The header is believed once CRC, sizes and deltas agree: every client writes it correctly, and opening the
-records costs a hundred times more than all else in an append. They are opened for compacted topics (each
-needs a key), with `validate.records=true`, to name the records of a refused batch, and recompressed where
-`compression.type` asks for another codec. Codes are those that Apache Kafka answered when it was asked.
+Every record of a client's batch is checked, as Apache Kafka does: one batch that no reader can open ends all
+reading of its partition. With `validate.records=false` the header is believed once CRC, sizes and deltas
+agree; then records are opened for compacted topics (each needs a key), to name the records of a refused batch,
+and where `compression.type` asks for another codec. Codes are those that Apache Kafka answered when it was asked,
+but where it stores what cannot be read again.
+
+What would hold up an event loop is left to a thread: `validate_at_once` says so before it has cost much.
 """
 
-from collections.abc import Iterator
+import struct
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from logstore import record_walk
 from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
-from logstore.record import Record, iterate_records, seal_batch
+from logstore.pure_record_walk import KEYLESS, LONG_MIN, MIN_RECORD_BYTES, SOUND, TIMESTAMP, walk_lengths
+from logstore.record import seal_batch
 from logstore.record_batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
@@ -30,6 +35,7 @@ from logstore.record_batch import (
     check_batch,
     patch_timestamp,
 )
+from logstore.record_walk import is_plain, walk
 from logstore.topic_partition import TopicPartition
 from logstore.varint import ByteSource
 
@@ -41,8 +47,23 @@ MAGIC_POSITION: Final = 16
 ATTRIBUTES_POSITION: Final = 22  # their low byte
 # A refused batch may have a million bad records; these many are enough to find the mistake.
 MAX_RECORD_ERRORS: Final = 100
+# What an event loop does at once. Compressed bytes may become a thousand times as many: what comes of them is
+# bounded by what was received, so that a client pays for what it asks (a walk of 256 KiB takes 0.5 ms).
+MAX_COMPRESSED_AT_ONCE_BYTES: Final = 32 * 1024
+MAX_OPENED_AT_ONCE_BYTES: Final = 256 * 1024
+OPENED_FROM_ANY_BYTES: Final = 4 * 1024
+OPENED_BY_RECEIVED: Final = 16
+# To compress takes ten times as long as to open, to check a record in Python a hundred times as long as in C.
+MAX_RECOMPRESSED_AT_ONCE_BYTES: Final = 8 * 1024
+MAX_PYTHON_AT_ONCE_BYTES: Final = 8 * 1024
+# Batches of the usual size, with records of the usual size.
+MAX_PLAIN_AT_ONCE_BYTES: Final = 128 * 1024
+MAX_USUAL_AT_ONCE_BYTES: Final = 1024 * 1024 + 4 * 1024
+MAX_RECORDS_AT_ONCE: Final = 16 * 1024
 MAX_OFFSET: Final = 2**63 - 2  # the log end offset after it must fit in 64 bits
 _NO_LIMIT_MS: Final = 2**63 - 1
+_RECORDS_COUNT = struct.Struct(">i")
+_RECORDS_COUNT_POSITION: Final = 57
 _ZSTD: Final = int(Compression.ZSTD)
 _TARGETS = {
     "uncompressed": Compression.NONE,
@@ -75,6 +96,10 @@ class RecordsRefused(KafkaError):
         self.record_errors = record_errors
 
 
+class _TooMuchAtOnce(Exception):
+    """Opening the batch would hold up who asked."""
+
+
 class ValidBatch(NamedTuple):
     """A batch fit to be appended: its header, and its bytes, which may be the caller's."""
 
@@ -90,13 +115,35 @@ def validate_batch(
     produce_version: int = LATEST_PRODUCE_VERSION,
     is_client: bool = True,
 ) -> ValidBatch:
-    """The one batch in `records`, checked, and changed as the topic's settings demand.
+    """Return the one batch in `records`, checked, and changed as the topic's settings demand.
 
-    Raises INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP or
-    UNSUPPORTED_COMPRESSION_TYPE; with `RecordsRefused.record_errors` where single records are at fault. A
-    torn batch after the first is dropped. Batches of a coordinator (not `is_client`) may be control batches
-    and are not held to topic settings.
+    Raises INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
+    UNSUPPORTED_COMPRESSION_TYPE, or UNKNOWN_SERVER_ERROR where compressed records do not open; with
+    `RecordsRefused.record_errors` where single records are at fault. A torn batch after the first is dropped.
+    Batches of a coordinator (not `is_client`) may be control batches and are not held to topic settings.
     """
+    return _validate(records, config, now_ms, produce_version, is_client, at_once=False)
+
+
+def validate_at_once(
+    records: ByteSource | None, *, config: LogConfig, now_ms: int, produce_version: int
+) -> ValidBatch | None:
+    """Return what `validate_batch` returns for a client's batch; None if that would hold up an event loop."""
+    try:
+        return _validate(records, config, now_ms, produce_version, True, at_once=True)
+    except _TooMuchAtOnce:
+        return None
+
+
+def _validate(
+    records: ByteSource | None,
+    config: LogConfig,
+    now_ms: int,
+    produce_version: int,
+    is_client: bool,
+    *,
+    at_once: bool,
+) -> ValidBatch:
     header, view = _read_batch(records)
     # Every batch comes by here: taking all of the header apart costs as much as three of its attributes.
     (
@@ -139,11 +186,11 @@ def validate_batch(
         raise _invalid(f"Producer {producer_id} sent sequence {base_sequence}.")
     if codec > _ZSTD:
         raise _unsupported(codec, produce_version)
-    return _apply_settings(header, view, config, now_ms)
+    return _apply_settings(header, view, config, now_ms, at_once)
 
 
 def plain_header(
-    view: memoryview, *, max_bytes: int, earliest_ms: int, latest_ms: int
+    view: memoryview, *, max_bytes: int, earliest_ms: int, latest_ms: int, checks_records: bool
 ) -> tuple[int, ...] | None:
     """The fields of a client's batch that `validate_batch` would take as it is, seen in one look.
 
@@ -177,31 +224,73 @@ def plain_header(
         and earliest_ms <= max_ms <= latest_ms
         and crc32c(view[CRC_START:]) == crc
     ):
-        return fields
+        if not checks_records:
+            return fields
+        if attributes & COMPRESSION_MASK:
+            content = _opened_at_once(attributes & COMPRESSION_MASK, view)
+            if content is not None and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
+                return fields
+        elif is_small_walk(len(view), count) and is_plain(
+            view, HEADER_SIZE, count, base_ms, max_ms, earliest_ms, latest_ms
+        ):
+            return fields
     return None
 
 
-def must_open(records: ByteSource | None, config: LogConfig) -> bool:
-    """Whether `validate_batch` would open the records of this batch, or compress them anew."""
+def _opened_at_once(codec: int, view: memoryview) -> ByteSource | None:
+    """Return the compressed records of a batch, None where they are many, or do not open."""
+    size_bytes = len(view) - HEADER_SIZE
+    if size_bytes > MAX_COMPRESSED_AT_ONCE_BYTES:
+        return None
+    try:
+        return decompress(Compression(codec), view[HEADER_SIZE:], max_bytes=_room_at_once(size_bytes))
+    except KafkaError:
+        return None  # `validate_batch` says why.
+
+
+def _room_at_once(size_bytes: int) -> int:
+    return min(MAX_OPENED_AT_ONCE_BYTES, OPENED_FROM_ANY_BYTES + OPENED_BY_RECEIVED * size_bytes)
+
+
+def is_small_walk(size_bytes: int, count: int) -> bool:
+    """Tell whether so many bytes of so many records, not compressed, are checked in a millisecond or two."""
+    if not record_walk.IS_COMPILED:
+        return size_bytes <= MAX_PYTHON_AT_ONCE_BYTES
+    return size_bytes <= MAX_PLAIN_AT_ONCE_BYTES or (
+        size_bytes <= MAX_USUAL_AT_ONCE_BYTES and count <= MAX_RECORDS_AT_ONCE
+    )
+
+
+def may_take_long(records: ByteSource | None, config: LogConfig) -> bool:
+    """Tell whether `validate_batch` would open compressed records, compress them anew, or check very many."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
         return False
+    codec, size_bytes = records[ATTRIBUTES_POSITION] & COMPRESSION_MASK, len(records)
     target = _TARGETS.get(config.compression_type)
-    is_other = target is not None and target != records[ATTRIBUTES_POSITION] & COMPRESSION_MASK
-    return is_other or config.validate_records or config.compact
+    if target is not None and target != codec:
+        return codec != 0 or size_bytes > MAX_RECOMPRESSED_AT_ONCE_BYTES
+    if not (config.validate_records or config.compact):
+        return False
+    return codec != 0 or not is_small_walk(
+        size_bytes, _RECORDS_COUNT.unpack_from(records, _RECORDS_COUNT_POSITION)[0]
+    )
 
 
 def takes_as_it_is(config: LogConfig) -> bool:
-    """Whether a topic's settings leave batches unchanged and unopened."""
+    """Tell whether a topic's settings leave batches unchanged, whose records are sound."""
     return (
         config.compression_type == "producer"
         and config.message_timestamp_type == "CreateTime"
-        and not (config.validate_records or config.compact)
+        and not config.compact
     )
 
 
 def accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
-    """The earliest and the latest timestamp that a client may send, but for NO_TIMESTAMP."""
-    return now_ms - config.message_timestamp_before_max_ms, now_ms + config.message_timestamp_after_max_ms
+    """Return the earliest and the latest timestamp that a client may send, but for NO_TIMESTAMP."""
+    return (
+        max(now_ms - config.message_timestamp_before_max_ms, LONG_MIN),
+        min(now_ms + config.message_timestamp_after_max_ms, _NO_LIMIT_MS),
+    )
 
 
 def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
@@ -237,12 +326,19 @@ def _check_start(batch_length: int, magic: int) -> None:
         raise _corrupt(f"Batch format {magic} is unknown.")
 
 
-def _apply_settings(header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int) -> ValidBatch:
+def _apply_settings(
+    header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int, at_once: bool
+) -> ValidBatch:
     target = _TARGETS.get(config.compression_type)
-    if target is not None and target != header.attributes & COMPRESSION_MASK:
-        header, view = _recompress(header, view, target, config)
-    if config.validate_records or config.compact:
-        header, view = _check_records(header, view, config, now_ms)
+    if target is not None and target == header.attributes & COMPRESSION_MASK:
+        target = None
+    largest = None
+    if target is not None or config.validate_records or config.compact:
+        content = _opened(header, view, config, target, at_once)
+        if content is not None:
+            largest = _check_records(header, content, config, now_ms)
+            if target is not None:
+                header, view = _recompressed(header, content, target, config)
     if config.message_timestamp_type == "LogAppendTime":
         if header.attributes & LOG_APPEND_TIME_BIT:
             raise KafkaError(
@@ -251,13 +347,18 @@ def _apply_settings(header: BatchHeader, view: memoryview, config: LogConfig, no
             )
         return _stamped(view, TimestampType.LOG_APPEND_TIME, now_ms)
     base_timestamp, max_timestamp = header.base_timestamp, header.max_timestamp
+    is_stamped = header.attributes & LOG_APPEND_TIME_BIT
+    if largest is not None and not is_stamped:
+        if largest != max_timestamp:
+            return _stamped(view, TimestampType.CREATE_TIME, largest)
+        return tuple.__new__(ValidBatch, (header, view))  # without the detour over its keywords
     if not _is_in_window(max_timestamp, config, now_ms) or (
         base_timestamp != max_timestamp and not _is_in_window(base_timestamp, config, now_ms)
     ):
         raise _out_of_window(header, view, config, now_ms)
-    if header.attributes & LOG_APPEND_TIME_BIT:
+    if is_stamped:
         return _stamped(view, TimestampType.CREATE_TIME, max_timestamp)
-    return tuple.__new__(ValidBatch, (header, view))  # without the detour over its keywords
+    return tuple.__new__(ValidBatch, (header, view))
 
 
 def _stamped(view: memoryview, timestamp_type: TimestampType, max_timestamp: int) -> ValidBatch:
@@ -276,78 +377,108 @@ def _is_in_window(timestamp: int, config: LogConfig, now_ms: int) -> bool:
 
 
 def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int) -> KafkaError:
-    errors = [
-        RecordError(index, _window_message(record.timestamp, config, now_ms))
-        for index, record in enumerate(_open(header, view, config))
-        if not _is_in_window(record.timestamp, config, now_ms)
-    ]
-    if not errors:  # The header lies, its records do not: still not a batch to take.
-        errors = [RecordError(0, _window_message(header.max_timestamp, config, now_ms))]
+    """Return the refusal of a batch by its header, with the records at fault where they are soon found."""
+    try:
+        content = _opened(header, view, config, None, at_once=True)
+        if content is not None and not header.attributes & LOG_APPEND_TIME_BIT:
+            _check_records(header, content, config, now_ms)
+    except (_TooMuchAtOnce, KafkaError) as refusal:
+        if isinstance(refusal, RecordsRefused):
+            return refusal
+    # The header lies, its records do not: still not a batch to take.
     return RecordsRefused(
         ErrorCode.INVALID_TIMESTAMP,
         _REFUSALS[ErrorCode.INVALID_TIMESTAMP],
-        tuple(errors[:MAX_RECORD_ERRORS]),
+        (RecordError(0, _window_message(0, header.max_timestamp, config, now_ms)),),
     )
 
 
-def _window_message(timestamp: int, config: LogConfig, now_ms: int) -> str:
+def _window_message(index: int, timestamp: int, config: LogConfig, now_ms: int) -> str:
     earliest, latest = accepted_timestamps(config, now_ms)
     return (
-        f"Timestamp {timestamp} is out of range: it must be within [{max(earliest, -_NO_LIMIT_MS)}, {latest}]"
+        f"Timestamp {timestamp} of message with offset {index} is out of range."
+        f" The timestamp should be within [{earliest}, {latest}]"
     )
 
 
-def _open(header: BatchHeader, view: memoryview, config: LogConfig) -> Iterator[Record]:
+def _opened(
+    header: BatchHeader, view: memoryview, config: LogConfig, target: Compression | None, at_once: bool
+) -> ByteSource | None:
+    """Return the records of a batch; None where no package opens them, and only their check asks for it."""
+    codec = header.attributes & COMPRESSION_MASK
+    records = view[HEADER_SIZE:]
+    size_bytes, limit = len(records), _max_opened_bytes(config)
+    if codec == 0:
+        if at_once and not (
+            is_small_walk(len(view), header.records_count)
+            if target is None
+            else size_bytes <= MAX_RECOMPRESSED_AT_ONCE_BYTES
+        ):
+            raise _TooMuchAtOnce
+        return records
+    room = limit
+    if at_once:
+        if size_bytes > MAX_COMPRESSED_AT_ONCE_BYTES:
+            raise _TooMuchAtOnce
+        room = min(limit, _room_at_once(size_bytes) if target is None else MAX_RECOMPRESSED_AT_ONCE_BYTES)
     try:
-        yield from iterate_records(view, max_decompressed_bytes=_max_opened_bytes(config))
+        return decompress(Compression(codec), records, max_bytes=room)
     except KafkaError as error:
-        # A client's batch that does not open is the client's fault, whatever a file's would be.
-        if error.code is ErrorCode.MESSAGE_TOO_LARGE:
+        if error.code is ErrorCode.MESSAGE_TOO_LARGE and room < limit:
+            raise _TooMuchAtOnce from None
+        if error.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE and target is None and not config.compact:
+            return None
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
             raise
-        raise _invalid(error.detail) from None
+        # As Apache Kafka. That of a batch that was damaged on its way would be sent again and again.
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
 
 
 def _max_opened_bytes(config: LogConfig) -> int:
     return min(MAX_DECOMPRESSED_BYTES, config.max_decompressed_message_bytes)
 
 
-def _check_records(
-    header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int
-) -> tuple[BatchHeader, memoryview]:
-    largest = NO_TIMESTAMP
-    code = ErrorCode.INVALID_RECORD
-    errors: list[RecordError] = []
-    for index, record in enumerate(_open(header, view, config)):
-        if record.offset - header.base_offset != index:
-            raise _invalid(
-                f"Record {index} of the batch has offset delta {record.offset - header.base_offset}."
-            )
-        if config.compact and record.key is None:
-            if len(errors) < MAX_RECORD_ERRORS:
-                errors.append(RecordError(index, "Compacted topic cannot accept message without key."))
-        elif not config.log_append_time and not _is_in_window(record.timestamp, config, now_ms):
+def _check_records(header: BatchHeader, content: ByteSource, config: LogConfig, now_ms: int) -> int | None:
+    """Check the opened records; return their largest timestamp, None where not all timestamps were read."""
+    count, size_bytes = header.records_count, len(content)
+    if count > size_bytes // MIN_RECORD_BYTES:
+        raise _invalid(f"The batch counts {count} records, which do not fit in {size_bytes} bytes.")
+    needs_keys = config.compact
+    earliest, latest = LONG_MIN, _NO_LIMIT_MS
+    if not (config.log_append_time or header.attributes & LOG_APPEND_TIME_BIT):
+        earliest, latest = accepted_timestamps(config, now_ms)
+    fully_checked = record_walk.fully_checked(count, needs_keys=needs_keys)
+    rest = (header.base_timestamp, earliest, latest, needs_keys)
+    code, errors = ErrorCode.INVALID_RECORD, list[RecordError]()
+    problem, index, position, found = walk(content, 0, 0, count, fully_checked, size_bytes, *rest)
+    while problem != SOUND:
+        if problem == KEYLESS:
+            errors.append(RecordError(index, "Compacted topic cannot accept message without key."))
+        elif problem == TIMESTAMP:
             code = ErrorCode.INVALID_TIMESTAMP
-            if len(errors) < MAX_RECORD_ERRORS:
-                errors.append(RecordError(index, _window_message(record.timestamp, config, now_ms)))
-        largest = max(largest, record.timestamp)
+            errors.append(RecordError(index, _window_message(index, found, config, now_ms)))
+        else:
+            raise _invalid(record_walk.sentence(problem, index))
+        index += 1
+        if len(errors) == MAX_RECORD_ERRORS:
+            rest = (header.base_timestamp, LONG_MIN, _NO_LIMIT_MS, False)
+        problem, index, position, found = walk(
+            content, position, index, count, fully_checked - index, size_bytes, *rest
+        )
+    if index < count:
+        problem, index, position = walk_lengths(bytes(content), position, index, count)
+        if problem != SOUND:
+            raise _invalid(record_walk.sentence(problem, index))
+    if position != size_bytes:
+        raise _invalid(f"{size_bytes - position} bytes are left after the {count} records of the batch.")
     if errors:
         raise RecordsRefused(code, _REFUSALS[code], tuple(errors))
-    if largest != header.max_timestamp and not header.attributes & LOG_APPEND_TIME_BIT:
-        corrected = _stamped(view, TimestampType.CREATE_TIME, largest)
-        return corrected.header, memoryview(corrected.batch)
-    return header, view
+    return found if fully_checked == count else None
 
 
-def _recompress(
-    header: BatchHeader, view: memoryview, target: Compression, config: LogConfig
+def _recompressed(
+    header: BatchHeader, records: ByteSource, target: Compression, config: LogConfig
 ) -> tuple[BatchHeader, memoryview]:
-    try:
-        records = decompress(header.compression, view[HEADER_SIZE:], max_bytes=_max_opened_bytes(config))
-    except KafkaError as error:
-        if error.code is not ErrorCode.CORRUPT_MESSAGE:
-            raise
-        # As Apache Kafka. That of a batch that was damaged on its way would be sent again and again.
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
     level = {
         Compression.GZIP: config.compression_gzip_level,
         Compression.LZ4: config.compression_lz4_level,

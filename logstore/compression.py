@@ -6,8 +6,8 @@ LZ4 is the standard frame, but Kafka's Java reader refuses linked blocks, so we 
 KiB.
 
 A batch of a kilobyte can claim to open into terabytes. Nothing here asks for memory because a header says so:
-output grows as it comes out, and past `max_bytes` the batch is refused. So is one of more pieces (blocks, frames,
-members of gzip) than any client makes: each costs time, even if nothing comes out of it.
+output grows as it comes out, and past `max_bytes` the batch is refused. So is one of more pieces (blocks,
+frames, members of gzip) than any client makes: each costs time, even if nothing comes out of it.
 
 zstd and gzip are always there. The packages for lz4 and snappy come with the extra `compression`; without
 them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody opens need none.

@@ -82,7 +82,7 @@ class LogConfig:
     segment_ms: int = 7 * 24 * HOUR_MS
     unclean_leader_election_enable: bool = False
     # A broker-level switch of ours, no topic config: open and check every record that is produced.
-    validate_records: bool = False
+    validate_records: bool = True
 
     @property
     def compact(self) -> bool:
@@ -122,7 +122,7 @@ class LogConfig:
         segment_bytes = values.pop(INTERNAL_SEGMENT_BYTES)
         if segment_bytes is not None:
             values["segment.bytes"] = segment_bytes
-        values[VALIDATE_RECORDS] = bool(broker_values.get(VALIDATE_RECORDS, False))
+        values[VALIDATE_RECORDS] = bool(broker_values.get(VALIDATE_RECORDS, True))
         arguments: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
         return cls(**arguments)
 
@@ -364,9 +364,10 @@ BROKER_LOG_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
         name=VALIDATE_RECORDS,
         type=_BOOLEAN,
-        default=False,
-        documentation="Whether a leader opens every batch and checks each record, as Apache Kafka does. "
-        "Without it the batch header is believed once its checksum and sizes agree.",
+        default=True,
+        documentation="Whether a leader opens every batch of a client and checks each record, as Apache "
+        "Kafka does. With false the batch header is believed once its checksum and sizes agree: compressed "
+        "batches cost less, and a client can store what no reader gets past.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
 )

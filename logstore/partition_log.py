@@ -487,11 +487,18 @@ class PartitionLog:
         earliest_ms, latest_ms = accepted_timestamps(config, now_ms)
         latest_ms = min(latest_ms, room.last_timestamp)
         max_bytes, segment, producers = config.max_message_bytes, self.segments[-1], self._producers
+        checks_records = config.validate_records
         position, end_position, offset = segment.size_bytes, room.end_position, self.log_end_offset
         places: list[tuple[int, int]] = []
         rows: list[tuple[int, int, int]] = []
         for batch in batches:
-            fields = plain_header(batch, max_bytes=max_bytes, earliest_ms=earliest_ms, latest_ms=latest_ms)
+            fields = plain_header(
+                batch,
+                max_bytes=max_bytes,
+                earliest_ms=earliest_ms,
+                latest_ms=latest_ms,
+                checks_records=checks_records,
+            )
             next_position = position + len(batch)
             if fields is None or next_position > end_position:
                 break

@@ -43,8 +43,9 @@ def walk(
     """Check all of each record; return (problem, index, position, largest timestamp).
 
     The walk also pauses before a record that begins `max_bytes` or more after `position`. After KEYLESS and
-    TIMESTAMP the position is behind the record, so that the walk can go on with index + 1; the largest
-    timestamp is that of the records without a problem, -2^63 of none. A timestamp of -1 is always accepted.
+    TIMESTAMP the position is behind the record, so that the walk can go on with index + 1. The largest
+    timestamp is -2^63 of no records; after TIMESTAMP it is that of the record at fault. A timestamp of -1
+    is always accepted.
     """
     last, pause, size, largest = (
         min(count, index + max(max_records, 0)),
@@ -115,7 +116,7 @@ def walk(
         if key < 0 and needs_key:
             return KEYLESS, index, position, largest
         if not earliest <= timestamp <= latest and timestamp != NO_TIMESTAMP:
-            return TIMESTAMP, index, position, largest
+            return TIMESTAMP, index, position, timestamp
         if timestamp > largest:
             largest = timestamp
         index += 1

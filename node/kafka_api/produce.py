@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 from logstore.batch_validator import (
     ATTRIBUTES_POSITION,
     MAGIC_POSITION,
+    OPENED_BY_RECEIVED,
     ValidBatch,
-    must_open,
+    may_take_long,
+    validate_at_once,
     validate_batch,
 )
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.partition_log import AppendResult
-from logstore.record_batch import COMPRESSION_MASK, MAGIC, TRANSACTIONAL_BIT
+from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 from logstore.schema import Buffer
 from logstore.verification import Guard
 from node.kafka_api import transactional_produce
@@ -49,10 +51,11 @@ NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
 # disk Apache Kafka waits without a bound.
 FLUSH_TIMEOUT_MS = 30_000
-# From here on a batch that is to be opened is opened in a thread, which costs 0.1 ms: what is compressed may
-# become a thousand times as large, what is not takes as long to be compressed.
-MIN_OPENED_BESIDE_BYTES = 512
-MIN_PLAIN_OPENED_BESIDE_BYTES = 8 * 1024
+# Nothing that is smaller and not compressed takes long, whatever a topic's settings ask for.
+MIN_LOOKED_AT_BYTES = 8 * 1024
+# As much of one request is checked at once, in some two milliseconds at worst; the rest beside the loop.
+# What is compressed counts as often as it may become larger.
+AT_ONCE_BYTES = 2 * 1024 * 1024
 _ZERO_RESPONSE = PartitionProduceResponse()
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 # Not among Kafka's failed requests, which are to say that something is wrong with the broker.
@@ -154,19 +157,12 @@ def _no_id() -> KafkaError:
     )
 
 
-def opens_beside(records: Buffer, config: LogConfig) -> bool:
-    """Whether the batch is opened when it is appended, and is, or may become, too large for the loop."""
-    if len(records) < MIN_OPENED_BESIDE_BYTES or not must_open(records, config):
-        return False
-    is_compressed = records[ATTRIBUTES_POSITION] & COMPRESSION_MASK != 0
-    return is_compressed or len(records) >= MIN_PLAIN_OPENED_BESIDE_BYTES
-
-
 class Append:
     """One produce request while its partitions are appended to."""
 
     __slots__ = (
         "_acks",
+        "_at_once_bytes",
         "_broker",
         "_context",
         "_endpoints",
@@ -192,21 +188,45 @@ class Append:
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
         # What was made of batches beside the loop, or why not, by the identity of what was received.
         self._opened: dict[int, ValidBatch | KafkaError] = {}
+        self._at_once_bytes = AT_ONCE_BYTES
 
     def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
-        """The batches of the request that are to be opened, and would hold up the loop."""
+        """Return the batches of the request that would hold up the loop; open the other compressed ones."""
         found: list[tuple[Buffer, LogConfig]] = []
         for topic in request.topic_data:
             for data in topic.partition_data:
                 yield
                 records = data.records
-                if records is None or len(records) < MIN_OPENED_BESIDE_BYTES:
+                if records is None or (
+                    len(records) < MIN_LOOKED_AT_BYTES
+                    and (len(records) < HEADER_SIZE or not records[ATTRIBUTES_POSITION] & COMPRESSION_MASK)
+                ):
                     continue
                 name = self.name_of(topic)
                 partition = self._broker.replica_manager.find((name, data.index)) if name else None
-                if partition is not None and opens_beside(records, partition.log.config):
-                    found.append((records, partition.log.config))
+                if partition is None:
+                    continue
+                config = partition.log.config
+                takes_long = may_take_long(records, config)
+                self._at_once_bytes -= len(records) * (OPENED_BY_RECEIVED if takes_long else 1)
+                if self._at_once_bytes >= 0 and (not takes_long or self._open_at_once(records, config)):
+                    continue
+                if takes_long or config.validate_records or config.compact:
+                    found.append((records, config))
         return found
+
+    def _open_at_once(self, records: Buffer, config: LogConfig) -> bool:
+        """Do what `validate_batch` does, unless that would hold up the loop; return whether it is done."""
+        try:
+            valid = validate_at_once(
+                records, config=config, now_ms=self.now_ms, produce_version=self._context.api_version
+            )
+        except KafkaError as error:
+            self._opened[id(records)] = error
+            return True
+        if valid is not None:
+            self._opened[id(records)] = valid
+        return valid is not None
 
     async def open_beside(self, records: Buffer, config: LogConfig) -> None:
         """Have `validate_batch` do its work in a thread, one batch of the node at a time."""

@@ -13,13 +13,13 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from logstore.batch_validator import ATTRIBUTES_POSITION
+from logstore.batch_validator import ATTRIBUTES_POSITION, may_take_long
 from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import AppendResult
 from logstore.record_batch import NO_TIMESTAMP, TRANSACTIONAL_BIT
 from node.clock import monotonic_s
 from node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
-from node.kafka_api.produce import FLUSH_TIMEOUT_MS, Append, opens_beside
+from node.kafka_api.produce import FLUSH_TIMEOUT_MS, Append
 from node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
 from node.kafka_api.transactional_produce import PRODUCER_AT
@@ -142,7 +142,7 @@ def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: P
             producer_id, producer_epoch
         ):
             return True
-    return opens_beside(batch, partition.log.config)
+    return may_take_long(batch, partition.log.config)
 
 
 def _in_words(

@@ -81,7 +81,8 @@ def test_a_walk_that_pauses_comes_to_the_same_end(seed: int) -> None:
             largest = max(largest, found)
             if problem or index >= count:
                 break
-        assert (problem, index, position, largest) == whole
+        assert (problem, index, position) == whole[:3]
+        assert problem or largest == whole[3]
 
 
 @pytest.mark.slow

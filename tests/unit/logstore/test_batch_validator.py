@@ -1,16 +1,20 @@
 """What a leader answers to a batch: the codes that Apache Kafka gave when it was asked."""
 
+import re
 import struct
+import sys
 from typing import Any
 
 import pytest
 
-from logstore.batch_validator import RecordError, RecordsRefused, validate_batch
-from logstore.compression import Compression
+from logstore import record_walk
+from logstore.batch_validator import RecordError, RecordsRefused, validate_at_once, validate_batch
+from logstore.compression import Compression, compress
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import NewRecord, build_batch, iterate_records, seal_batch
 from logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
+from logstore.varint import append_varint
 
 NOW_MS = 1_000_000_000_000
 HOUR_MS = 3_600_000
@@ -193,14 +197,181 @@ def test_recompression_opens_no_bomb() -> None:
     assert refusal(bomb, config).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_validate_records_corrects_a_lying_max_timestamp_and_refuses_a_lying_count() -> None:
-    config = LogConfig(validate_records=True)
-    lying = changed(35, "q", NOW_MS + 500)
+def record(
+    delta: int,
+    *,
+    length: int | None = None,
+    key: bytes = b"\x02k",
+    headers: bytes = b"\0",
+    timestamp_delta: int = 0,
+) -> bytes:
+    """The bytes of a record with a value of one byte; any part as given."""
+    body = bytearray(1)
+    append_varint(body, timestamp_delta)
+    append_varint(body, delta)
+    body += key + b"\x02v" + headers
+    head = bytearray()
+    append_varint(head, len(body) if length is None else length)
+    return bytes(head + body)
 
-    assert check_batch(validate_batch(lying, config=config, now_ms=NOW_MS).batch).max_timestamp == NOW_MS + 1
-    short = build_batch(ROWS[:1])
-    struct.pack_into(">i", short, 23, 1)
-    assert refusal(changed(57, "i", 2, short), config).code is ErrorCode.INVALID_RECORD
+
+def damaged(content: bytes, count: int, codec: Compression = Compression.NONE, **fields: int) -> bytearray:
+    """A batch with these records and a right header, but for what is given."""
+    header = read_header(build_batch([(b"k", b"v", NOW_MS, ())]))
+    header = header._replace(
+        **{"attributes": int(codec), "records_count": count, "last_offset_delta": count - 1, **fields}
+    )
+    return seal_batch(header, compress(codec, content))
+
+
+BROKEN = {
+    "a count that is too large": (record(0), 1000),
+    "a count of 2^31-1": (record(0), 2**31 - 1),
+    "a count that is too small": (record(0) + record(1), 1),
+    "no records": (b"", 1),
+    "a negative length": (record(0, length=-5), 1),
+    "a length of nothing": (b"\0", 1),
+    "a length beyond the end": (record(0, length=100), 1),
+    "a byte behind the last record": (record(0) + b"\0", 1),
+    "a byte behind the headers": (record(0, headers=b"\0\0"), 1),
+    "an offset delta twice": (record(0) + record(0), 2),
+    "an offset delta that is too large": (record(0) + record(7), 2),
+    "a negative offset delta": (record(-1) + record(1), 2),
+    "a header without a key": (record(0, headers=b"\x02\x01\0"), 1),
+    "a negative count of headers": (record(0, headers=b"\x01"), 1),
+    "headers that are not there": (record(0, headers=b"\x0a"), 1),
+    "a key that leaves its record": (record(0, key=b"\x32k") + record(1), 2),
+    "a length of six bytes": (b"\x80\x80\x80\x80\x80\x01" + record(0), 1),
+}
+
+
+@pytest.mark.parametrize("codec", Compression)
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_batch_whose_records_no_reader_gets_past_is_refused(name: str, codec: Compression) -> None:
+    batch = damaged(*BROKEN[name], codec)
+
+    assert refusal(batch).code is ErrorCode.INVALID_RECORD
+    validate_batch(batch, config=LogConfig(validate_records=False), now_ms=NOW_MS)
+
+
+COUNTED = [name for name in BROKEN if not re.search("delta|header|key", name)]
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_without_a_compiler_lengths_and_counts_are_checked_of_all_records(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_walk, "IS_COMPILED", False)
+    content, count = BROKEN[name]
+    sound = b"".join(record(delta) for delta in range(100))
+    behind = damaged(sound + content, min(count + 100, 2**31 - 1))
+
+    assert refusal(behind).code is ErrorCode.INVALID_RECORD
+    assert refusal(damaged(content, count)).code is ErrorCode.INVALID_RECORD
+    validate_batch(damaged(sound, 100), config=LogConfig(), now_ms=NOW_MS)
+
+
+def test_without_a_compiler_compacted_topics_have_every_record_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(record_walk, "IS_COMPILED", False)
+    late = damaged(b"".join(record(delta) for delta in range(99)) + record(99, key=b"\x01"), 100)
+    wrong = damaged(b"".join(record(delta) for delta in range(99)) + record(98), 100)
+
+    assert refusal(late, LogConfig(cleanup_policy=("compact",))).code is ErrorCode.INVALID_RECORD
+    assert refusal(wrong, LogConfig(cleanup_policy=("compact",))).code is ErrorCode.INVALID_RECORD
+    validate_batch(wrong, config=LogConfig(), now_ms=NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        record(0, headers=b"\x02\x02h\x01"),  # a header without a value
+        record(0, headers=b"\x02\x02\xff\0"),  # whose key is no UTF-8
+        record(0, key=b"\x03"),  # a length of -2 is null, too
+        b"\x10\xff" + record(0)[2:],  # attributes that mean nothing yet
+        b"\x90\x80\x80\x80\0" + record(0)[1:],  # a length in more bytes than it needs
+    ],
+)
+def test_what_apache_kafka_takes_is_taken(content: bytes) -> None:
+    valid = validate_batch(damaged(content, 1), config=LogConfig(), now_ms=NOW_MS)
+
+    assert len(list(iterate_records(valid.batch))) == 1
+
+
+@pytest.mark.parametrize("codec", [one for one in Compression if one is not Compression.NONE])
+@pytest.mark.parametrize("data", [b"\xee" * 60, bytes(60), b"\xee"])
+@pytest.mark.parametrize("settings", [{}, {"cleanup_policy": ("compact",)}])
+def test_garbage_that_calls_itself_compressed_is_refused(
+    codec: Compression, data: bytes, settings: dict[str, Any]
+) -> None:
+    batch = seal_batch(read_header(build_batch(ROWS[:1], compression=codec)), data)
+
+    assert refusal(batch, LogConfig(**settings)).code is ErrorCode.UNKNOWN_SERVER_ERROR
+    at_once = {"config": LogConfig(**settings), "now_ms": NOW_MS, "produce_version": 9}
+    with pytest.raises(KafkaError) as refused:
+        validate_at_once(batch, **at_once)
+    assert refused.value.code is ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("codec", Compression)
+def test_a_largest_timestamp_that_lies_is_corrected(codec: Compression) -> None:
+    content = record(0) + record(1, timestamp_delta=50)
+    for lie in (NOW_MS, NOW_MS + 500, NOW_MS + 100 * HOUR_MS, -1):
+        valid = validate_batch(
+            damaged(content, 2, codec, max_timestamp=lie), config=LogConfig(), now_ms=NOW_MS
+        )
+
+        assert check_batch(valid.batch) == valid.header
+        assert valid.header.max_timestamp == NOW_MS + 50
+
+
+def test_a_base_timestamp_out_of_range_says_nothing_about_its_records() -> None:
+    far = NOW_MS + 100 * HOUR_MS
+    batch = damaged(record(0, timestamp_delta=-100 * HOUR_MS), 1, base_timestamp=far)
+
+    assert validate_batch(batch, config=LogConfig(), now_ms=NOW_MS).header.max_timestamp == NOW_MS
+
+
+def test_a_refusal_names_a_hundred_records_and_a_damaged_one_goes_first() -> None:
+    late = b"".join(record(delta, timestamp_delta=2 * HOUR_MS) for delta in range(150))
+
+    error = refusal(damaged(late, 150))
+
+    assert isinstance(error, RecordsRefused) and error.code is ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index for one in error.record_errors] == [*range(100)]
+    assert error.record_errors[7].message == (
+        f"Timestamp {NOW_MS + 2 * HOUR_MS} of message with offset 7 is out of range."
+        f" The timestamp should be within [{NOW_MS - 2**63 + 1}, {NOW_MS + HOUR_MS}]"
+    )
+    assert refusal(damaged(late + record(0), 151)).code is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("codec", [Compression.LZ4, Compression.SNAPPY])
+def test_where_no_package_opens_a_codec_the_header_is_believed(
+    codec: Compression, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = damaged(record(0) + b"\0", 1, codec)
+    for name in ("lz4.frame", "cramjam"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+    assert bytes(validate_batch(batch, config=LogConfig(), now_ms=NOW_MS).batch) == batch
+    error = refusal(batch, LogConfig(cleanup_policy=("compact",)))
+    assert error.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+@pytest.mark.parametrize("codec", [one for one in Compression if one is not Compression.NONE])
+def test_what_would_hold_up_an_event_loop_is_told_before_it_is_opened(codec: Compression) -> None:
+    asked: dict[str, Any] = {"config": LogConfig(), "now_ms": NOW_MS, "produce_version": 9}
+    small = build_batch([(b"k", bytes(range(200)) * 10, NOW_MS, ())], compression=codec)
+    bomb = build_batch([(b"k", bytes(1_000_000), NOW_MS, ())], compression=codec)
+
+    assert validate_at_once(small, **asked) == validate_batch(small, config=LogConfig(), now_ms=NOW_MS)
+    assert validate_at_once(bomb, **asked) is None
+    validate_batch(bomb, config=LogConfig(), now_ms=NOW_MS)
+    limited = LogConfig(max_decompressed_message_bytes=1000)
+    with pytest.raises(KafkaError, match="more than 1000 bytes"):
+        validate_at_once(small, **{**asked, "config": limited})
 
 
 def test_a_read_only_buffer_is_left_alone() -> None:

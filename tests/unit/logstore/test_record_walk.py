@@ -85,7 +85,7 @@ def test_a_record_that_is_not_accepted_is_passed(twin: ModuleType) -> None:
 
     assert walk(twin, keyless, 1) == (SOUND, 1, 7, 1000)
     assert walk(twin, keyless, 1, needs_key=True) == (KEYLESS, 0, 7, LONG_MIN)
-    assert walk(twin, keyless, 1, earliest=1001) == (TIMESTAMP, 0, 7, LONG_MIN)
+    assert walk(twin, keyless, 1, earliest=1001) == (TIMESTAMP, 0, 7, 1000)
 
 
 @both

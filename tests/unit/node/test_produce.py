@@ -14,6 +14,7 @@ from logstore.record_batch import HEADER_SIZE, check_batch, read_header
 from node.kafka_api import produce
 from node.kafka_api.request_context import Delayed
 from node.net.connection import CloseConnection
+from node.runtime.turns import at_once
 from node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -284,25 +285,51 @@ def test_of_batches_that_are_opened_beside_each_other_one_may_be_refused(
     assert [world.partition(index=index).log.log_end_offset for index in (0, 1)] == [0, 1]
 
 
+def tiny_records(count: int, codec: Compression) -> bytearray:
+    """So many records of some ten bytes, in a batch that is small when it is compressed."""
+    now_ms = ReplicaWorld().clock.now_ms()
+    return build_batch([(b"k", b"", now_ms, ())] * count, compression=codec)
+
+
 @pytest.mark.parametrize(
     ("records", "settings", "expected"),
     [
-        (compressed(bytes(9000)), {"compression_type": "gzip"}, False),
+        (compressed(bytes(range(256)) * 10), {"compression_type": "gzip"}, False),
         (compressed(bytes(range(256)) * 100), {"compression_type": "zstd"}, True),
         (compressed(b"small"), {"compression_type": "zstd"}, False),
         (compressed(bytes(9000), codec=Compression.NONE), {"compression_type": "zstd"}, True),
         (compressed(bytes(7000), codec=Compression.NONE), {"compression_type": "zstd"}, False),
-        (compressed(bytes(9000), codec=Compression.NONE), {"cleanup_policy": ("compact",)}, True),
-        (compressed(bytes(9000), codec=Compression.NONE), {"validate_records": True}, True),
         (compressed(bytes(9000), codec=Compression.NONE), {"message_timestamp_type": "LogAppendTime"}, False),
-        (compressed(bytes(range(256)) * 100), {}, False),
+        (compressed(bytes(range(256)) * 10), {}, False),
+        (compressed(bytes(9000)), {}, True),  # of few bytes many
+        (compressed(bytes(9000)), {"validate_records": False}, False),
+        (tiny_records(5_000, Compression.NONE), {}, False),
+        (tiny_records(20_000, Compression.NONE), {}, True),
+        (tiny_records(20_000, Compression.NONE), {"validate_records": False}, False),
+        (tiny_records(40_000, Compression.ZSTD), {}, True),
+        (compressed(bytes(900_000), codec=Compression.NONE), {}, False),  # one record
         (b"\0" * 9000, {"compression_type": "zstd"}, False),
     ],
 )
-def test_only_what_is_large_and_opened_is_opened_beside_the_loop(
-    records: bytes, settings: dict[str, Any], expected: bool
+def test_only_what_takes_long_is_opened_and_checked_beside_the_loop(
+    world: ReplicaWorld, records: bytes, settings: dict[str, Any], expected: bool
 ) -> None:
-    assert produce.opens_beside(records, LogConfig(**settings)) is expected
+    world.create_topic(config=LogConfig(**settings))
+    asked = request(records)
+    append = produce.Append(world, context(0, 9), asked)  # type: ignore[arg-type]
+
+    assert bool(at_once(append.steps_to_open(asked))) is expected
+
+
+def test_of_a_request_with_much_to_check_the_rest_is_checked_beside_the_loop(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=30)
+    one = tiny_records(10_000, Compression.NONE)
+    data = [PartitionProduceData(index=index, records=bytes(one)) for index in range(30)]
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
+    asked = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
+    append = produce.Append(world, context(0, 9), asked)  # type: ignore[arg-type]
+
+    assert len(at_once(append.steps_to_open(asked))) == 30 - produce.AT_ONCE_BYTES // len(one)
 
 
 def test_batches_of_a_request_with_very_many_partitions_are_opened_beside_the_loop_too(

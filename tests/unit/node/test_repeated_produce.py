@@ -9,16 +9,17 @@ from typing import Any, cast
 
 import pytest
 
+from logstore.batch_validator import MAX_RECOMPRESSED_AT_ONCE_BYTES
+from logstore.compression import Compression, compress, decompress
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
-from logstore.record import ControlType, EndTransactionMarker, build_batch
-from logstore.record_batch import TRANSACTIONAL_BIT
+from logstore.record import ControlType, EndTransactionMarker, build_batch, seal_batch
+from logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
 from node.kafka_api import produce_heads
 from node.kafka_api.dispatch import Dispatcher
-from node.kafka_api.produce import MIN_PLAIN_OPENED_BESIDE_BYTES
 from node.net.connection import CloseConnection, Connection, Pending
 from node.replica.delayed_produce import Place
-from node.wire import codec
+from node.wire import codec as codec_of
 from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld
 
@@ -88,7 +89,7 @@ def frame(
     data = PartitionProduceData(index=index, records=records)
     topic = TopicProduceData(name="t", topic_id=b"t".ljust(16, b"."), partition_data=[data])
     request = ProduceRequest(**{"acks": 1, "timeout_ms": 1000, "topic_data": [topic], **fields})
-    return b"".join(codec.encode_request(0, version, correlation_id, "test", request))[4:]
+    return b"".join(codec_of.encode_request(0, version, correlation_id, "test", request))[4:]
 
 
 def both(version: int, frames: list[bytes], change: Callable[[ReplicaWorld], Any] | None = None) -> list[Any]:
@@ -116,7 +117,7 @@ def test_a_repeated_request_is_answered_as_the_first(version: int, acks: int) ->
     answers = both(version, [frame(version, batch(), acks=acks), *frames])
 
     assert len(set(answers)) == 5
-    _, response = codec.decode_response(0, version, answers[3], 4)
+    _, response = codec_of.decode_response(0, version, answers[3], 4)
     assert response.responses[0].partition_responses[0].base_offset == 3
 
 
@@ -207,11 +208,42 @@ def test_a_large_batch_is_opened_beside_the_loop_also_where_the_head_is_known() 
     node.send(frame(9, batch()))
     assert len(node.heads) == 1
 
-    large = batch(MIN_PLAIN_OPENED_BESIDE_BYTES)
+    large = batch(MAX_RECOMPRESSED_AT_ONCE_BYTES)
     answer = node.dispatcher.serve(PEER, memoryview(bytearray(frame(9, large))))
 
     assert isinstance(answer, Pending)
     cast("Coroutine[Any, Any, Any]", answer.awaitable).close()
+
+
+@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+def test_records_are_checked_also_where_the_head_is_known(codec: Compression) -> None:
+    sound = build_batch([(b"k", b"v" * 900, NOW_MS + one, ()) for one in range(5)], compression=codec)
+    header = read_header(sound)
+    lying = seal_batch(header._replace(last_offset_delta=9, records_count=10), sound[HEADER_SIZE:])
+    later = seal_batch(header._replace(max_timestamp=NOW_MS + 1_000), sound[HEADER_SIZE:])
+    garbage = seal_batch(header, b"\xee" * 60)
+    opened = decompress(codec, bytes(sound[HEADER_SIZE:]))
+    tail = seal_batch(header, compress(codec, bytes(opened) + b"\0"))
+
+    answers = both(9, [frame(9, bytes(one)) for one in (sound, sound, lying, later, garbage, tail, sound)])
+
+    found = [codec_of.decode_response(0, 9, answer, 4)[1] for answer in answers]
+    partitions = [one.responses[0].partition_responses[0] for one in found]
+    no_garbage = 87 if codec is Compression.NONE else -1
+    assert [one.error_code for one in partitions] == [0, 0, 87, 0, no_garbage, 87, 0]
+    assert [one.base_offset for one in partitions] == [0, 5, -1, 10, -1, -1, 15]
+
+
+def test_a_sound_batch_is_appended_at_once_where_the_head_is_known() -> None:
+    """Compressed, too: it is opened as it stands, and no answer is put into words."""
+    runs = []
+    for codec in (Compression.NONE, Compression.LZ4):
+        node = Node(9, is_general=False)
+        sound = bytes(build_batch([(b"k", b"v" * 100, NOW_MS, ())] * 5, compression=codec))
+        node.send_together([frame(9, sound)] * 9)
+        runs.append(node.runs)
+
+    assert runs[0] and runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("version", [8, 13])
@@ -221,7 +253,7 @@ def test_a_duplicate_is_known_as_one(version: int) -> None:
 
     answers = both(version, [first, second, first, second])
 
-    found = [codec.decode_response(0, version, answer, 4)[1] for answer in answers]
+    found = [codec_of.decode_response(0, version, answer, 4)[1] for answer in answers]
     assert [one.responses[0].partition_responses[0].base_offset for one in found] == [0, 2, 0, 2]
 
 
@@ -427,7 +459,7 @@ def test_a_run_that_waits_for_replicas_is_answered_as_a_whole() -> None:
         size = len(answers) // 3
         for number in range(3):
             one = answers[number * size : (number + 1) * size]
-            _, response = codec.decode_response(0, 9, one, 4)
+            _, response = codec_of.decode_response(0, 9, one, 4)
             partition_response = response.responses[0].partition_responses[0]
             assert struct.unpack_from(">ii", one) == (size - 4, number + 1)
             assert partition_response.error_code == code
@@ -445,7 +477,7 @@ def test_a_disk_that_fails_in_a_run_fails_all_of_it() -> None:
 
     assert not node.runs
     for one in answers:
-        _, response = codec.decode_response(0, 9, one, 4)
+        _, response = codec_of.decode_response(0, 9, one, 4)
         assert response.responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
