@@ -2,9 +2,9 @@
 
 Every record of a client's batch is checked, as Apache Kafka does: one batch that no reader can open ends all
 reading of its partition. With `validate.records=false` the header is believed once CRC, sizes and deltas
-agree; then records are opened for compacted topics (each needs a key), to name the records of a refused batch,
-and where `compression.type` asks for another codec. Codes are those that Apache Kafka answered when it was asked,
-but where it stores what cannot be read again.
+agree; then records are opened for compacted topics (each needs a key), to name the records of a refused
+batch, and where `compression.type` asks for another codec. Codes are those that Apache Kafka answered when it
+was asked, but where it stores what cannot be read again.
 
 What would hold up an event loop is left to a thread: `validate_at_once` says so before it has cost much.
 """

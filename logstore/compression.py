@@ -183,7 +183,7 @@ def _decompress_gzip(data: ByteSource, max_bytes: int) -> bytes:
             chunks.append(chunk)
             position += len(piece)
         position -= len(member.unused_data)
-        if view[position : position + 2] != b"\x1f\x8b":
+        if bytes(view[position : position + 2]) != b"\x1f\x8b":
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
     raise _too_many_pieces(Compression.GZIP)
 
@@ -273,9 +273,12 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
         return _open_snappy_block(view, max_bytes, max_bytes)
     blocks: list[bytes] = []
     position, room = _XERIAL_HEADER.size, max_bytes
-    while position < len(view):
-        if len(blocks) == MAX_BLOCKS:
-            raise _too_many_pieces(Compression.SNAPPY)
+    for _ in range(MAX_BLOCKS):
+        if position == len(view):
+            return b"".join(blocks)
+        if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:  # another stream
+            position = min(position + _XERIAL_HEADER.size, len(view))
+            continue
         if len(view) - position < _BLOCK_LENGTH.size:
             raise _cut_off(Compression.SNAPPY)
         (length,) = _BLOCK_LENGTH.unpack_from(view, position)
@@ -286,7 +289,7 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
         blocks.append(block)
         room -= len(block)
         position += length
-    return b"".join(blocks)
+    raise _too_many_pieces(Compression.SNAPPY)
 
 
 def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:

@@ -17,15 +17,13 @@ from logstore.pure_record_walk import (
     FIELD,
     HEADER_NAME,
     HEADERS,
-    KEYLESS,
     LENGTH,
     SOUND,
-    TIMESTAMP,
     walk_lengths,
 )
 from logstore.varint import ByteSource
 
-__all__ = ["KEYLESS", "SOUND", "TIMESTAMP", "walk_lengths"]
+__all__ = ["find", "is_plain", "spans", "walk"]
 
 FULLY_CHECKED_RECORDS: Final = 16
 Span = tuple[int, int, int, int, int, bytes | None, bool]

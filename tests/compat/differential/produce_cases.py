@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from tests.compat.batches import CONTROL, TRANSACTIONAL, batch
+from logstore.compression import Compression, compress
+from tests.compat.batches import CONTROL, TRANSACTIONAL, batch, record, varint
 from tests.compat.differential.cases import LONG_AGO_MS, Context, Fields, case
 
 
@@ -82,6 +83,36 @@ def produce_compacted(name: str, keys: list[bytes | None]) -> None:
 
     case("produce", name, ask, until=12)
 
+
+def damaged(name: str, records: bytes, count: int, codec: Compression = Compression.NONE) -> None:
+    """Records that are wrong, or not what they call themselves, under a header that is right."""
+    delta = {"last_offset_delta": count - 1, "records_count": count, "attributes": int(codec)}
+    produce(f"records: {name}, {codec.name.lower()}", (0, made((b"v",), records=records, **delta)))
+
+
+ONE, TWO = record(0, b"v"), record(0, b"v") + record(1, b"v")
+for what, content, counted in (
+    ("count 1000 for one", ONE, 1000),
+    ("count 2^31-1 for one", ONE, 2**31 - 1),
+    ("count 1 for two", TWO, 1),
+    ("nothing", b"", 1),
+    ("no length", b"\0", 1),
+    ("a byte behind", TWO + b"\0", 2),
+    ("header without a key", b"\x12\0\0\0\x01\x02v\x02\x01\0", 1),
+    ("header without a value", b"\x14\0\0\0\x01\x02v\x02\x02h\x01", 1),
+    ("count of headers", b"\x0e\0\0\0\x01\x02v\x0a", 1),
+    ("attributes", b"\x0e\xff" + ONE[2:], 1),
+    ("late", record(0, b"v", timestamp_delta=10**13), 1),
+):
+    for packed in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
+        damaged(what, compress(packed, content), counted, packed)
+# Compressed, Apache Kafka stores these; and records whose offset deltas are wrong, not compressed.
+damaged("negative length", varint(-5) + ONE[1:], 1)
+damaged("length beyond the end", varint(100) + ONE[1:], 1)
+for packed in (Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD):
+    damaged("garbage", b"\xee" * 60, 1, packed)
+    damaged("cut off", compress(packed, TWO)[:-1], 2, packed)
+    damaged("sound", compress(packed, TWO), 2, packed)
 
 produce_compacted("compacted with keys", [b"a", b"b"])
 produce_compacted("compacted without keys", [None, b"b", None])

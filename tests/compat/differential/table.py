@@ -26,7 +26,6 @@ ALLOWED: dict[str, str] = {
     r"^fetch (negative bytes|isolation 9) ": "an exception in Kafka; a plain answer here",
     # Values.
     r"^produce .*\.log_start_offset$": "no client reads the log start offset beside an error",
-    r"^list_offsets timestamp -3 ": "a header that lies about its largest timestamp is believed here",
     r"^create_topics with .*\.value$": "values are kept as they were understood, not as they were written",
     r"^create_topics no timeout ": "Kafka times out before it has begun",
     r"^offset_for_leader_epoch epoch -5 ": "an empty log knows no epoch here, Kafka's knows the leader's",

@@ -27,6 +27,7 @@ def test_what_was_compressed_comes_out_again(compression: Compression, content: 
     [
         (Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(b"hello" * 50))),  # librdkafka, franz-go
         (Compression.SNAPPY, compress(Compression.SNAPPY, b"hello" * 50)),  # xerial, the Java clients
+        (Compression.SNAPPY, compress(Compression.SNAPPY, b"hello" * 25) * 2),
         (Compression.LZ4, lz4.frame.compress(b"hello" * 50, block_linked=True, content_checksum=True)),
         (Compression.LZ4, lz4.frame.compress(b"hello" * 50, store_size=True)),
         (Compression.ZSTD, zstandard.compress(b"hello" * 25) + zstandard.compress(b"hello" * 25)),
@@ -37,6 +38,7 @@ def test_what_was_compressed_comes_out_again(compression: Compression, content: 
     ids=[
         "snappy raw",
         "snappy",
+        "snappy streams",
         "lz4 linked",
         "lz4 sized",
         "zstd frames",
