@@ -7,8 +7,10 @@ from typing import NamedTuple
 
 from logstore.compression import decompress
 from logstore.errors import ErrorCode, KafkaError
+from logstore.pure_record_walk import LONG_MIN, SOUND
 from logstore.record_batch import HEADER_SIZE, LOG_APPEND_TIME_BIT, BatchHeader, check_batch, iterate_headers
-from logstore.varint import read_varint, read_varlong
+from logstore.record_walk import find, sentence
+from logstore.varint import ByteSource
 
 
 class Oldest(NamedTuple):
@@ -32,28 +34,46 @@ def oldest_record(batches: bytes | memoryview, position: int) -> Oldest:
         if header.is_control or header.next_offset <= position:
             continue
         check_batch(view, start)
-        found = _first_from(view[start : start + header.size_bytes], header, position)
+        found = first_record(view[start : start + header.size_bytes], header, position)
         if found is not None:
             return found
     return Oldest(next_offset)
 
 
-def _first_from(batch: memoryview, header: BatchHeader, position: int) -> Oldest | None:
-    content = bytes(decompress(header.compression, batch[HEADER_SIZE:]))
-    wanted_delta = position - header.base_offset
-    place = 0
-    for _ in range(header.records_count):
-        length, start = read_varint(content, place)
-        place = start + length
-        if length < 1 or place > len(content):
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"A record says that it is {length} bytes long.")
-        timestamp_delta, start = read_varlong(content, start + 1)
-        offset_delta, _ = read_varint(content, start)
-        if offset_delta >= wanted_delta:
-            is_log_append_time = bool(header.attributes & LOG_APPEND_TIME_BIT)
-            timestamp = (
-                header.max_timestamp if is_log_append_time else header.base_timestamp + timestamp_delta
+def first_record(
+    batch: ByteSource,
+    header: BatchHeader,
+    offset: int,
+    timestamp_ms: int = LONG_MIN,
+    *,
+    is_exact: bool = False,
+) -> Oldest | None:
+    """Return the first record at or after `offset` whose timestamp is `timestamp_ms` or later; None without one.
+
+    With `is_exact` its timestamp is `timestamp_ms`. Of each record only the head is read. CORRUPT_MESSAGE or
+    INVALID_RECORD on bytes that are no batch.
+    """
+    if len(batch) < header.size_bytes:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A batch of {len(batch)} bytes says {header.size_bytes}."
+        )
+    is_log_append_time = header.attributes & LOG_APPEND_TIME_BIT
+    if is_log_append_time:
+        if header.max_timestamp < timestamp_ms or (is_exact and header.max_timestamp != timestamp_ms):
+            return None
+        timestamp_ms, is_exact = LONG_MIN, False
+    content = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes])
+    count, base, delta = header.records_count, header.base_timestamp, offset - header.base_offset
+    index = position = 0
+    while True:
+        problem, index, position, found, found_ms = find(
+            content, position, index, count, count, base, timestamp_ms, delta
+        )
+        if problem != SOUND:
+            raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+        if found < 0:
+            return None
+        if not is_exact or found_ms == timestamp_ms:
+            return Oldest(
+                header.base_offset + found, header.max_timestamp if is_log_append_time else found_ms
             )
-            # Sums wrap around as in every Java client.
-            return Oldest(header.base_offset + offset_delta, (timestamp + 2**63) % 2**64 - 2**63)
-    return None

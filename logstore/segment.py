@@ -18,7 +18,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.offset_index import ROW as OFFSET_ROW
 from logstore.offset_index import OffsetIndex
-from logstore.record import iterate_records
+from logstore.oldest_record import first_record
 from logstore.record_batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from logstore.time_index import ROW as TIME_ROW
 from logstore.time_index import TimeIndex, TimestampOffset
@@ -593,9 +593,10 @@ class BatchRange(NamedTuple):
         for position, header in headers_in(self.file, self.path, self.position, self.end):
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
-            for record in iterate_records(self.file.read_at(position, header.size_bytes)):
-                if record.timestamp >= timestamp and record.offset >= start_offset:
-                    return TimestampAndOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+            batch = self.file.read_at(position, header.size_bytes)
+            found = first_record(batch, header, start_offset, timestamp)
+            if found is not None and found.timestamp_ms is not None:
+                return TimestampAndOffset(found.timestamp_ms, found.offset, header.partition_leader_epoch)
         return None
 
     def find_exactly(self, timestamp: int) -> TimestampAndOffset | None:
@@ -605,9 +606,10 @@ class BatchRange(NamedTuple):
         for position, header in headers_in(self.file, self.path, self.position, self.end):
             if header.max_timestamp != timestamp:
                 continue
-            for record in iterate_records(self.file.read_at(position, header.size_bytes)):
-                if record.timestamp == timestamp:
-                    return TimestampAndOffset(timestamp, record.offset, header.partition_leader_epoch)
+            batch = self.file.read_at(position, header.size_bytes)
+            found = first_record(batch, header, header.base_offset, timestamp, is_exact=True)
+            if found is not None:
+                return TimestampAndOffset(timestamp, found.offset, header.partition_leader_epoch)
         return None
 
 
