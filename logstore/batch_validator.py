@@ -230,7 +230,8 @@ def plain_header(
             content = _opened_at_once(attributes & COMPRESSION_MASK, view)
             if content is not None and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
                 return fields
-        elif is_small_walk(len(view), count) and is_plain(
+        # Most are small: that is seen without a call.
+        elif (len(view) <= MAX_PYTHON_AT_ONCE_BYTES or is_small_walk(len(view), count)) and is_plain(
             view, HEADER_SIZE, count, base_ms, max_ms, earliest_ms, latest_ms
         ):
             return fields

@@ -315,7 +315,7 @@ def _open(header: BatchHeader, batch: ByteSource, max_bytes: int) -> bytes:
 def record_spans(
     content: ByteSource, records_count: int, last_offset_delta: int = MAX_RELATIVE_OFFSET
 ) -> Iterator[RecordSpan]:
-    """Yield where the records of an opened batch lie; INVALID_RECORD if they are not `records_count` whole ones.
+    """Yield where the records of an opened batch lie; INVALID_RECORD if they are not that many.
 
     Values and headers are stepped over, not opened: they are copied as they stand.
     """

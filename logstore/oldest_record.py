@@ -48,7 +48,7 @@ def first_record(
     *,
     is_exact: bool = False,
 ) -> Oldest | None:
-    """Return the first record at or after `offset` whose timestamp is `timestamp_ms` or later; None without one.
+    """Return the first record at or after `offset` whose timestamp is `timestamp_ms` or later, or None.
 
     With `is_exact` its timestamp is `timestamp_ms`. Of each record only the head is read. CORRUPT_MESSAGE or
     INVALID_RECORD on bytes that are no batch.
