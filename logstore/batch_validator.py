@@ -180,6 +180,8 @@ def _validate(
         )
     if not is_client:
         return ValidBatch(header, view)
+    if records_count > _most_records(attributes, size_bytes):
+        raise _invalid(f"{records_count} records do not fit in a batch of {size_bytes} bytes.")
     if attributes & CONTROL_BIT:
         raise _invalid("Clients must not write control batches.")
     if producer_id >= 0 and base_sequence < 0:
@@ -225,7 +227,7 @@ def plain_header(
         and crc32c(view[CRC_START:]) == crc
     ):
         if not checks_records:
-            return fields
+            return fields if count <= _most_records(attributes, len(view)) else None
         if attributes & COMPRESSION_MASK:
             content = _opened_at_once(attributes & COMPRESSION_MASK, view)
             if content is not None and is_plain(content, 0, count, base_ms, max_ms, earliest_ms, latest_ms):
@@ -236,6 +238,12 @@ def plain_header(
         ):
             return fields
     return None
+
+
+def _most_records(attributes: int, size_bytes: int) -> int:
+    """Return how many records a batch of that size has at most, also one that is not opened."""
+    opened_bytes = MAX_DECOMPRESSED_BYTES if attributes & COMPRESSION_MASK else size_bytes - HEADER_SIZE
+    return opened_bytes // MIN_RECORD_BYTES
 
 
 def _opened_at_once(codec: int, view: memoryview) -> ByteSource | None:
@@ -442,8 +450,6 @@ def _max_opened_bytes(config: LogConfig) -> int:
 def _check_records(header: BatchHeader, content: ByteSource, config: LogConfig, now_ms: int) -> int | None:
     """Check the opened records; return their largest timestamp, None where not all timestamps were read."""
     count, size_bytes = header.records_count, len(content)
-    if count > size_bytes // MIN_RECORD_BYTES:
-        raise _invalid(f"The batch counts {count} records, which do not fit in {size_bytes} bytes.")
     needs_keys = config.compact
     earliest, latest = LONG_MIN, _NO_LIMIT_MS
     if not (config.log_append_time or header.attributes & LOG_APPEND_TIME_BIT):
