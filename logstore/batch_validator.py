@@ -49,7 +49,7 @@ ATTRIBUTES_POSITION: Final = 22  # their low byte
 MAX_RECORD_ERRORS: Final = 100
 # What an event loop does at once. Compressed bytes may become a thousand times as many: what comes of them is
 # bounded by what was received, so that a client pays for what it asks (a walk of 256 KiB takes 0.5 ms).
-MAX_COMPRESSED_AT_ONCE_BYTES: Final = 32 * 1024
+MAX_COMPRESSED_AT_ONCE_BYTES: Final = 64 * 1024
 MAX_OPENED_AT_ONCE_BYTES: Final = 256 * 1024
 OPENED_FROM_ANY_BYTES: Final = 4 * 1024
 OPENED_BY_RECEIVED: Final = 16
@@ -192,12 +192,18 @@ def _validate(
 
 
 def plain_header(
-    view: memoryview, *, max_bytes: int, earliest_ms: int, latest_ms: int, checks_records: bool
+    view: memoryview,
+    *,
+    max_bytes: int,
+    earliest_ms: int,
+    latest_ms: int,
+    checks_records: bool,
+    latest_codec: int = _ZSTD,
 ) -> tuple[int, ...] | None:
     """The fields of a client's batch that `validate_batch` would take as it is, seen in one look.
 
     None where there is anything to be said or done: then `validate_batch` says or does it. Timestamps between
-    `earliest_ms` and `latest_ms` are taken. `view` has at least the bytes of a header.
+    `earliest_ms` and `latest_ms` are taken, codecs up to `latest_codec`. `view` has the bytes of a header.
     """
     fields = HEADER.unpack_from(view)
     (
@@ -219,7 +225,7 @@ def plain_header(
         base_offset == 0
         and magic == MAGIC
         and LOG_OVERHEAD + batch_length == len(view) <= max_bytes
-        and 0 <= attributes < _ZSTD  # neither transactional nor control, and each version knows the codec
+        and 0 <= attributes <= latest_codec  # neither transactional nor control
         and 0 <= delta == count - 1
         and (producer_id < 0 or sequence >= 0)
         and earliest_ms <= base_ms <= latest_ms
@@ -283,6 +289,11 @@ def may_take_long(records: ByteSource | None, config: LogConfig) -> bool:
     return codec != 0 or not is_small_walk(
         size_bytes, _RECORDS_COUNT.unpack_from(records, _RECORDS_COUNT_POSITION)[0]
     )
+
+
+def latest_codec(produce_version: int) -> int:
+    """Return the last of the codecs that clients of that version may use."""
+    return _ZSTD if produce_version >= FIRST_ZSTD_PRODUCE_VERSION else _ZSTD - 1
 
 
 def takes_as_it_is(config: LogConfig) -> bool:

@@ -20,6 +20,7 @@ from logstore.batch_validator import (
     ValidBatch,
     accepted_timestamps,
     check_follower_batches,
+    latest_codec,
     plain_header,
     validate_batch,
 )
@@ -466,7 +467,12 @@ class PartitionLog:
         return AppendResult(offset, offset, NO_TIMESTAMP, self.log_start_offset)
 
     def append_run(
-        self, batches: Sequence[memoryview], *, leader_epoch: int, now_ms: int
+        self,
+        batches: Sequence[memoryview],
+        *,
+        leader_epoch: int,
+        now_ms: int,
+        produce_version: int = LATEST_PRODUCE_VERSION,
     ) -> list[tuple[int, int]]:
         """Append, in one write, those of the first batches about which there is nothing to say.
 
@@ -487,7 +493,7 @@ class PartitionLog:
         earliest_ms, latest_ms = accepted_timestamps(config, now_ms)
         latest_ms = min(latest_ms, room.last_timestamp)
         max_bytes, segment, producers = config.max_message_bytes, self.segments[-1], self._producers
-        checks_records = config.validate_records
+        checks_records, codec = config.validate_records, latest_codec(produce_version)
         position, end_position, offset = segment.size_bytes, room.end_position, self.log_end_offset
         places: list[tuple[int, int]] = []
         rows: list[tuple[int, int, int]] = []
@@ -498,6 +504,7 @@ class PartitionLog:
                 earliest_ms=earliest_ms,
                 latest_ms=latest_ms,
                 checks_records=checks_records,
+                latest_codec=codec,
             )
             next_position = position + len(batch)
             if fields is None or next_position > end_position:

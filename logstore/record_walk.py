@@ -26,6 +26,11 @@ from logstore.varint import ByteSource
 __all__ = ["find", "is_plain", "spans", "walk"]
 
 FULLY_CHECKED_RECORDS: Final = 16
+NOT_COMPILED: Final = (
+    "Records that clients send are checked in Python, and of large batches not all of each:"
+    " logstore/_record_walk.c was not compiled when Ottla was installed. Install a C compiler and Python.h,"
+    " then Ottla again."
+)
 Span = tuple[int, int, int, int, int, bytes | None, bool]
 _WORDS = {
     LENGTH: "is cut off, or shorter than a record can be",

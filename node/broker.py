@@ -19,9 +19,10 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
+from logstore import record_walk
 from logstore.disk import Disk, OsDisk
 from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
+from logstore.log_config import VALIDATE_RECORDS, LogConfig
 from logstore.log_dir import LogDir
 from logstore.log_manager import LogManager
 from logstore.partition_log import PartitionLog
@@ -198,6 +199,8 @@ class Broker:
         self.contact.begin(asyncio.get_running_loop().time(), self.clock.now_ms())
         for warning in self.config.warnings:
             log.warning("%s", warning)
+        if self.config.values.get(VALIDATE_RECORDS, True) and not record_walk.IS_COMPILED:
+            log.info("%s", record_walk.NOT_COMPILED)
         await broker_start.open_listeners(self)
         loop = asyncio.get_running_loop()
         patience = loop.call_later(REST_PATIENCE_S, self.rest.start)

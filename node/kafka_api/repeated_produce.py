@@ -60,7 +60,9 @@ class RepeatedProduces:
             partition = broker.replica_manager.partition(known.topic_partition)
             now_ms = broker.clock.now_ms()
             # As a run of one: it is shorter than the way of those about which there is something to say.
-            if places := partition.append_run([batch], required_acks=acks, now_ms=now_ms):
+            if places := partition.append_run(
+                [batch], required_acks=acks, now_ms=now_ms, produce_version=self._version
+            ):
                 base_offset, next_offset = places[0]
                 result = AppendResult(
                     base_offset, next_offset - 1, NO_TIMESTAMP, partition.log.log_start_offset
@@ -100,7 +102,12 @@ class RepeatedProduces:
         acks = known.request.acks
         try:
             partition = broker.replica_manager.partition(known.topic_partition)
-            places = partition.append_run(batches, required_acks=acks, now_ms=broker.clock.now_ms())
+            places = partition.append_run(
+                batches,
+                required_acks=acks,
+                now_ms=broker.clock.now_ms(),
+                produce_version=self._version,
+            )
         except KafkaError:
             return None  # The general way says it, to each.
         if not places:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from logstore.batch_validator import ValidBatch
+from logstore.batch_validator import LATEST_PRODUCE_VERSION, ValidBatch
 from logstore.errors import ErrorCode, KafkaError
 from logstore.leader_epoch_cache import EpochEndOffset
 from logstore.partition_log import (
@@ -419,7 +419,12 @@ class Partition:
         )
 
     def append_run(
-        self, batches: Sequence[memoryview], *, required_acks: int, now_ms: int
+        self,
+        batches: Sequence[memoryview],
+        *,
+        required_acks: int,
+        now_ms: int,
+        produce_version: int = LATEST_PRODUCE_VERSION,
     ) -> list[tuple[int, int]]:
         """`PartitionLog.append_run`, as far as this replica may take anything."""
         isr = self.isr
@@ -432,7 +437,9 @@ class Partition:
         log = self.log
         segment = log.segments[-1]
         size_bytes = segment.size_bytes
-        places = log.append_run(batches, leader_epoch=self.leader_epoch, now_ms=now_ms)
+        places = log.append_run(
+            batches, leader_epoch=self.leader_epoch, now_ms=now_ms, produce_version=produce_version
+        )
         if places:
             counters = self.counters
             counters.total_produce_requests += len(places)

@@ -215,7 +215,7 @@ def test_a_large_batch_is_opened_beside_the_loop_also_where_the_head_is_known() 
     cast("Coroutine[Any, Any, Any]", answer.awaitable).close()
 
 
-@pytest.mark.parametrize("codec", [Compression.NONE, Compression.GZIP, Compression.SNAPPY, Compression.LZ4])
+@pytest.mark.parametrize("codec", Compression)
 def test_records_are_checked_also_where_the_head_is_known(codec: Compression) -> None:
     sound = build_batch([(b"k", b"v" * 900, NOW_MS + one, ()) for one in range(5)], compression=codec)
     header = read_header(sound)
@@ -237,13 +237,24 @@ def test_records_are_checked_also_where_the_head_is_known(codec: Compression) ->
 def test_a_sound_batch_is_appended_at_once_where_the_head_is_known() -> None:
     """Compressed, too: it is opened as it stands, and no answer is put into words."""
     runs = []
-    for codec in (Compression.NONE, Compression.LZ4):
+    for codec in (Compression.NONE, Compression.LZ4, Compression.ZSTD):
         node = Node(9, is_general=False)
         sound = bytes(build_batch([(b"k", b"v" * 100, NOW_MS, ())] * 5, compression=codec))
         node.send_together([frame(9, sound)] * 9)
         runs.append(node.runs)
 
-    assert runs[0] and runs[0] == runs[1]
+    assert runs[0] and runs[0] == runs[1] == runs[2]
+
+
+@pytest.mark.parametrize("version", [6, 7])
+def test_zstd_needs_version_7_also_where_the_head_is_known(version: int) -> None:
+    plain, zstd = batch(), bytes(build_batch([(b"k", b"v", NOW_MS, ())], compression=Compression.ZSTD))
+
+    answers = both(version, [frame(version, one) for one in (plain, zstd, plain)])
+
+    found = [codec_of.decode_response(0, version, answer, 4)[1] for answer in answers]
+    codes = [one.responses[0].partition_responses[0].error_code for one in found]
+    assert codes == [0, 76 if version == 6 else 0, 0]
 
 
 @pytest.mark.parametrize("version", [8, 13])
