@@ -15,7 +15,6 @@ them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody
 
 import importlib
 import struct
-import threading
 import zlib
 from enum import IntEnum
 from typing import Any, Final
@@ -47,7 +46,8 @@ _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
 
 
-_contexts = threading.local()  # to make one takes as long as to open 16 KiB
+# Contexts that nobody uses, as many as threads ever opened at once: to make one takes as long as to open 16 KiB.
+_idle_zstd: list[zstandard.ZstdDecompressor] = []
 
 
 class Compression(IntEnum):
@@ -208,9 +208,17 @@ def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
 
 def _decompress_zstd(data: ByteSource, max_bytes: int) -> bytes:
     _check_zstd_is_whole(data)
-    opener = getattr(_contexts, "zstd", None)
-    if opener is None:
-        opener = _contexts.zstd = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
+    try:
+        opener = _idle_zstd.pop()
+    except IndexError:
+        opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
+    try:
+        return _read_zstd(opener, data, max_bytes)
+    finally:
+        _idle_zstd.append(opener)
+
+
+def _read_zstd(opener: zstandard.ZstdDecompressor, data: ByteSource, max_bytes: int) -> bytes:
     stream = opener.stream_reader(data, read_across_frames=True)
     step = min(_READ_BYTES, max_bytes + 1)
     output: bytes = stream.read(step)
