@@ -46,7 +46,8 @@ _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
 
 
-# Contexts that nobody uses, as many as threads ever opened at once: to make one takes as long as to open 16 KiB.
+# Contexts that nobody uses, as many as threads opened at once: to make one takes as long as to open 16 KiB. One
+# that has opened much is not kept, as it keeps the memory that it needed.
 _idle_zstd: list[zstandard.ZstdDecompressor] = []
 
 
@@ -212,10 +213,10 @@ def _decompress_zstd(data: ByteSource, max_bytes: int) -> bytes:
         opener = _idle_zstd.pop()
     except IndexError:
         opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
-    try:
-        return _read_zstd(opener, data, max_bytes)
-    finally:
+    output = _read_zstd(opener, data, max_bytes)
+    if len(output) < _READ_BYTES:
         _idle_zstd.append(opener)
+    return output
 
 
 def _read_zstd(opener: zstandard.ZstdDecompressor, data: ByteSource, max_bytes: int) -> bytes:
