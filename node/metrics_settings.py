@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from logstore.config_def import ConfigScope, at_least, list_of
+from logstore.config_def import ConfigScope, at_least, between, list_of
 from node.setting import INT, LIST, LOW, setting
 
 KAFKA_EXPORTER: Final = "kafka_exporter"
@@ -35,6 +35,15 @@ METRICS_SETTINGS: Final = (
         " coordinates; 0 for none.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
+        "ottla.metrics.loop.look.ms",
+        INT,
+        100,
+        "A timer on the node's loop falls due so often; how late it is tells how long turns of the loop are."
+        " 5 finds every turn that clients could notice, for a two-thousandth of a processor.",
+        between(1, 10_000),
         importance=LOW,
     ),
     setting(

@@ -111,7 +111,9 @@ class NodeCollector:
     async def _collect_all(self, pace: Pace) -> Iterable[Family]:
         config = self._facts.broker.config
         began_s = monotonic_s()
-        await self._facts.ask(lambda broker: self._watch.start())  # a loop that hangs is found out here
+        look_every_s = config.ottla_metrics_loop_look_ms / 1000
+        # A loop that hangs is found out here.
+        await self._facts.ask(lambda broker: self._watch.start(look_every_s))
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)

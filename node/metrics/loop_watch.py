@@ -2,17 +2,17 @@
 
 What is waited for on a loop is late by as much as other work holds it up. Ten looks a second cost it a
 ten-thousandth of its time. The clock of a thread can be read from any other, and costs the loop nothing.
+
+A look is also late where the machine has other things to do. So the longest turn is told beside it: how late
+a look was, but no more than the CPU time that the loop has used since the look before.
 """
 
 import asyncio
 import threading
 import time
-from typing import Final
 
 from logstore.latency import LatencyHistogram
 from node.clock import monotonic_s
-
-LOOK_EVERY_S: Final = 0.1
 
 
 class LoopWatch:
@@ -21,13 +21,17 @@ class LoopWatch:
     def __init__(self) -> None:
         self.lag = LatencyHistogram()
         self._worst_s = 0.0
+        self._longest_turn_s = 0.0
+        self._look_every_s = 0.0
+        self._cpu_s = 0.0  # at the last look
         self._clock_id: int | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._expected_s = 0.0
 
-    def start(self) -> None:
+    def start(self, look_every_s: float) -> None:
         """Begin to watch the running loop, for as long as it runs."""
         if self._loop is None:
+            self._look_every_s = look_every_s
             self._loop = asyncio.get_running_loop()
             self._clock_id = time.pthread_getcpuclockid(threading.get_ident())
             self._plan()
@@ -41,13 +45,22 @@ class LoopWatch:
         worst_s, self._worst_s = self._worst_s, 0.0
         return worst_s
 
+    def take_longest_turn_s(self) -> float:
+        """The longest turn since the last call, in CPU time; one shorter than the time between looks may be
+        missed.
+        """
+        longest_s, self._longest_turn_s = self._longest_turn_s, 0.0
+        return longest_s
+
     def _plan(self) -> None:
         assert self._loop is not None
-        self._expected_s = monotonic_s() + LOOK_EVERY_S
-        self._loop.call_later(LOOK_EVERY_S, self._look)
+        self._expected_s = monotonic_s() + self._look_every_s
+        self._cpu_s = self.cpu_s()
+        self._loop.call_later(self._look_every_s, self._look)
 
     def _look(self) -> None:
         late_s = max(0.0, monotonic_s() - self._expected_s)
         self.lag.observe(late_s)
         self._worst_s = max(self._worst_s, late_s)
+        self._longest_turn_s = max(self._longest_turn_s, min(late_s, self.cpu_s() - self._cpu_s))
         self._plan()

@@ -63,6 +63,11 @@ def loop_families(watch: LoopWatch, idle_share: float) -> list[Family]:
             "The worst of these since the last scrape.",
             watch.take_worst_s(),
         ),
+        gauge(
+            "ottla_event_loop_turn_max_seconds",
+            "CPU time of the loop's longest turn since the last scrape, as far as a look was due in it.",
+            watch.take_longest_turn_s(),
+        ),
         counter("ottla_event_loop_cpu_seconds_total", "CPU time of the loop's thread.", watch.cpu_s()),
         gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", words, idle_share),
         gauge("kafka_network_socketserver_networkprocessoravgidle_percent", words, idle_share),

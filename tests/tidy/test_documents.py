@@ -18,7 +18,14 @@ ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), ROOT / "k8s" / "README.md"]
 MAX_HELP_LINES = 5
-TOOLS = {"bench", "dump-log", "dump-wire", "kafka-reference", "chaos"}  # they have options enough to say more
+TOOLS = {
+    "bench",
+    "dump-log",
+    "dump-wire",
+    "kafka-reference",
+    "chaos",
+    "attack",
+}  # they have options enough to say more
 
 
 def commands_in(path: Path) -> list[list[str]]:

@@ -1,0 +1,11 @@
+"""The attacks of `scripts/attack`: what one hostile client sends, and what it may cost a node.
+
+attack        an attack: its name, what it sends, its limits in CPU seconds and MiB
+hostile       hostile frames, built and sent without the code under test where that matters
+nodes         a node or three as processes: their CPU, memory and metrics
+good_client   a client that behaves, in a process of its own: what it saw
+trial         one attack on running nodes: what it cost, and which limits it missed
+long_ids      attacks with ids of kilobytes, in every API that takes one
+all_attacks   the table of all attacks
+report        a row for each
+"""

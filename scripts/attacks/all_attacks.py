@@ -1,0 +1,9 @@
+"""All attacks, in the order in which they are run."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from attacks import long_ids
+from attacks.attack import Attack
+
+ATTACKS: Final[Sequence[Attack]] = tuple(one for one in long_ids.ATTACKS if one.name == "heartbeats-long-ids")

@@ -1,0 +1,185 @@
+"""A client that behaves, in a process of its own, as `python -m attacks.good_client BOOTSTRAP[,BOOTSTRAP]`.
+
+It produces a record, fetches it, and heartbeats for a member of a group, some times a second, until its input
+ends; then it prints as JSON how long each took, what failed, and whether a leader has changed meanwhile.
+"""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import quantiles
+from typing import Any, Final
+
+from tests.compat.batches import batch
+from tests.compat.wire_client import Closed, WireClient, eventually
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAUSE_S: Final = 0.02
+TIMEOUT_S: Final = 30.0  # as clients have by default
+PARTITIONS: Final = 6
+SESSION_MS: Final = 30_000
+READY: Final = "READY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a good client saw: milliseconds, failures in words, whether somebody was fenced."""
+
+    rounds: int
+    p50_ms: float
+    p99_ms: float
+    longest_ms: float
+    failures: tuple[str, ...]
+    moved: tuple[str, ...]  # leaders that changed
+
+
+class GoodClient:
+    """The process, from outside. It has made its topic and its group when this is made."""
+
+    def __init__(self, bootstraps: list[str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "attacks.good_client", ",".join(bootstraps)],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline().strip() != READY:
+            self.kill()
+            raise RuntimeError("the good client could not begin")
+
+    def finish(self) -> Seen:
+        """Let it end; what it saw."""
+        told, _ = self._process.communicate(timeout=2 * TIMEOUT_S)
+        fields: dict[str, Any] = json.loads(told)
+        return Seen(**{**fields, "failures": tuple(fields["failures"]), "moved": tuple(fields["moved"])})
+
+    def kill(self) -> None:
+        """End it without a word; nothing if it has ended."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+def main(bootstraps: list[str]) -> None:
+    """Behave, until the input ends."""
+    topic, group = f"good-{uuid.uuid4().hex[:8]}", f"good-{uuid.uuid4().hex[:8]}"
+    replicas = len(bootstraps)
+    with WireClient(bootstraps[0]) as client:
+        wanted = [{"name": topic, "num_partitions": PARTITIONS, "replication_factor": replicas}]
+        created = client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
+        assert not created.topics[0].error_code, created
+        before = eventually(lambda: _leaders(client, topic), lambda seen: all(one[0] >= 0 for one in seen))
+        # The partition of a node that is not attacked, where there is one: the others must not suffer either.
+        leader = before[0][0]
+        home = _home(client, group)
+    times: list[float] = []
+    failures: list[str] = []
+    rounds = 0
+    with (
+        WireClient(bootstraps[leader], timeout_s=TIMEOUT_S) as data,
+        WireClient(bootstraps[home], timeout_s=TIMEOUT_S) as member,
+    ):
+        heartbeat = _joined(member, group)
+        print(READY, flush=True)
+        while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
+            rounds += 1
+            for ask in (lambda: _produce(data, topic), lambda: _fetch(data, topic), heartbeat):
+                began = time.perf_counter()
+                try:
+                    ask()
+                except (Closed, OSError, AssertionError) as error:
+                    failures.append(f"{type(error).__name__}: {error}"[:200])
+                times.append((time.perf_counter() - began) * 1000)
+    with WireClient(bootstraps[-1]) as client:
+        after = _leaders(client, topic)
+    places = quantiles(times, n=100) if len(times) > 1 else [0.0] * 99
+    seen = {
+        "rounds": rounds,
+        "p50_ms": places[49],
+        "p99_ms": places[98],
+        "longest_ms": max(times, default=0.0),
+        "failures": failures[:5],
+        "moved": [
+            f"partition {index}: leader and epoch {old} became {new}"
+            for index, (old, new) in enumerate(zip(before, after, strict=True))
+            if old != new
+        ],
+    }
+    print(json.dumps(seen))
+
+
+def _leaders(client: WireClient, topic: str) -> list[tuple[int, int]]:
+    """Leader and epoch of each partition."""
+    (told,) = client.call("metadata", 12, topics=[{"name": topic}]).topics
+    partitions = sorted(told.partitions, key=lambda one: one.partition_index)
+    return [(one.leader_id, one.leader_epoch) for one in partitions]
+
+
+def _home(client: WireClient, group: str) -> int:
+    """The id of the group's coordinator."""
+    found = eventually(
+        lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=[group]).coordinators[0],
+        lambda one: not one.error_code,
+    )
+    return int(found.node_id)
+
+
+def _joined(member: WireClient, group: str) -> Callable[[], None]:
+    """Become the one member of the group; what heartbeats for it."""
+
+    def join() -> Any:
+        return member.call(
+            "join_group",
+            2,
+            group_id=group,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=SESSION_MS,
+            member_id="",
+            protocol_type="good",
+            protocols=[{"name": "any", "metadata": b""}],
+        )
+
+    joined = eventually(join, lambda one: not one.error_code)
+    mine = {
+        "group_id": group,
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+    }
+    assignments = [{"member_id": joined.member_id, "assignment": b"x"}]
+    assert not member.call("sync_group", 2, assignments=assignments, **mine).error_code
+
+    def heartbeat() -> None:
+        code = member.call("heartbeat", 2, **mine).error_code
+        assert not code, f"a heartbeat was answered error {code}"
+
+    return heartbeat
+
+
+def _produce(client: WireClient, topic: str) -> None:
+    data = [{"name": topic, "partition_data": [{"index": 0, "records": batch([b"good"])}]}]
+    answer = client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=data)
+    code = answer.responses[0].partition_responses[0].error_code
+    assert not code, f"a record was answered error {code}"
+
+
+def _fetch(client: WireClient, topic: str) -> None:
+    partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}]
+    answer = client.call(
+        "fetch", 12, max_wait_ms=0, min_bytes=0, topics=[{"topic": topic, "partitions": partitions}]
+    )
+    code = answer.responses[0].partitions[0].error_code
+    assert not code, f"a fetch was answered error {code}"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].split(","))

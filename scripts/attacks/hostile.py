@@ -1,0 +1,70 @@
+"""Frames that no honest client sends, and a client that sends them and looks at little of the answers."""
+
+import struct
+import time
+from collections import Counter
+from typing import Any, Final
+
+from logstore.errors import ErrorCode
+from tests.compat.wire_client import Closed, WireClient
+
+TIMEOUT_S: Final = 300.0  # an attack that is served slowly is judged by its CPU seconds
+FLOOD_S: Final = 3.0
+
+
+def ask(bootstrap: str, api: str, version: int, **fields: Any) -> str:
+    """Send one request; its error codes in words, or how it was refused."""
+    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+        try:
+            answer = client.call(api, version, **fields)
+        except (Closed, BrokenPipeError, ConnectionResetError):
+            return "connection closed"
+        return in_words(codes_in(answer))
+
+
+def flood(bootstrap: str, frame: bytes, bytes_per_s: float, seconds: float = FLOOD_S) -> int:
+    """Send the frame again and again, at no more than this rate; how many were answered."""
+    period_s = len(frame) / bytes_per_s
+    began, sent = time.monotonic(), 0
+    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+        try:
+            while (now := time.monotonic()) < began + seconds:
+                if sent * period_s > now - began:
+                    time.sleep(sent * period_s - (now - began))
+                client.send_bytes(frame)
+                client.receive_frame()
+                sent += 1
+        except Closed:
+            return sent
+    return sent
+
+
+def codes_in(answer: Any) -> Counter[int]:
+    """All values of fields named error_code, at any depth."""
+    found: Counter[int] = Counter()
+    waiting = [answer]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, list | tuple):
+            waiting += one
+        elif hasattr(type(one), "__schema__"):
+            for name, value in vars(one).items():
+                if name == "error_code":
+                    found[value] += 1
+                else:
+                    waiting.append(value)
+    return found
+
+
+def in_words(codes: Counter[int]) -> str:
+    """Counted codes by their names."""
+    counted = [f"{count} x {ErrorCode(code).name}" for code, count in sorted(codes.items())]
+    return ", ".join(counted) or "no code"
+
+
+def strings_frame(api_key: int, version: int, count: int, size: int, tail: bytes = b"") -> bytes:
+    """A request of old versions that begins with an array of strings: fast to build, however large."""
+    element = struct.pack(">h", size) + b"x" * size
+    body = struct.pack(">i", count) + element * count + tail
+    header = struct.pack(">hhih", api_key, version, 1, 6) + b"attack"
+    return struct.pack(">i", len(header) + len(body)) + header + body

@@ -1,0 +1,137 @@
+"""Ids of kilobytes: refused before they are hashed, kept or compared, in every API that takes one."""
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from attacks.attack import Attack
+from attacks.hostile import ask, codes_in, flood, in_words, strings_frame
+from attacks.nodes import Nodes
+from logstore.schema_compiler import decode
+from node.wire.api_keys import ApiKey
+from tests.compat.wire_client import Closed, WireClient, eventually, message_class
+
+KEY_CHARS: Final = 32_704
+SPACE: Final = 96 << 20  # of a frame of less than socket.request.max.bytes
+FLOOD_BYTES_PER_S: Final = 3_000_000.0
+
+
+def _send_strings(
+    nodes: Nodes, api: ApiKey, version: int, count: int, size: int, *, tail: bytes = b""
+) -> str:
+    """Send one frame of strings to one node; the codes of its answer."""
+    frame = strings_frame(api, version, count, size, tail)
+    with WireClient(nodes.bootstrap, timeout_s=300.0) as client:
+        try:
+            client.send_bytes(frame)
+            answer = client.receive_frame()
+        except Closed:
+            return "connection closed"
+    return in_words(codes_in(decode(message_class(api.name.lower(), "Response"), version, answer[4:])))
+
+
+def _find_coordinators(nodes: Nodes) -> str:
+    return ask(nodes.bootstrap, "find_coordinator", 4, key_type=0, coordinator_keys=["x" * KEY_CHARS] * 1_000)
+
+
+def _describe_groups(nodes: Nodes) -> str:
+    return _send_strings(nodes, ApiKey.DESCRIBE_GROUPS, 0, SPACE // (KEY_CHARS + 2), KEY_CHARS)
+
+
+def _describe_many_groups(nodes: Nodes) -> str:
+    return _send_strings(nodes, ApiKey.DESCRIBE_GROUPS, 0, SPACE // 1_002, 1_000)
+
+
+def _giant_metadata(nodes: Nodes) -> str:
+    return _send_strings(nodes, ApiKey.METADATA, 0, SPACE // 202, 200)
+
+
+def _giant_delete_topics(nodes: Nodes) -> str:
+    timeout_ms = struct.pack(">i", 1_000)
+    return _send_strings(nodes, ApiKey.DELETE_TOPICS, 1, SPACE // 202, 200, tail=timeout_ms)
+
+
+def _heartbeats(nodes: Nodes) -> str:
+    maker = object.__new__(WireClient)
+    maker.client_id, maker.correlation_id = "attack", 0
+    frame = maker.frame("heartbeat", 4, group_id="g" * KEY_CHARS, generation_id=1, member_id="m" * KEY_CHARS)
+    return f"{flood(nodes.bootstrap, frame, FLOOD_BYTES_PER_S)} answers"
+
+
+def _init_producer_id(nodes: Nodes, transactional_id: str) -> str:
+    return ask(
+        nodes.bootstrap,
+        "init_producer_id",
+        4,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=60_000,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+
+
+def _make_transactions_topic(nodes: Nodes) -> None:
+    def made() -> str:
+        ask(nodes.bootstrap, "find_coordinator", 4, key_type=1, coordinator_keys=["honest"])
+        return _init_producer_id(nodes, "honest")
+
+    assert "NONE" in eventually(made, lambda one: "NONE" in one)
+
+
+def _list_transactions(nodes: Nodes) -> str:
+    made = [_init_producer_id(nodes, f"{number}" * 30_000) for number in range(3)]
+    pattern = "(?:.?){690}"
+    told = ask(nodes.bootstrap, "list_transactions", 2, transactional_id_pattern=pattern)
+    return f"{made[0]}; {told}"
+
+
+ATTACKS: Final[Sequence[Attack]] = (
+    Attack(
+        name="find-coordinator-long-keys",
+        sends="FindCoordinator with 1,000 keys of 32,704 characters, 33 MB",
+        send=_find_coordinators,
+        cpu_s=1.0,
+    ),
+    Attack(
+        name="describe-groups-long-names",
+        sends="DescribeGroups with 96 MB of names of 32,704 characters",
+        send=_describe_groups,
+        cpu_s=2.0,
+        growth_mib=300.0,
+    ),
+    Attack(
+        name="describe-groups-many-names",
+        sends="DescribeGroups with 96 MB of names of 1,000 characters",
+        send=_describe_many_groups,
+        cpu_s=8.0,
+        growth_mib=400.0,
+    ),
+    Attack(
+        name="metadata-many-names",
+        sends="Metadata with 96 MB of topic names of 200 characters",
+        send=_giant_metadata,
+        cpu_s=8.0,
+        growth_mib=500.0,
+    ),
+    Attack(
+        name="delete-topics-many-names",
+        sends="DeleteTopics with 96 MB of topic names of 200 characters",
+        send=_giant_delete_topics,
+        cpu_s=8.0,
+        growth_mib=500.0,
+    ),
+    Attack(
+        name="heartbeats-long-ids",
+        sends="Heartbeat with a group and a member of 32,704 characters, 3 MB/s for 3 s",
+        send=_heartbeats,
+        cpu_s=2.0,
+    ),
+    Attack(
+        name="list-transactions-pattern",
+        sends="three transactional ids of 30,000 characters, and ListTransactions with (?:.?){690}",
+        send=_list_transactions,
+        cpu_s=1.0,
+        prepare=_make_transactions_topic,
+        node_counts=(1,),  # of three nodes another may be the coordinator
+    ),
+)

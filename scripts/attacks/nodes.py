@@ -1,0 +1,137 @@
+"""A node of Ottla, or three, as processes of their own: started, measured, told to end."""
+
+import re
+import signal
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from node.cli.local_cluster import NodeProcess, wait_until_ready, write_homes
+from tests.cpu_time import cpu_seconds_of
+from tests.ports import free_ports
+
+# How long a node may take to end after SIGTERM: k8s/base/statefulset.yaml gives it 90 s.
+GRACE_S: Final = 60.0
+SETTINGS: Final = {
+    "num.partitions": "1",
+    "ottla.metrics.loop.look.ms": "5",
+    "group.initial.rebalance.delay.ms": "0",
+}
+THREE_SETTINGS: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
+SCRAPE_TIMEOUT_S: Final = 120.0
+# An exposition is kept for a second.
+BETWEEN_SCRAPES_S: Final = 1.1
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Nodes that serve; `processes` are theirs, in the order of their ids."""
+
+    processes: tuple[NodeProcess, ...]
+
+    @property
+    def bootstrap(self) -> str:
+        """HOST:PORT of the first node, which is attacked where an attack goes to one."""
+        return self.processes[0].bootstrap
+
+    @property
+    def bootstraps(self) -> list[str]:
+        return [one.bootstrap for one in self.processes]
+
+    @property
+    def rest(self) -> str:
+        """The URL of the first node's REST API."""
+        return self.processes[0].rest
+
+    def is_running(self) -> bool:
+        return all(one.process.poll() is None for one in self.processes)
+
+    def cpu_s(self) -> float:
+        """User and system time of all nodes so far."""
+        return sum(cpu_seconds_of(one.process.pid) for one in self.processes)
+
+    def rss_mib(self) -> list[float]:
+        return [_status_mib(one.process.pid, "VmRSS") for one in self.processes]
+
+    def reset_peaks(self) -> None:
+        """From here on `peak_mib` counts anew."""
+        for one in self.processes:
+            Path(f"/proc/{one.process.pid}/clear_refs").write_text("5")
+
+    def peak_mib(self) -> list[float]:
+        """The most memory that each node had since `reset_peaks`."""
+        return [_status_mib(one.process.pid, "VmHWM") for one in self.processes]
+
+    def longest_turn_s(self) -> float:
+        """The longest turn of a node's loop since the last call, in CPU time of the loop's thread."""
+        return max(_gauge(one.rest, "ottla_event_loop_turn_max_seconds") for one in self.processes)
+
+    def log(self) -> str:
+        return "".join(one.home.log.read_text(errors="replace") for one in self.processes)
+
+    def stop(self) -> bool:
+        """SIGTERM to all; False if one did not end in its grace, and is killed."""
+        for one in self.processes:
+            if one.process.poll() is None:
+                one.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + GRACE_S
+        ended = True
+        for one in self.processes:
+            try:
+                one.process.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                one.process.kill()
+                one.process.wait()
+                ended = False
+            one.close()
+        return ended
+
+
+def start_nodes(
+    count: int, data: Path, settings: Mapping[str, str], start: Start = subprocess.Popen
+) -> Nodes:
+    """So many nodes with these settings, when they serve; `start` starts a process."""
+    overrides = {**SETTINGS, **(THREE_SETTINGS if count == 3 else {}), **settings}
+    homes = write_homes(
+        count,
+        base_port=free_ports(3 * count),
+        data=data,
+        overrides=[f"{name}={value}" for name, value in overrides.items()],
+        rest=True,
+    )
+    processes: list[NodeProcess] = []
+    try:
+        for home in homes:
+            processes.append(NodeProcess(home, start=start))
+        wait_until_ready(processes, [])
+    except BaseException:
+        for one in processes:
+            one.process.kill()
+            one.process.wait()
+            one.close()
+        raise
+    return Nodes(processes=tuple(processes))
+
+
+def scrape(rest: str) -> bytes:
+    """What a Prometheus reads of a node."""
+    with urllib.request.urlopen(f"{rest}/metrics", timeout=SCRAPE_TIMEOUT_S) as answer:
+        content: Any = answer.read()
+    return bytes(content)
+
+
+def _gauge(rest: str, name: str) -> float:
+    found = re.search(rf"^{name} (\S+)$", scrape(rest).decode(), flags=re.M)
+    assert found is not None, f"{rest}/metrics has no {name}"
+    return float(found[1])
+
+
+def _status_mib(pid: int, name: str) -> float:
+    found = re.search(rf"^{name}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), flags=re.M)
+    assert found is not None
+    return int(found[1]) / 1024

@@ -1,0 +1,38 @@
+"""What attacks cost, a row for each."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from attacks.attack import Attack
+from attacks.trial import Outcome
+
+COLUMNS = ("attack", "CPU s", "limit", "MiB", "limit", "turn ms", "good p50/p99 ms", "answered", "missed")
+
+
+def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
+    """A table of what was measured, and what missed its limit."""
+    table = Table(*COLUMNS)
+    for one in outcomes:
+        attack, seen = one.attack, one.seen
+        table.add_row(
+            attack.name,
+            f"{one.cpu_s:.2f}",
+            f"{attack.cpu_s:g}",
+            f"{one.growth_mib:.0f}",
+            f"{attack.growth_mib:g}",
+            f"{one.turn_s * 1000:.0f}",
+            f"{seen.p50_ms:.1f} / {seen.p99_ms:.1f}",
+            one.answered,
+            "; ".join(one.missed) or "-",
+        )
+    console.print(table)
+
+
+def print_list(attacks: Sequence[Attack], console: Console) -> None:
+    """The attacks by name, with what each sends."""
+    table = Table("attack", "what it sends", "CPU s", "MiB")
+    for one in attacks:
+        table.add_row(one.name, one.sends, f"{one.cpu_s:g}", f"{one.growth_mib:g}")
+    console.print(table)

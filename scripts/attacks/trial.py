@@ -1,0 +1,88 @@
+"""One attack on running nodes, a good client beside it: what it cost, and which of its limits it missed."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from attacks.attack import Attack
+from attacks.good_client import GoodClient, Seen
+from attacks.nodes import BETWEEN_SCRAPES_S, Nodes
+
+# What a good client costs in a second, with what nodes do by themselves: the least in some spans before each
+# attack, since there may be an end of something else in one of them.
+QUIET_S: Final = 0.6
+QUIET_SPANS: Final = 3
+# A node that takes frames while it answers them has spent what it will some seconds after the last answer.
+SETTLE_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What an attack cost, beyond the good client; `missed` in words."""
+
+    attack: Attack
+    answered: str
+    cpu_s: float
+    growth_mib: float
+    turn_s: float
+    seen: Seen
+    missed: tuple[str, ...]
+
+
+def run(attack: Attack, nodes: Nodes, watch: Callable[[list[str]], GoodClient] = GoodClient) -> Outcome:
+    """Attack these nodes; they run on, if they hold."""
+    attack.prepare(nodes)
+    good = watch(nodes.bootstraps)
+    try:
+        quiet_s = _quiet_cpu_share(nodes)
+        nodes.longest_turn_s()  # what went before is not counted
+        time.sleep(BETWEEN_SCRAPES_S)
+        nodes.reset_peaks()
+        memory = nodes.rss_mib()
+        cpu_s, began = nodes.cpu_s(), time.monotonic()
+        missed: list[str] = []
+        try:
+            answered = attack.send(nodes)
+        except AssertionError as error:
+            answered = str(error)
+            missed.append(answered)
+        time.sleep(SETTLE_S)
+        if not nodes.is_running():
+            raise RuntimeError(f"{attack.name} has ended a node: {nodes.log()[-2000:]}")
+        cpu_s = nodes.cpu_s() - cpu_s - quiet_s * (time.monotonic() - began)
+        growth_mib = max(now - then for now, then in zip(nodes.peak_mib(), memory, strict=True))
+        turn_s = nodes.longest_turn_s()
+        seen = good.finish()
+    finally:
+        good.kill()
+    if cpu_s > attack.cpu_s:
+        missed.append(f"{cpu_s:.2f} CPU s, more than {attack.cpu_s:g}")
+    if growth_mib > attack.growth_mib:
+        missed.append(f"{growth_mib:.0f} MiB more, beyond {attack.growth_mib:g}")
+    if turn_s > attack.turn_s:
+        missed.append(f"a turn of the loop of {turn_s * 1000:.0f} ms CPU, beyond {attack.turn_s * 1000:g}")
+    missed += [f"the good client saw {one}" for one in seen.failures]
+    if seen.moved:
+        missed.append(f"somebody was fenced: {seen.moved[0]}")
+    if "Traceback" in nodes.log():
+        missed.append("a stack trace in a node's log")
+    return Outcome(
+        attack=attack,
+        answered=answered,
+        cpu_s=max(0.0, cpu_s),
+        growth_mib=growth_mib,
+        turn_s=turn_s,
+        seen=seen,
+        missed=tuple(missed),
+    )
+
+
+def _quiet_cpu_share(nodes: Nodes) -> float:
+    """CPU seconds a second with the good client alone."""
+    shares = []
+    for _ in range(QUIET_SPANS):
+        cpu_s, began = nodes.cpu_s(), time.monotonic()
+        time.sleep(QUIET_S)
+        shares.append((nodes.cpu_s() - cpu_s) / (time.monotonic() - began))
+    return min(shares)

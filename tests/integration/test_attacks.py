@@ -1,0 +1,74 @@
+"""What one hostile client may cost a node: every attack of `scripts/attack` within its limits.
+
+The limits are CPU seconds, MiB and turns of the loop in CPU time, so that a busy machine changes nothing.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.node_fork import popen
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from attacks import trial
+from attacks.all_attacks import ATTACKS
+from attacks.attack import Attack
+from attacks.nodes import Nodes, start_nodes
+
+pytestmark = pytest.mark.slow
+ON_ONE = [one for one in ATTACKS if 1 in one.node_counts and not one.settings]
+WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings]
+ON_THREE = [one for one in ATTACKS if 3 in one.node_counts and not one.settings]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    nodes = start_nodes(1, tmp_path_factory.mktemp("attacked"), {}, popen)
+    yield nodes
+    assert nodes.stop(), "the node did not end in its grace after SIGTERM"
+
+
+@pytest.mark.parametrize("attack", ON_ONE, ids=lambda one: one.name)
+def test_an_attack_on_a_node_stays_within_its_limits(node: Nodes, attack: Attack) -> None:
+    outcome = trial.run(attack, node)
+
+    assert outcome.missed == (), outcome
+
+
+@pytest.mark.parametrize("attack", WITH_SETTINGS, ids=lambda one: one.name)
+def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Path, attack: Attack) -> None:
+    nodes = start_nodes(1, tmp_path, attack.settings, popen)
+    try:
+        outcome = trial.run(attack, nodes)
+    finally:
+        ended = nodes.stop()
+
+    assert outcome.missed == (), outcome
+    assert ended, "the node did not end in its grace after SIGTERM"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("attack", ON_THREE, ids=lambda one: one.name)
+def test_an_attack_on_one_of_three_nodes_fences_nobody(tmp_path: Path, attack: Attack) -> None:
+    nodes = start_nodes(3, tmp_path, {}, popen)
+    try:
+        outcome = trial.run(attack, nodes)
+    finally:
+        ended = nodes.stop()
+
+    assert outcome.missed == (), outcome
+    assert ended, "a node did not end in its grace after SIGTERM"
+
+
+def test_the_script_names_its_attacks_and_refuses_others() -> None:
+    script = Path(__file__).resolve().parents[2] / "scripts" / "attack"
+    listed = subprocess.run([script, "--list"], capture_output=True, text=True, timeout=60, check=True)
+    unknown = subprocess.run([script, "nonsense"], capture_output=True, text=True, timeout=60, check=False)
+
+    assert all(one.name in listed.stdout for one in ATTACKS)
+    assert unknown.returncode == 2
+    assert "nonsense" in unknown.stdout
