@@ -4,11 +4,14 @@ The function takes any buffer and a position and returns the object and the posi
 may come from anybody: a count is held against the bytes that are left before anything is allocated, lengths
 against the end, and whatever is wrong becomes one `KafkaError(INVALID_REQUEST)`. Bytes behind the message
 are the caller's business, unknown tags are skipped (KIP-482).
+
+A decoder may have limits on texts and bytes, by field. What is longer is refused where its length stands, or
+is cut: then the message is read for no more than the names in an answer that refuses it.
 """
 
 import struct
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, Field, Kind, Schema, schema_of
@@ -26,18 +29,37 @@ from logstore.schema_source import (
 # the text itself, and for Metadata about half a million partitions.
 MAX_ELEMENTS = 2**19
 VARINT_MAX_BYTES = 5
+ONE_BYTE_LENGTH = 126  # the longest text whose length, plus one, is a varint of one byte
 
 
 class TooManyElements(KafkaError):
     """A message has more elements than its reader allows: INVALID_REQUEST, or a reader with more patience."""
 
 
-def build_decoder(cls: type, version: int) -> Callable[..., Any]:
+class FieldLimit(NamedTuple):
+    """How long a text may be, as UTF-8, or bytes; and the code by which more is refused."""
+
+    max_bytes: int
+    code: ErrorCode
+
+
+class FieldTooLong(KafkaError):
+    """A field is longer than its limit; the code is the limit's."""
+
+
+# By the field's path: its name behind those of the structs that it stands in, with dots.
+Limits = Mapping[str, FieldLimit]
+NO_LIMITS: Limits = {}
+
+
+def build_decoder(
+    cls: type, version: int, limits: Limits = NO_LIMITS, *, cuts: bool = False
+) -> Callable[..., Any]:
     """The function `decode(buffer, position=0, left=MAX_ELEMENTS) -> (object, position)` for one version of a
-    message class; `left` elements are allowed.
+    message class; `left` elements are allowed. What is longer than its limit is FieldTooLong, or cut.
     """
     schema = schema_of(cls)
-    writer = _DecoderWriter(schema, version)
+    writer = _DecoderWriter(schema, version, limits, cuts=cuts)
     writer.write_struct(2, cls, schema, "o")
     source = writer.source
     source.names.update(
@@ -46,6 +68,7 @@ def build_decoder(cls: type, version: int) -> Callable[..., Any]:
         read_uvarint=read_uvarint,
         read_string_length=read_string_length,
         too_many=too_many,
+        too_long=too_long,
         unpack_from=struct.unpack_from,
         faults=(IndexError, ValueError, struct.error),
     )
@@ -97,6 +120,11 @@ def too_many(name: str, count: int, is_there: bool) -> Exception:
     return ValueError(f"{name} cannot have {count} elements in so few bytes")
 
 
+def too_long(name: str, length: int, limit: FieldLimit) -> FieldTooLong:
+    """A field of so many bytes is refused."""
+    return FieldTooLong(limit.code, f"{name} has {length} bytes; at most {limit.max_bytes} are allowed")
+
+
 def malformed(name: str, version: int | None, fault: Exception | None) -> KafkaError:
     """The answer to bytes that are not what they should be."""
     if isinstance(fault, UnicodeDecodeError):
@@ -134,7 +162,10 @@ def _min_field_bytes(field: Field, version: int, flexible: bool) -> int:
 class _DecoderWriter:
     """What all fields of one function share: `b` buffer, `p` position, `end`, `left` elements, `o` object."""
 
-    def __init__(self, schema: Schema, version: int) -> None:
+    def __init__(self, schema: Schema, version: int, limits: Limits, *, cuts: bool) -> None:
+        self._limits = limits
+        self._cuts = cuts
+        self._path: list[str] = []  # names of the fields that are being written
         self.source = Source()
         self.version = version
         self.flexible = schema.is_flexible(version)
@@ -149,7 +180,9 @@ class _DecoderWriter:
                 run.append(field)
                 continue
             self._write_run(depth, run, out)
+            self._path.append(field.name)
             self._write_field(depth, field, f"{out}.{field.name}")
+            self._path.pop()
         self._write_run(depth, run, out)
         if self.flexible:
             self._write_tags(depth, schema, out)
@@ -195,11 +228,14 @@ class _DecoderWriter:
 
     def _write_sized(self, depth: int, field: Field, out: str) -> None:
         source = self.source
-        length = self._write_length(depth, field.kind)
+        limit = self._limits.get(".".join(self._path))
+        length = self._write_length(depth, field.kind, None if self._cuts else limit)
         depth = self._write_null(depth, field, length, out)
         stop = source.variable()
         source.line(depth, f"{stop} = p + {length}{' - 1' if self.flexible else ''}")
-        if field.kind is Kind.STRING:
+        if field.kind is Kind.STRING and limit is not None and self._cuts:
+            source.line(depth, f"{out} = str(b[p:min({stop}, p + {limit.max_bytes})], 'utf-8', 'replace')")
+        elif field.kind is Kind.STRING:
             source.line(depth, f"{out} = str(b[p:{stop}], 'utf-8')")
         elif field.kind is Kind.BYTES:
             source.line(depth, f"{out} = bytes(b[p:{stop}])")
@@ -236,7 +272,7 @@ class _DecoderWriter:
             self._write_field(depth + 1, field._replace(is_array=False, nullable_since=None), element)
             source.line(depth + 1, f"{elements}.append({element})")
 
-    def _write_length(self, depth: int, kind: Kind | None) -> str:
+    def _write_length(self, depth: int, kind: Kind | None, limit: FieldLimit | None = None) -> str:
         """Read the length of a string, of bytes or (None) of an array: as on the wire, in a new variable."""
         source = self.source
         length = source.variable()
@@ -246,10 +282,17 @@ class _DecoderWriter:
             source.line(depth, "p += 1")
             source.line(depth, f"if {length} > 127:")
             source.line(depth + 1, f"{length}, p = {read}(b, p - 1)")
+            # A length of one byte, as nearly all have, is below every limit that is larger: it costs nothing.
+            depth += limit is not None and limit.max_bytes >= ONE_BYTE_LENGTH
         else:
             code = "h" if kind is Kind.STRING else "i"
             source.line(depth, f"{length}, = {source.bind_packer('unpack_from', code)}(b, p)")
             source.line(depth, f"p += {fixed_bytes(code)}")
+        if limit is not None and not (kind is Kind.STRING and limit.max_bytes >= STRING_MAX_BYTES):
+            name, one_more = ".".join(self._path), int(self.flexible)
+            bound = source.bind("limit", limit)
+            source.line(depth, f"if {length} > {limit.max_bytes + one_more}:")
+            source.line(depth + 1, f"raise too_long('{name}', {length} - {one_more}, {bound})")
         return length
 
     def _write_null(self, depth: int, field: Field, length: str, out: str) -> int:
@@ -277,7 +320,9 @@ class _DecoderWriter:
         word = "if"
         for field in schema.tagged_fields(self.version):
             source.line(depth + 2, f"{word} {tag} == {field.tag}:")
+            self._path.append(field.name)
             self._write_field(depth + 3, field, f"{out}.{field.name}")
+            self._path.pop()
             source.line(depth + 3, f"if p != {stop}:")
             source.line(depth + 4, f"raise ValueError('{field.name} does not have the size of its tag')")
             word = "elif"

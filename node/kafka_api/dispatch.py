@@ -9,14 +9,15 @@ import asyncio
 import importlib
 import logging
 import struct
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
-from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
-from logstore.schema_decode import TooManyElements
+from logstore.schema_compiler import Decoder, Encoder, check_version, encoder
+from logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from node.clock import monotonic_s
 from node.counters.refused_requests import RefusedRequests
 from node.counters.request_counters import (
@@ -25,7 +26,7 @@ from node.counters.request_counters import (
     AllRequestCounters,
     RequestCounters,
 )
-from node.kafka_api import api_versions
+from node.kafka_api import api_versions, refusals
 from node.kafka_api.produce_heads import was_taken
 from node.kafka_api.repeated_produce import RepeatedProduces
 from node.kafka_api.request_context import Aside, ConnectionInfo, Delayed, EncodedBody, RequestContext
@@ -34,10 +35,10 @@ from node.net.connection import Answer, CloseConnection, Connection, Pending, Ru
 from node.net.connection_info import NO_PEER
 from node.net.file_pipe import Piece
 from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
-from node.runtime.turns import ThreadLane
+from node.runtime.turns import ThreadLane, take_apart
 from node.wire import codec
 from node.wire.api_keys import ApiKey
-from node.wire.headers import decode_client_id
+from node.wire.headers import CLIENT_ID, decode_client_id
 from node.wire.messages.api_versions import ApiVersionsResponse
 from node.wire.messages.peer_handshake import (
     HELLO,
@@ -47,6 +48,7 @@ from node.wire.messages.peer_handshake import (
     PeerHandshakeResponse,
 )
 from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
+from node.wire.request_limits import LIMITS, limited_decoder
 
 if TYPE_CHECKING:
     from node.broker import Broker
@@ -64,6 +66,8 @@ _PREFIX = struct.Struct(">ii")  # size, correlation_id
 # A request with more elements is read and answered beside the loop, in turns with others: to read these takes
 # some 5 ms, which is more than any client's usual request has.
 SMALL_REQUEST_ELEMENTS = 4_096
+# So is a request of more bytes, however few its elements. Of Produce nothing is copied but names.
+SMALL_REQUEST_BYTES = 131_072
 # What clients and followers ask of every node at once when it has come back.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
@@ -85,6 +89,8 @@ class Route(NamedTuple):
     has_error_code: bool  # whether an answer as a whole may be an error
     counters: RequestCounters
     follower_counters: RequestCounters | None  # of Fetch: requests of followers, which count in both
+    small_bytes: int  # beyond them a request is read and answered beside the loop
+    max_elements: int  # of a client's request; nodes of the cluster may send more
 
 
 class Dispatcher:
@@ -96,6 +102,7 @@ class Dispatcher:
         # Requests of clients that came before the node serves them; None: it does.
         self._held: list[asyncio.Future[None]] | None = None
         self._lane = ThreadLane()
+        self._peer_lane = ThreadLane()  # what nodes ask of each other does not wait behind clients
         self.counters = AllRequestCounters()
         self.refused = RefusedRequests()
         self.service = Service(serve=self.serve, serve_run=self.serve_run, fail=self.fail)
@@ -136,7 +143,11 @@ class Dispatcher:
             counters = route.follower_counters
             counters.requests += 1
         try:
-            client_id, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
+            client_id, position = decode_client_id(
+                frame, _HEADER.size, header_version=route.header_version, limit=CLIENT_ID
+            )
+            if len(frame) > route.small_bytes:
+                raise TooManyElements(ErrorCode.INVALID_REQUEST, f"a frame of {len(frame)} bytes")
             request, _ = route.decode(frame, position, SMALL_REQUEST_ELEMENTS)
         except TooManyElements as error:
             if api_key == PeerApi.PEER_HANDSHAKE:
@@ -145,6 +156,8 @@ class Dispatcher:
                 api_key, version, correlation_id, client_id, connection.info, True, counters
             )
             return Pending(self._serve_large(route, context, frame, position, counters), _as_it_is)
+        except FieldTooLong as error:
+            return self._refuse(route, api_key, frame, error)
         except KafkaError as error:
             raise _unreadable(api_key, version, error) from None
         if api_key == PeerApi.PEER_HANDSHAKE:
@@ -232,12 +245,40 @@ class Dispatcher:
         position: int,
         counters: RequestCounters,
     ) -> Answer:
-        """The same for a request with so many elements that to read them would hold up the loop."""
+        """The same for a request that is so large that to read it would hold up the loop."""
         began_s = monotonic_s()
+        is_peer = context.connection.peer_id != NO_PEER
+        lane = self._peer_lane if is_peer else self._lane
+        max_elements = MAX_ELEMENTS if is_peer else route.max_elements
         try:
-            request, _ = await self._lane.run(lambda: route.decode(frame, position))
+            request, _ = await lane.run(lambda: route.decode(frame, position, max_elements))
+        except FieldTooLong as error:
+            refused = self._refuse(route, context.api_key, frame, error)
+            if type(refused) is Pending:
+                answer: Answer = await refused.awaitable
+                return answer
+            return cast(Answer, refused)
         except KafkaError as error:
             raise _unreadable(context.api_key, context.api_version, error) from None
+        pieces = [request]
+        try:
+            return await self._serve_read(route, context, request, counters, lane, pieces, began_s)
+        finally:
+            del request
+            # To give so many objects back takes as long as to make them.
+            await lane.run(lambda: take_apart(pieces))
+
+    async def _serve_read(
+        self,
+        route: Route,
+        context: RequestContext,
+        request: Any,
+        counters: RequestCounters,
+        lane: ThreadLane,
+        pieces: list[Any],
+        began_s: float,
+    ) -> Answer:
+        """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
         result = route.handle(self._broker, context, request)
         del request
         while type(result) is not route.response_class:
@@ -246,17 +287,44 @@ class Dispatcher:
             if isinstance(result, Delayed):
                 result = result.answer(await result.future)
             elif isinstance(result, Aside):
-                result = await self._lane.run(result.make)
+                result = await lane.run(result.make)
             elif isinstance(result, EncodedBody):
                 return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
             else:
                 result = await cast(Awaitable[Any], result)
         response: Any = result
-        buffers = await self._lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
+        buffers = await lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
         if route.has_error_code and response.error_code:
             counters.count_error(response.error_code)
+        pieces.append(response)
         counters.latency.observe(monotonic_s() - began_s)
         return _finish(buffers, context.correlation_id)
+
+    def _refuse(self, route: Route, api_key: int, frame: memoryview, error: FieldTooLong) -> Answer | Pending:
+        """The answer to a request with a field that is too long: nothing of it was done."""
+        api, (_, version, correlation_id) = api_of(api_key), _HEADER.unpack_from(frame)
+        route.counters.count_error(error.code)
+
+        def build() -> list[Buffer]:
+            if refusals.has_top(api, version):
+                response = refusals.at_top(api, version, error)
+            else:
+                _, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
+                response = refusals.by_element(api, version, frame, position, error)
+            return route.encode(response, bytearray(route.prefix_bytes))
+
+        async def build_aside() -> Answer:
+            try:
+                return _finish(await self._lane.run(build), correlation_id)
+            except KafkaError as fault:
+                raise _unreadable(api_key, version, fault) from None
+
+        if len(frame) > refusals.MAX_REPEATED_BYTES and not refusals.has_top(api, version):
+            return Pending(build_aside(), _as_it_is)
+        try:
+            return _finish(build(), correlation_id)
+        except KafkaError as fault:
+            raise _unreadable(api_key, version, fault) from None
 
     def _answer(
         self,
@@ -339,7 +407,8 @@ class Dispatcher:
         if not is_advertised(served, key, version):
             raise CloseConnection(f"version {version} of {key.api_name} is not served")
         try:
-            decode, encode = decoder(request_class, version), encoder(response_class, version)
+            check_version(request_class, version)
+            decode, encode = limited_decoder(key, version), encoder(response_class, version)
         except KafkaError:
             raise CloseConnection(f"version {version} of {key.api_name} is not served") from None
         handle: Handler = _no_handler
@@ -361,6 +430,8 @@ class Dispatcher:
             has_error_code=any(field.name == "error_code" for field in fields),
             counters=counters,
             follower_counters=(self.counters.of(FOLLOWERS_FETCH, version) if key is ApiKey.FETCH else None),
+            small_bytes=sys.maxsize if key is ApiKey.PRODUCE else SMALL_REQUEST_BYTES,
+            max_elements=LIMITS[key].elements,
         )
         return route
 

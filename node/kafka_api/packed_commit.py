@@ -21,6 +21,7 @@ from node.wire.messages.offset_commit import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from node.wire.request_limits import MAX_ID_BYTES
 
 FIRST_LEADER_EPOCH_VERSION: Final = 6
 FIRST_STATIC_VERSION: Final = 7
@@ -204,8 +205,8 @@ def _read_string(buffer: Buffer, position: int, *, is_flexible: bool) -> tuple[s
     if length < 0:
         return None, position
     end = position + length
-    if length > 2**15 - 1 or end > len(buffer):
-        raise ValueError("a string ends behind the request")
+    if length > MAX_ID_BYTES or end > len(buffer):
+        raise ValueError("a string is too long, or ends behind the request")
     return str(buffer[position:end], "utf-8"), end
 
 

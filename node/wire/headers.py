@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer
-from logstore.schema_decode import malformed, read_uvarint
+from logstore.schema_decode import FieldLimit, malformed, read_uvarint, too_long
 
 _REQUEST = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
 _START = struct.Struct(">hhi")  # the same without the last
@@ -19,6 +19,9 @@ _RESPONSE = struct.Struct(">i")  # correlation id
 _NO_LENGTH = -1
 # None is known. A frame of 100 MiB could have fifty million, each of which takes a microsecond to skip.
 MAX_HEADER_TAGS = 1_000
+# It becomes a part of member ids, logs and metrics.
+CLIENT_ID = FieldLimit(1_024, ErrorCode.INVALID_REQUEST)
+NO_LIMIT = FieldLimit(2**15, ErrorCode.INVALID_REQUEST)
 
 
 class RequestHeader(NamedTuple):
@@ -50,13 +53,20 @@ def decode_request_header(
     return RequestHeader(api_key, api_version, correlation_id, client_id), position
 
 
-def decode_client_id(frame: Buffer, position: int, *, header_version: int) -> tuple[str | None, int]:
-    """What follows the correlation id, for whoever has read that: the client id, and the body's position."""
+def decode_client_id(
+    frame: Buffer, position: int, *, header_version: int, limit: FieldLimit = NO_LIMIT
+) -> tuple[str | None, int]:
+    """What follows the correlation id, for whoever has read that: the client id, and the body's position.
+
+    FieldTooLong if the client id is beyond the limit.
+    """
     try:
         (length,) = _LENGTH.unpack_from(frame, position)
         position += _LENGTH.size
         client_id = None
         if length >= 0:
+            if length > limit.max_bytes:
+                raise too_long("client_id", length, limit)
             stop = position + length
             client_id = str(frame[position:stop], "utf-8")
             position = stop

@@ -6,4 +6,4 @@ from typing import Final
 from attacks import long_ids
 from attacks.attack import Attack
 
-ATTACKS: Final[Sequence[Attack]] = tuple(one for one in long_ids.ATTACKS if one.name == "heartbeats-long-ids")
+ATTACKS: Final[Sequence[Attack]] = (*long_ids.ATTACKS,)

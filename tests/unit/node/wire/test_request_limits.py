@@ -1,0 +1,152 @@
+"""The table of limits has every text and all bytes of every request; what is longer is refused by its code."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from logstore.errors import ErrorCode
+from logstore.schema import Field, Kind, schema_of
+from logstore.schema_compiler import decode, encode
+from logstore.schema_decode import FieldTooLong
+from logstore.schema_source import STRING_MAX_BYTES
+from node.kafka_api import refusals
+from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.peer_api import PeerApi
+from node.wire.request_limits import LIMITS, MAX_ID_BYTES, cutting_decoder, limited_decoder
+
+ALL: list[ApiKey | PeerApi] = [*SERVED, *SERVED_TO_PEERS, PeerApi.PEER_HANDSHAKE]
+SERVED_SINCE_3 = {ApiKey.PRODUCE: 3}
+
+
+def sized_fields(cls: type, version: int | None = None, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The paths of all texts and bytes, of records not."""
+    for field in schema_of(cls).fields:
+        if version is not None and not field.is_in(version):
+            continue
+        if field.kind is Kind.STRUCT and field.of is not None:
+            yield from sized_fields(field.of, version, (*path, field.name))
+        elif field.kind in (Kind.STRING, Kind.BYTES):
+            yield ".".join((*path, field.name))
+
+
+def versions_of(api: ApiKey | PeerApi) -> range:
+    first, last = SERVED[api] if isinstance(api, ApiKey) else SERVED_TO_PEERS.get(api, (0, 0))
+    return range(max(first, SERVED_SINCE_3.get(api, 0)), last + 1)  # type: ignore[call-overload]
+
+
+def made(cls: type, version: int, wrong: str, text: str, path: tuple[str, ...] = ()) -> Any:
+    """A message with one element in each array, short texts, and the one field that has `text`."""
+    fields = {}
+    for field in schema_of(cls).fields:
+        if field.is_in(version):
+            fields[field.name] = value_of(field, version, wrong, text, (*path, field.name))
+    return cls(**fields)
+
+
+def value_of(field: Field, version: int, wrong: str, text: str, path: tuple[str, ...]) -> Any:
+    if field.kind is Kind.STRUCT:
+        assert field.of is not None
+        one: Any = made(field.of, version, wrong, text, path)
+    elif field.kind is Kind.STRING:
+        one = text if ".".join(path) == wrong else "short"
+    elif field.kind is Kind.BYTES:
+        one = text.encode() if ".".join(path) == wrong else b"short"
+    elif field.is_array:
+        one = 7
+    else:
+        return field.default
+    return [one] if field.is_array else one
+
+
+def codes_in(answer: Any) -> list[int]:
+    if isinstance(answer, list | tuple):
+        return [code for one in answer for code in codes_in(one)]
+    if not hasattr(type(answer), "__schema__"):
+        return []
+    return [
+        code
+        for name, value in vars(answer).items()
+        for code in ([value] if name.endswith("error_code") else codes_in(value))
+    ]
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
+def test_every_text_of_every_request_has_a_limit(api: ApiKey | PeerApi) -> None:
+    assert set(sized_fields(codec.request_class(api))) == set(LIMITS[api].fields)
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
+def test_ids_have_a_kilobyte_at_most(api: ApiKey | PeerApi) -> None:
+    longer = {path for path, limit in LIMITS[api].fields.items() if limit.max_bytes > MAX_ID_BYTES}
+
+    assert all(path.rpartition(".")[2] in LONGER for path in longer), longer
+
+
+LONGER = {"value", "committed_metadata", "metadata", "assignment", "path", "command"}
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
+def test_what_is_at_its_limit_is_read_and_what_is_longer_refused_by_its_code(api: ApiKey | PeerApi) -> None:
+    cls = codec.request_class(api)
+    for version in versions_of(api):
+        for path in sized_fields(cls, version):
+            limit = LIMITS[api].fields[path]
+            if limit.max_bytes >= STRING_MAX_BYTES:
+                continue  # as much as the wire has room for, or megabytes
+            for extra in (0, 1):
+                text = "x" * (limit.max_bytes + extra)
+                frame = encode(made(cls, version, path, text), version)
+                if extra:
+                    with pytest.raises(FieldTooLong, match=path) as error:
+                        limited_decoder(api, version)(frame)
+                    assert error.value.code is limit.code
+                else:
+                    assert limited_decoder(api, version)(frame)[0] == decode(cls, version, frame)
+
+
+@pytest.mark.parametrize("api", list(SERVED), ids=lambda api: api.api_name)
+@pytest.mark.parametrize("size", [MAX_ID_BYTES + 1, 2 * refusals.MAX_REPEATED_BYTES], ids=["small", "large"])
+def test_every_api_refuses_by_a_code_in_its_answer(api: ApiKey, size: int) -> None:
+    cls, answer_cls = codec.request_class(api), codec.response_class(api)
+    for version in versions_of(api):
+        for path in sized_fields(cls, version):
+            limit = LIMITS[api].fields[path]
+            if limit.max_bytes > MAX_ID_BYTES:
+                continue
+            error = FieldTooLong(limit.code, "too long")
+            if refusals.has_top(api, version):
+                answer = refusals.at_top(api, version, error)
+            else:
+                frame = encode(made(cls, version, path, "x" * MAX_ID_BYTES), version)
+                frame += bytes(max(0, size - len(frame)))
+                answer = refusals.by_element(api, version, frame, 0, error)
+            codes = codes_in(decode(answer_cls, version, encode(answer, version)))
+            assert codes, (version, path)
+            assert set(codes) - {ErrorCode.NONE} == {limit.code}, (version, path)
+
+
+def test_a_small_refused_request_names_its_elements_whole_and_a_large_one_their_beginnings() -> None:
+    request = codec.request_class(ApiKey.FIND_COORDINATOR)(coordinator_keys=["x" * 2_000, "y"])
+    frame = encode(request, 4)
+    error = FieldTooLong(ErrorCode.INVALID_REQUEST, "too long")
+
+    small = refusals.by_element(ApiKey.FIND_COORDINATOR, 4, frame, 0, error)
+    large = refusals.by_element(
+        ApiKey.FIND_COORDINATOR, 4, frame + bytes(refusals.MAX_REPEATED_BYTES), 0, error
+    )
+
+    assert [one.key for one in small.coordinators] == ["x" * 2_000, "y"]
+    assert [one.key for one in large.coordinators] == ["x" * refusals.BEGINNING_BYTES, "y"]
+    assert {one.error_message for one in small.coordinators} == {"too long"}
+
+
+def test_a_text_that_is_cut_within_a_letter_is_still_a_text() -> None:
+    frame = encode(codec.request_class(ApiKey.DESCRIBE_GROUPS)(groups=["ä" * 100]), 5)
+
+    request, end = cutting_decoder(ApiKey.DESCRIBE_GROUPS, 5, 3)(frame)
+
+    assert request.groups == ["ä\ufffd"]
+    assert end == len(frame)
