@@ -24,7 +24,7 @@ MAX_REPEATED_ELEMENTS: Final = 10_000
 
 
 class Echo(NamedTuple):
-    """Elements of the request's array `source` (behind a dot: arrays within) in the response's `target`.
+    """Elements of the request's array `source` (behind a dot: arrays in it) in the response's `target`.
 
     `names` are the fields that they share, or `SOURCE>TARGET`. Of an array of plain values, the name of the
     field that becomes the value.
@@ -42,7 +42,7 @@ _COMMITTED: Final = (Echo("topics", "topics", ("name", "topic_id"), _PARTITIONS)
 _RESOURCES: Final = ("resource_type", "resource_name")
 _ADDED: Final = Echo("partitions", "results_by_partition", ("partition_index",))
 
-# Of each API some versions of which have no error at the top. Of arrays that a version does not have, nothing.
+# Of each API some versions of which have no error at the top. Of arrays that a version lacks, nothing.
 ECHOES: Final[Mapping[ApiKey | PeerApi, Sequence[Echo]]] = {
     ApiKey.PRODUCE: (
         Echo(
@@ -122,7 +122,7 @@ def at_top(api: ApiKey | PeerApi, version: int, error: KafkaError) -> Any:
 
 
 def by_element(api: ApiKey | PeerApi, version: int, frame: Buffer, position: int, error: KafkaError) -> Any:
-    """The response that names each element of the request at `position`; KafkaError if that cannot be read."""
+    """The response that names each element of the request at `position`; KafkaError if it cannot be read."""
     if len(frame) <= MAX_REPEATED_BYTES:
         decode = decoder(codec.request_class(api), version)
     else:

@@ -1,4 +1,4 @@
-"""The table of limits has every text and all bytes of every request; what is longer is refused by its code."""
+"""The table of limits has every text and all bytes of every request; what is longer is refused by code."""
 
 from collections.abc import Iterator
 from typing import Any
