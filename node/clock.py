@@ -5,9 +5,10 @@ Everything below takes the time as an argument, so that a test or a simulation c
 
 import time
 from time import monotonic as monotonic_s
+from time import thread_time as thread_cpu_s  # of the thread that asks
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock", "monotonic_s"]
+__all__ = ["Clock", "ManualClock", "SystemClock", "monotonic_s", "thread_cpu_s"]
 
 
 class Clock(Protocol):

@@ -22,7 +22,6 @@ def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> l
             (command.producer_ids and t.producer_id not in command.producer_ids)
             or (command.states and t.state.value not in command.states)
             or (command.longer_than_ms >= 0 and now_ms - t.start_ms <= command.longer_than_ms)
-            or (command.pattern is not None and not command.pattern.matches(t.transactional_id))
         ):
             continue
         found.append(ListedTransaction(t.transactional_id, t.producer_id, t.state.value))

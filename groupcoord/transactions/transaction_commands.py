@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from groupcoord.request_token import Token
-from groupcoord.transactions.id_pattern import IdPattern
 from groupcoord.transactions.transaction import ProducerPair
 from logstore.topic_partition import TopicPartition
 
@@ -73,7 +72,6 @@ class ListTransactions:
     states: frozenset[str] = frozenset()
     producer_ids: frozenset[int] = frozenset()
     longer_than_ms: int = -1
-    pattern: IdPattern | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,7 +29,8 @@ def handle(broker: "Broker", context: RequestContext, request: DeleteGroupsReque
             ]
         )
 
-    return broker.groups.ask_each([(group_id, _make(group_id)) for group_id in group_ids], build)
+    asked = [(group_id, _make(group_id)) for group_id in group_ids]
+    return broker.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

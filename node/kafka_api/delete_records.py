@@ -5,6 +5,7 @@ answer comes when all living replicas have cut too, so that no election brings r
 log starts is on the disk before, so what is gone stays gone when the node is killed.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
@@ -42,19 +43,21 @@ async def handle(
     deleted = dict.fromkeys(waiting, Deletion(ErrorCode.KAFKA_STORAGE_ERROR, NO_LOW_WATERMARK))
     if kept:
         deleted |= await broker.replica_manager.delay_delete(kept, request.timeout_ms)
-    return DeleteRecordsResponse(
-        topics=[
-            DeleteRecordsTopicResult(
-                name=topic.name,
-                partitions=[
-                    _result(index, deleted[outcome] if isinstance(outcome, Partition) else outcome)
-                    for index in {one.partition_index: None for one in topic.partitions}
-                    for outcome in (outcomes[topic.name, index],)
-                ],
-            )
-            for topic in request.topics
-        ]
-    )
+    return await take_turns(_answer(request, outcomes, deleted))
+
+
+def _answer(
+    request: DeleteRecordsRequest, outcomes: _Outcomes, deleted: Mapping[Partition, Deletion]
+) -> Steps[DeleteRecordsResponse]:
+    topics = []
+    for topic in request.topics:
+        partitions = []
+        for index in {one.partition_index: None for one in topic.partitions}:
+            yield
+            outcome = outcomes[topic.name, index]
+            partitions.append(_result(index, deleted[outcome] if isinstance(outcome, Partition) else outcome))
+        topics.append(DeleteRecordsTopicResult(name=topic.name, partitions=partitions))
+    return DeleteRecordsResponse(topics=topics)
 
 
 def _delete_all(

@@ -103,6 +103,7 @@ class Dispatcher:
         self._held: list[asyncio.Future[None]] | None = None
         self._lane = ThreadLane()
         self._peer_lane = ThreadLane()  # what nodes ask of each other does not wait behind clients
+        self._slow_lane = ThreadLane()
         self.counters = AllRequestCounters()
         self.refused = RefusedRequests()
         self.service = Service(serve=self.serve, serve_run=self.serve_run, fail=self.fail)
@@ -287,7 +288,7 @@ class Dispatcher:
             if isinstance(result, Delayed):
                 result = result.answer(await result.future)
             elif isinstance(result, Aside):
-                result = await lane.run(result.make)
+                result = await (self._slow_lane if result.is_slow else lane).run(result.make)
             elif isinstance(result, EncodedBody):
                 return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
             else:
@@ -369,7 +370,8 @@ class Dispatcher:
                 counters.latency.observe(monotonic_s() - began_s)
                 return _finish(buffers, correlation_id)
 
-            work = self._lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes)))
+            lane = self._slow_lane if result.is_slow else self._lane
+            work = lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes)))
             return Pending(work, finish)
         assert isinstance(result, Awaitable), f"a handler returned {type(result).__name__}"
         return Pending(

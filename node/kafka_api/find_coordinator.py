@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from logstore.errors import ErrorCode
 from node.kafka_api.request_context import RequestContext
+from node.runtime.turns import give_way
 from node.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4
+KEYS_PER_TURN = 64  # some 4 ms with keys of a kilobyte
 MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that they list
 
 _MESSAGES = {
@@ -53,7 +55,9 @@ async def handle(broker: "Broker", context: RequestContext, request: FindCoordin
             ]
         )
     coordinators = []
-    for key in request.coordinator_keys:
+    for count, key in enumerate(request.coordinator_keys, 1):
+        if count % KEYS_PER_TURN == 0:
+            await give_way()
         found = await _find(broker, context, request.key_type, key)
         coordinators.append(
             Coordinator(

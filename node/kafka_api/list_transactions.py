@@ -4,14 +4,15 @@ Since 1 by how long their transaction is open already (KIP-994); since 2 by an e
 (KIP-1152), where an empty one is none.
 """
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from groupcoord.transactions.id_pattern import IdPattern
 from groupcoord.transactions.transaction_commands import ListTransactions
-from groupcoord.transactions.transaction_results import ListTransactionsResult
+from groupcoord.transactions.transaction_results import ListedTransaction, ListTransactionsResult
 from groupcoord.transactions.transaction_state import TransactionState as State
 from logstore.errors import ErrorCode, KafkaError
+from node.clock import thread_cpu_s
 from node.kafka_api.request_context import RequestContext
 from node.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -23,23 +24,27 @@ if TYPE_CHECKING:
     from node.broker import Broker
 
 STATE_NAMES = frozenset(state.value for state in State)
+# Of a thread, for a pattern of one request: a million usual ids.
+PATTERN_CPU_S: Final = 2.0
 
 
 def handle(broker: "Broker", context: RequestContext, request: ListTransactionsRequest) -> Any:
     states = frozenset(request.state_filters)
     producer_ids = frozenset(request.producer_id_filters)
-    try:
-        pattern = IdPattern(request.transactional_id_pattern) if request.transactional_id_pattern else None
-    except KafkaError as error:
-        return ListTransactionsResponse(error_code=error.code)
+    pattern = request.transactional_id_pattern
 
     def build(answers: Sequence[ListTransactionsResult | KafkaError]) -> ListTransactionsResponse:
-        results = []
+        listed: list[ListedTransaction] = []
         for answer in answers:
             if not isinstance(answer, KafkaError):
-                results.append(answer)
+                listed += answer.transactions
             elif answer.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return ListTransactionsResponse(error_code=answer.code)
+        if pattern:
+            try:
+                listed = matching(pattern, listed)
+            except KafkaError as error:
+                return ListTransactionsResponse(error_code=error.code)
         return ListTransactionsResponse(
             unknown_state_filters=sorted(states - STATE_NAMES),
             transaction_states=[
@@ -48,8 +53,7 @@ def handle(broker: "Broker", context: RequestContext, request: ListTransactionsR
                     producer_id=one.producer_id,
                     transaction_state=one.state,
                 )
-                for result in results
-                for one in result.transactions
+                for one in listed
             ],
         )
 
@@ -59,8 +63,26 @@ def handle(broker: "Broker", context: RequestContext, request: ListTransactionsR
             states=states,
             producer_ids=producer_ids,
             longer_than_ms=request.duration_filter,
-            pattern=pattern,
         ),
         build,
         is_large=context.is_large,
+        is_slow=bool(pattern),
     )
+
+
+def matching(
+    pattern: str, listed: Sequence[ListedTransaction], cpu_s: Callable[[], float] = thread_cpu_s
+) -> list[ListedTransaction]:
+    """Those whose whole id matches; for a thread of its own, since a pattern may be made to be slow.
+
+    INVALID_REGULAR_EXPRESSION for what is none, REQUEST_TIMED_OUT after PATTERN_CPU_S.
+    """
+    deadline_s = cpu_s() + PATTERN_CPU_S
+    compiled = IdPattern(pattern)
+    found = []
+    for one in listed:
+        if cpu_s() > deadline_s:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the pattern takes more than {PATTERN_CPU_S:g} s")
+        if compiled.matches(one.transactional_id):
+            found.append(one)
+    return found

@@ -6,7 +6,7 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
 from groupcoord.offset_results import OffsetCommitResult
@@ -18,7 +18,7 @@ from node.kafka_api.packed_commit import (
     encode_answer,
     packing_decoder,
 )
-from node.kafka_api.request_context import EncodedBody, RequestContext
+from node.kafka_api.request_context import Aside, EncodedBody, RequestContext
 from node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -35,23 +35,42 @@ FIRST_GROUP_ID_NOT_FOUND_VERSION = 9
 decoder_of = packing_decoder
 
 
+class Checked(NamedTuple):
+    """The topics of a request as the cluster has them, an error for each partition; what is to be kept."""
+
+    topics: list[tuple[OffsetCommitRequestTopic, TopicImage | None, Sequence[ErrorCode]]]
+    offsets: list[OffsetToCommit]
+
+
 def handle(broker: "Broker", context: RequestContext, request: OffsetCommitRequest | PackedCommit) -> Any:
     if isinstance(request, PackedCommit):
         offsets = _packed_offsets(broker.metadata.image, request, context.api_version)
         if offsets is not None:
             return _commit_packed(broker, context, request, offsets)
         request = request.opened()
-    return _commit(broker, context, request)
+    if context.is_large:
+        return _commit_large(broker, context, request)
+    return _commit(broker, context, request, _check(broker.metadata.image, context, request))
 
 
-def _commit(broker: "Broker", context: RequestContext, request: OffsetCommitRequest) -> Any:
+async def _commit_large(broker: "Broker", context: RequestContext, request: OffsetCommitRequest) -> Any:
+    image = broker.metadata.image
+    checked = await broker.in_thread(lambda: _check(image, context, request))
+    return _commit(broker, context, request, checked)
+
+
+def _check(image: MetadataImage, context: RequestContext, request: OffsetCommitRequest) -> Checked:
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    checked = [
-        (topic, *_check_topic(broker.metadata.image, topic, by_id=by_id))
+    topics = [
+        (topic, *_check_topic(image, topic, by_id=by_id))
         for topic in request.topics
         if topic.partitions  # Kafka's answer leaves out a topic of which nothing is to be committed
     ]
-    offsets = list(_offsets(checked))
+    return Checked(topics, list(_offsets(topics)))
+
+
+def _commit(broker: "Broker", context: RequestContext, request: OffsetCommitRequest, checked: Checked) -> Any:
+    offsets = checked.offsets
 
     def build(answer: OffsetCommitResult | KafkaError) -> OffsetCommitResponse:
         if isinstance(answer, KafkaError):
@@ -70,15 +89,19 @@ def _commit(broker: "Broker", context: RequestContext, request: OffsetCommitRequ
                         for partition, error in zip(topic.partitions, errors, strict=True)
                     ],
                 )
-                for topic, _, errors in checked
+                for topic, _, errors in checked.topics
             ]
         )
 
+    def build_aside(answer: OffsetCommitResult | KafkaError) -> Aside:
+        return Aside(lambda: build(answer))
+
+    answer = build_aside if context.is_large else build
     if not offsets:
-        return build(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
+        return answer(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
 
     make = _commands(context, request, offsets, request.retention_time_ms)
-    return broker.groups.ask(request.group_id, make, build)
+    return broker.groups.ask(request.group_id, make, answer)
 
 
 def _commit_packed(

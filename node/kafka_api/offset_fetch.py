@@ -20,7 +20,7 @@ from metadata_raft.image import MetadataImage
 from node.kafka_api.request_context import EncodedBody, RequestContext
 from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.group_runtime import Make
-from node.runtime.turns import Steps, at_once, take_turns
+from node.runtime.turns import Steps, in_turns, listed, take_turns
 from node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -47,17 +47,39 @@ MAX_ENCODED_AT_ONCE = 1_000  # partitions with their lag: some 2 ms
 def handle(broker: "Broker", context: RequestContext, request: OffsetFetchRequest) -> Any:
     if context.api_version < FIRST_SEVERAL_GROUPS_VERSION:
         return _handle_one_group(broker, context, request)
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    asked = _asked(broker.metadata.image, request, by_id=by_id)
+    if context.is_large:
+        return _fetch_large(broker, context, request, asked)
+    return _fetch(broker, context, request, list(asked))
+
+
+async def _fetch_large(
+    broker: "Broker", context: RequestContext, request: OffsetFetchRequest, asked: Iterator[tuple[str, Make]]
+) -> Any:
+    return _fetch(broker, context, request, await listed(asked, is_large=True))
+
+
+def _asked(image: MetadataImage, request: OffsetFetchRequest, *, by_id: bool) -> Iterator[tuple[str, Make]]:
+    for group in request.groups:
+        topics = _name_topics(image, group, by_id=by_id)
+        make = _make(image, group, topics, by_id=by_id, require_stable=request.require_stable)
+        yield group.group_id, make
+
+
+def _fetch(
+    broker: "Broker",
+    context: RequestContext,
+    request: OffsetFetchRequest,
+    asked: Sequence[tuple[str, Make]],
+) -> Any:
     image = broker.metadata.image
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    named = [_name_topics(image, group, by_id=by_id) for group in request.groups]
-    asked = [
-        (group.group_id, _make(image, group, topics, by_id=by_id, require_stable=request.require_stable))
-        for group, topics in zip(request.groups, named, strict=True)
-    ]
 
     def steps(answers: Sequence[Answer], lags: Lags | None = None) -> Steps[OffsetFetchResponse]:
         groups = []
         for group, answer in zip(request.groups, answers, strict=True):
+            yield
             groups.append((yield from _build_group(image, group, answer, by_id=by_id, lags=lags)))
         return OffsetFetchResponse(groups=groups)
 
@@ -69,9 +91,10 @@ def handle(broker: "Broker", context: RequestContext, request: OffsetFetchReques
         encode = encoder(OffsetFetchResponse, context.api_version)
         return EncodedBody(await broker.in_thread(partial(encode, response, bytearray())))
 
-    return broker.groups.ask_each(
-        asked, with_lag if request.include_lag else lambda answers: at_once(steps(answers))
-    )
+    def build(answers: Sequence[Answer]) -> Any:
+        return in_turns(steps(answers), is_large=context.is_large)
+
+    return broker.groups.ask_each(asked, with_lag if request.include_lag else build)
 
 
 def _places_of(answers: Sequence[Answer]) -> Iterator[Place]:

@@ -43,10 +43,11 @@ class Delayed(NamedTuple):
 class Aside(NamedTuple):
     """What a handler returns whose answer is so large that it is built and written beside the loop.
 
-    `make` touches nothing that the loop changes.
+    `make` touches nothing that the loop changes. What `is_slow` lets others that are built so pass by.
     """
 
     make: Callable[[], Any]
+    is_slow: bool = False
 
 
 class EncodedBody(NamedTuple):

@@ -334,9 +334,9 @@ class CoordinatorShards(Generic[S, C, A]):
         return Delayed(done, build)
 
 
-def built_aside(build: Callable[[list[Any]], Any], answers: list[Any]) -> Aside:
+def built_aside(build: Callable[[list[Any]], Any], answers: list[Any], *, is_slow: bool = False) -> Aside:
     """A response from very many answers is made beside the loop."""
-    return Aside(partial(build, answers))
+    return Aside(partial(build, answers), is_slow)
 
 
 def partition_for(key: str, num_partitions: int) -> int:

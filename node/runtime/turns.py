@@ -75,6 +75,11 @@ async def listed(items: Iterable[T], *, is_large: bool) -> list[T]:
     return made
 
 
+async def give_way() -> None:
+    """Let others have the loop."""
+    await asyncio.sleep(0)
+
+
 class ThreadLane:
     """Pure work beside the loop, one piece at a time: all that wait share one thread's time with the loop."""
 

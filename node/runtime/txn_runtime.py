@@ -115,14 +115,22 @@ class TxnRuntime:
         """
         return self._router.submit_each(asked, build, partial(built_aside, build))
 
-    def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any], *, is_large: bool = False) -> Any:
+    def ask_all_shards(
+        self,
+        make: Make,
+        build: Callable[[list[Any]], Any],
+        *,
+        is_large: bool = False,
+        is_slow: bool = False,
+    ) -> Any:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
-        many ids take turns with the loop, as all do that a large request asks, and all is built beside it.
+        many ids take turns with the loop, as all do that a large request asks, and all is built beside it; so
+        is what `is_slow`.
         """
         places = [(index, make) for index in sorted(self.shards)]
         loaded = [one.coordinator.shard for one in self.shards.values() if one.coordinator is not None]
-        if is_large or sum(len(shard.transactions) for shard in loaded) > MAX_IDS_PER_TURN:
-            return self._router.submit_in_turns(places, partial(built_aside, build), 1)
+        if is_large or is_slow or sum(len(shard.transactions) for shard in loaded) > MAX_IDS_PER_TURN:
+            return self._router.submit_in_turns(places, partial(built_aside, build, is_slow=is_slow), 1)
         return self._router.submit_each(places, build)
 
     def tell(self, partition_index: int, command: MarkersWritten) -> None:

@@ -23,12 +23,17 @@ from node.wire.api_keys import ApiKey
 from node.wire.peer_api import PeerApi
 
 MAX_ID_BYTES: Final = 1_024
-# Requests that name topics, groups or resources to be looked up or changed; a command of the controller makes
-# at most 10,000 records.
-MANY: Final = 65_536
-# Requests that name partitions: a cluster has at most 200,000.
-MANY_PARTITIONS: Final = 262_144
-SEVERAL: Final = 10_000  # where one client has a few
+# Elements of a client's request; nodes of the cluster may send more. A frame with more of them is not read,
+# and its connection is closed. What is done with so many at once holds up the loop for less than 50 ms.
+# Topics, groups, settings to look up or change; a command of the controller makes at most 10,000 records.
+MANY: Final = 32_768
+# Partitions: a cluster has at most 200,000, and a client asks the leader of some of them.
+MANY_PARTITIONS: Final = 100_000
+MANY_TOPICS: Final = 65_536  # in Metadata, which answers 50,000
+MANY_FETCHED: Final = 20_000  # partitions that one consumer reads from one node
+MANY_MOVED: Final = 6_000  # partitions whose replicas are to move
+MANY_ELECTED: Final = 3_000  # topics whose leaders are to be elected, or four times as many partitions
+SEVERAL: Final = 10_000  # where one client or group has a few
 
 GROUP: Final = FieldLimit(MAX_ID_BYTES, ErrorCode.INVALID_GROUP_ID)
 # No member has such an id: a client that believes it joins anew.
@@ -66,12 +71,12 @@ _ALTERED: Final = {
 LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     ApiKey.PRODUCE: RequestLimits(MANY_PARTITIONS, {"transactional_id": NAME, "topic_data.name": TOPIC}),
     ApiKey.FETCH: RequestLimits(
-        MANY_PARTITIONS,
+        MANY_FETCHED,
         {"cluster_id": NAME, "topics.topic": TOPIC, "forgotten_topics_data.topic": TOPIC, "rack_id": NAME},
     ),
     ApiKey.LIST_OFFSETS: RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
-    ApiKey.METADATA: RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
-    ApiKey.OFFSET_COMMIT: RequestLimits(MANY_PARTITIONS, {**_MEMBER_OF_GROUP, **_COMMITTED}),
+    ApiKey.METADATA: RequestLimits(MANY_TOPICS, {"topics.name": TOPIC}),
+    ApiKey.OFFSET_COMMIT: RequestLimits(MANY, {**_MEMBER_OF_GROUP, **_COMMITTED}),
     ApiKey.OFFSET_FETCH: RequestLimits(
         MANY_PARTITIONS,
         {
@@ -95,7 +100,7 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     ),
     ApiKey.HEARTBEAT: RequestLimits(SEVERAL, _MEMBER_OF_GROUP),
     ApiKey.LEAVE_GROUP: RequestLimits(
-        MANY,
+        SEVERAL,
         {
             "group_id": GROUP,
             "member_id": MEMBER,
@@ -139,7 +144,7 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     ApiKey.END_TXN: RequestLimits(SEVERAL, {"transactional_id": NAME}),
     ApiKey.WRITE_TXN_MARKERS: RequestLimits(MANY_PARTITIONS, {"markers.topics.name": TOPIC}),
     ApiKey.TXN_OFFSET_COMMIT: RequestLimits(
-        MANY_PARTITIONS, {"transactional_id": NAME, **_MEMBER_OF_GROUP, **_COMMITTED}
+        MANY, {"transactional_id": NAME, **_MEMBER_OF_GROUP, **_COMMITTED}
     ),
     ApiKey.DESCRIBE_CONFIGS: RequestLimits(
         MANY, {"resources.resource_name": NAME, "resources.configuration_keys": NAME}
@@ -151,15 +156,15 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     ApiKey.DESCRIBE_LOG_DIRS: RequestLimits(MANY_PARTITIONS, {"topics.topic": TOPIC}),
     ApiKey.CREATE_PARTITIONS: RequestLimits(MANY, {"topics.name": TOPIC}),
     ApiKey.DELETE_GROUPS: RequestLimits(MANY, {"groups_names": GROUP}),
-    ApiKey.ELECT_LEADERS: RequestLimits(MANY_PARTITIONS, {"topic_partitions.topic": TOPIC}),
+    ApiKey.ELECT_LEADERS: RequestLimits(MANY_ELECTED, {"topic_partitions.topic": TOPIC}),
     ApiKey.INCREMENTAL_ALTER_CONFIGS: RequestLimits(MANY, _ALTERED),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: RequestLimits(MANY_MOVED, {"topics.name": TOPIC}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
     ApiKey.OFFSET_DELETE: RequestLimits(MANY_PARTITIONS, {"group_id": GROUP, "topics.name": TOPIC}),
     ApiKey.DESCRIBE_QUORUM: RequestLimits(MANY, {"topics.topic_name": TOPIC}),
     ApiKey.UPDATE_FEATURES: RequestLimits(SEVERAL, {"feature_updates.feature": NAME}),
     ApiKey.DESCRIBE_CLUSTER: RequestLimits(SEVERAL),
-    ApiKey.DESCRIBE_PRODUCERS: RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
+    ApiKey.DESCRIBE_PRODUCERS: RequestLimits(MANY, {"topics.name": TOPIC}),
     ApiKey.UNREGISTER_BROKER: RequestLimits(SEVERAL),
     ApiKey.DESCRIBE_TRANSACTIONS: RequestLimits(MANY, {"transactional_ids": NAME}),
     ApiKey.LIST_TRANSACTIONS: RequestLimits(
@@ -167,7 +172,7 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     ),
     ApiKey.LIST_CONFIG_RESOURCES: RequestLimits(SEVERAL),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: RequestLimits(
-        MANY,
+        SEVERAL,
         {
             "group_id": GROUP,
             "member_id": NAME,  # a client of this protocol chooses it

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from attacks import long_ids
+from attacks import giant_requests, long_ids
 from attacks.attack import Attack
 
-ATTACKS: Final[Sequence[Attack]] = (*long_ids.ATTACKS,)
+ATTACKS: Final[Sequence[Attack]] = (*long_ids.ATTACKS, *giant_requests.ATTACKS)

@@ -28,4 +28,5 @@ class Attack:
     turn_s: float = LONGEST_TURN_S
     prepare: Callable[[Nodes], None] = lambda nodes: None
     settings: Mapping[str, str] = field(default_factory=dict)
+    is_thorough: bool = False  # left to a thorough run of the tests
     node_counts: tuple[int, ...] = (1, 3)  # on how many nodes it makes sense

@@ -49,7 +49,7 @@ def codes_in(answer: Any) -> Counter[int]:
             waiting += one
         elif hasattr(type(one), "__schema__"):
             for name, value in vars(one).items():
-                if name == "error_code":
+                if name.endswith("error_code"):
                     found[value] += 1
                 else:
                     waiting.append(value)

@@ -79,10 +79,16 @@ def _make_transactions_topic(nodes: Nodes) -> None:
 
 
 def _list_transactions(nodes: Nodes) -> str:
-    made = [_init_producer_id(nodes, f"{number}" * 30_000) for number in range(3)]
-    pattern = "(?:.?){690}"
-    told = ask(nodes.bootstrap, "list_transactions", 2, transactional_id_pattern=pattern)
-    return f"{made[0]}; {told}"
+    refused = _init_producer_id(nodes, "a" * 30_000)
+    assert "INVALID_REQUEST" in refused, refused
+    for number in range(3):
+        made = _init_producer_id(nodes, "".join("ab"[7**one % 11 % 2] for one in range(1_000)) + f"{number}")
+        assert made == "1 x NONE", made
+    told = [
+        ask(nodes.bootstrap, "list_transactions", 2, transactional_id_pattern=pattern)
+        for pattern in ("(?:.?){690}", "[ab]*a[ab]{100}|(?:.?){690}")
+    ]
+    return "; ".join(told)
 
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -96,41 +102,41 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="describe-groups-long-names",
         sends="DescribeGroups with 96 MB of names of 32,704 characters",
         send=_describe_groups,
-        cpu_s=2.0,
-        growth_mib=300.0,
+        cpu_s=1.0,
+        growth_mib=150.0,
     ),
     Attack(
         name="describe-groups-many-names",
         sends="DescribeGroups with 96 MB of names of 1,000 characters",
         send=_describe_many_groups,
-        cpu_s=8.0,
-        growth_mib=400.0,
+        cpu_s=1.0,
+        growth_mib=150.0,
     ),
     Attack(
         name="metadata-many-names",
         sends="Metadata with 96 MB of topic names of 200 characters",
         send=_giant_metadata,
-        cpu_s=8.0,
-        growth_mib=500.0,
+        cpu_s=1.0,
+        growth_mib=150.0,
     ),
     Attack(
         name="delete-topics-many-names",
         sends="DeleteTopics with 96 MB of topic names of 200 characters",
         send=_giant_delete_topics,
-        cpu_s=8.0,
-        growth_mib=500.0,
+        cpu_s=1.0,
+        growth_mib=150.0,
     ),
     Attack(
         name="heartbeats-long-ids",
         sends="Heartbeat with a group and a member of 32,704 characters, 3 MB/s for 3 s",
         send=_heartbeats,
-        cpu_s=2.0,
+        cpu_s=1.0,
     ),
     Attack(
         name="list-transactions-pattern",
-        sends="three transactional ids of 30,000 characters, and ListTransactions with (?:.?){690}",
+        sends="ListTransactions with [ab]*a[ab]{100}|(?:.?){690} over three ids of 1,001 characters",
         send=_list_transactions,
-        cpu_s=1.0,
+        cpu_s=6.0,
         prepare=_make_transactions_topic,
         node_counts=(1,),  # of three nodes another may be the coordinator
     ),

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from attacks.attack import Attack
@@ -24,8 +25,8 @@ def print_outcomes(outcomes: Sequence[Outcome], console: Console) -> None:
             f"{attack.growth_mib:g}",
             f"{one.turn_s * 1000:.0f}",
             f"{seen.p50_ms:.1f} / {seen.p99_ms:.1f}",
-            one.answered,
-            "; ".join(one.missed) or "-",
+            escape(one.answered),
+            escape("; ".join(one.missed)) or "-",
         )
     console.print(table)
 
@@ -34,5 +35,5 @@ def print_list(attacks: Sequence[Attack], console: Console) -> None:
     """The attacks by name, with what each sends."""
     table = Table("attack", "what it sends", "CPU s", "MiB")
     for one in attacks:
-        table.add_row(one.name, one.sends, f"{one.cpu_s:g}", f"{one.growth_mib:g}")
+        table.add_row(one.name, escape(one.sends), f"{one.cpu_s:g}", f"{one.growth_mib:g}")
     console.print(table)

@@ -11,7 +11,7 @@ from attacks.nodes import BETWEEN_SCRAPES_S, Nodes
 
 # What a good client costs in a second, with what nodes do by themselves: the least in some spans before each
 # attack, since there may be an end of something else in one of them.
-QUIET_S: Final = 0.6
+QUIET_S: Final = 0.4
 QUIET_SPANS: Final = 3
 # A node that takes frames while it answers them has spent what it will some seconds after the last answer.
 SETTLE_S: Final = 0.5

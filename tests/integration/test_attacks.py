@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.node_fork import popen
+from tests.thorough import THOROUGH
 
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
@@ -20,7 +21,11 @@ from attacks.attack import Attack
 from attacks.nodes import Nodes, start_nodes
 
 pytestmark = pytest.mark.slow
-ON_ONE = [one for one in ATTACKS if 1 in one.node_counts and not one.settings]
+ON_ONE = [
+    pytest.param(one, marks=THOROUGH if one.is_thorough else (), id=one.name)
+    for one in ATTACKS
+    if 1 in one.node_counts and not one.settings
+]
 WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings]
 ON_THREE = [one for one in ATTACKS if 3 in one.node_counts and not one.settings]
 
@@ -32,7 +37,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
     assert nodes.stop(), "the node did not end in its grace after SIGTERM"
 
 
-@pytest.mark.parametrize("attack", ON_ONE, ids=lambda one: one.name)
+@pytest.mark.parametrize("attack", ON_ONE)
 def test_an_attack_on_a_node_stays_within_its_limits(node: Nodes, attack: Attack) -> None:
     outcome = trial.run(attack, node)
 
@@ -51,17 +56,19 @@ def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Pat
     assert ended, "the node did not end in its grace after SIGTERM"
 
 
+@pytest.fixture(scope="module")
+def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    nodes = start_nodes(3, tmp_path_factory.mktemp("three-attacked"), {}, popen)
+    yield nodes
+    assert nodes.stop(), "a node did not end in its grace after SIGTERM"
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("attack", ON_THREE, ids=lambda one: one.name)
-def test_an_attack_on_one_of_three_nodes_fences_nobody(tmp_path: Path, attack: Attack) -> None:
-    nodes = start_nodes(3, tmp_path, {}, popen)
-    try:
-        outcome = trial.run(attack, nodes)
-    finally:
-        ended = nodes.stop()
+def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Nodes, attack: Attack) -> None:
+    outcome = trial.run(attack, three_nodes)
 
     assert outcome.missed == (), outcome
-    assert ended, "a node did not end in its grace after SIGTERM"
 
 
 def test_the_script_names_its_attacks_and_refuses_others() -> None:

@@ -12,7 +12,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema_compiler import decode
 from node.config import parse_config
 from node.kafka_api import api_versions, dispatch, list_groups, metadata
-from node.kafka_api.dispatch import Dispatcher
+from node.kafka_api.dispatch import SMALL_REQUEST_BYTES, Dispatcher
 from node.kafka_api.request_context import Aside, Delayed, EncodedBody
 from node.kafka_api.served_apis import SERVED, served_by
 from node.net.connection import CloseConnection, Connection, Pending
@@ -20,13 +20,21 @@ from node.runtime.turns import STEPS_PER_TURN
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from node.wire.messages.describe_groups import DescribeGroupsRequest
+from node.wire.messages.heartbeat import HeartbeatRequest
 from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from node.wire.messages.metadata import MetadataRequest
+from node.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from node.wire.request_limits import MAX_ID_BYTES
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 
 PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
@@ -310,3 +318,59 @@ def test_a_large_answer_is_built_and_written_beside_the_loop(dispatcher: Dispatc
     assert isinstance(buffers, list)
     assert response_of(b"".join(cast(Any, buffers)), ApiKey.LIST_GROUPS, 4).error_code == 14
     assert threads != [threading.get_ident()]
+
+
+LONG = "x" * (MAX_ID_BYTES + 1)
+
+
+def test_an_id_that_is_too_long_is_refused_before_its_handler_sees_it(dispatcher: Dispatcher) -> None:
+    request = DescribeGroupsRequest(groups=["short", LONG])
+
+    described = answer(dispatcher, frame(ApiKey.DESCRIBE_GROUPS, 5, request), ApiKey.DESCRIBE_GROUPS, 5)
+    beaten = answer(
+        dispatcher,
+        frame(ApiKey.HEARTBEAT, 4, HeartbeatRequest(group_id="g", member_id=LONG)),
+        ApiKey.HEARTBEAT,
+        4,
+    )
+
+    assert [one.group_id for one in described.groups] == ["short", LONG]
+    assert {one.error_code for one in described.groups} == {ErrorCode.INVALID_GROUP_ID}
+    assert beaten.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_a_client_id_that_is_too_long_is_refused(dispatcher: Dispatcher) -> None:
+    request = b"".join(codec.encode_request(ApiKey.HEARTBEAT, 4, 7, LONG, HeartbeatRequest(group_id="g")))[4:]
+
+    refused = answer(dispatcher, memoryview(request), ApiKey.HEARTBEAT, 4)
+
+    assert refused.error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_large_request_with_a_long_id_is_refused_beside_the_loop(dispatcher: Dispatcher) -> None:
+    groups = ["g" * 1_000] * (SMALL_REQUEST_BYTES // 1_000) + [LONG]
+    pending = dispatcher.serve(PEER, frame(ApiKey.DESCRIBE_GROUPS, 5, DescribeGroupsRequest(groups=groups)))
+    assert isinstance(pending, Pending)
+
+    async def served() -> Any:
+        return await pending.awaitable
+
+    refused = response_of(b"".join(asyncio.run(served())), ApiKey.DESCRIBE_GROUPS, 5)
+
+    assert len(refused.groups) == len(groups)
+    assert {one.error_code for one in refused.groups} == {ErrorCode.INVALID_GROUP_ID}
+    assert max(len(one.group_id) for one in refused.groups) < 100
+
+
+def test_commits_that_are_read_by_columns_have_the_same_limits(dispatcher: Dispatcher) -> None:
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+    request = OffsetCommitRequest(
+        group_id=LONG,
+        member_id="",
+        topics=[OffsetCommitRequestTopic(name="t", partitions=[partition])],
+    )
+
+    refused = answer(dispatcher, frame(ApiKey.OFFSET_COMMIT, 8, request), ApiKey.OFFSET_COMMIT, 8)
+
+    (topic,) = refused.topics
+    assert (topic.name, topic.partitions[0].error_code) == ("t", ErrorCode.INVALID_GROUP_ID)

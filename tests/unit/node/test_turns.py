@@ -1,12 +1,14 @@
 """Work of very many elements, in turns with the event loop."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import pytest
 
-from node.runtime.turns import STEPS_PER_TURN, listed
+from logstore import schema
+from logstore.schema import struct
+from node.runtime.turns import APART_AT_ONCE, STEPS_PER_TURN, listed, take_apart
 
 COUNT = 10 * STEPS_PER_TURN + 1
 
@@ -41,3 +43,43 @@ def test_a_large_list_is_made_in_turns_with_others(is_large: bool, turns_of_othe
 
 def test_nothing_is_an_empty_list() -> None:
     assert asyncio.run(listed(iter(()), is_large=True)) == []
+
+
+@struct
+class _Leaf:
+    name: str = schema.string()
+
+
+@struct
+class _Branch:
+    leaves: Sequence[_Leaf] = schema.array(_Leaf)
+
+
+@struct
+class _Tree:
+    branches: Sequence[_Branch] = schema.array(_Branch)
+
+
+def leaves(count: int) -> list[_Leaf]:
+    return [_Leaf(name=f"{number}") for number in range(count)]
+
+
+def test_what_nobody_else_knows_is_taken_apart_and_the_rest_left_as_it_is() -> None:
+    known, shared = leaves(3 * APART_AT_ONCE), _Branch(leaves=leaves(2))
+    ends = []
+
+    class Told:
+        def __del__(self) -> None:
+            ends.append(len(ends))
+
+    own = leaves(3 * APART_AT_ONCE)
+    own.append(Told())  # type: ignore[arg-type]
+    pieces: list[object] = [_Tree(branches=[_Branch(leaves=own), _Branch(leaves=known), shared])]
+    del own
+
+    take_apart(pieces)
+
+    assert pieces == []
+    assert ends == [0]
+    assert len(known) == 3 * APART_AT_ONCE
+    assert shared == _Branch(leaves=leaves(2))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from groupcoord.transactions.transaction import ProducerPair
+from groupcoord.transactions.transaction_results import ListedTransaction
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema_compiler import decode, encode
 from node.kafka_api import (
@@ -472,5 +473,30 @@ def test_no_ids_to_give() -> None:
     async def story(node: TxnNode) -> None:
         node.no_id = KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
         assert (await producer(node)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    serving(story)
+
+
+def test_a_pattern_that_takes_too_long_is_given_up() -> None:
+    ids = [ListedTransaction(f"x-{number}", number, "Empty") for number in range(10)]
+    spent = iter(range(100))
+
+    assert [one.transactional_id for one in list_transactions.matching("x-[13]", ids)] == ["x-1", "x-3"]
+    with pytest.raises(KafkaError) as error:
+        list_transactions.matching("x-[13]", ids, lambda: float(next(spent)))
+    assert error.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_ids_are_matched_in_a_lane_of_their_own() -> None:
+    async def story(node: TxnNode) -> None:
+        await producer(node)
+        request = ListTransactionsRequest(transactional_id_pattern="x")
+
+        answer = await list_transactions.handle(
+            node.broker, RequestContext(0, 2, 1, "app", CONNECTION), request
+        )
+
+        assert isinstance(answer, Aside) and answer.is_slow
+        assert [one.transactional_id for one in answer.make().transaction_states] == ["x"]
 
     serving(story)

@@ -1,0 +1,293 @@
+"""Requests with as many elements as a node reads of one client, in every API that takes many."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from attacks.attack import Attack
+from attacks.hostile import ask
+from attacks.nodes import Nodes
+from node.wire.api_keys import ApiKey
+from node.wire.request_limits import MANY, MANY_ELECTED, MANY_FETCHED, MANY_MOVED, MANY_PARTITIONS, SEVERAL
+
+# Beside the elements themselves there are those around them.
+SPARE: Final = 16
+NAME_CHARS: Final = 200
+ID_CHARS: Final = 1_000
+
+Fields = dict[str, Any]
+
+
+def _names(count: int, chars: int) -> list[str]:
+    """Names that differ in their last characters, the worst for whoever compares them."""
+    return [f"{number:x}".rjust(chars, "x") for number in range(count)]
+
+
+def _partitions(count: int, **more: Any) -> list[Fields]:
+    return [{"partition_index": number, **more} for number in range(count)]
+
+
+_TOPICS: Final = MANY - SPARE
+_PLACES: Final = MANY_PARTITIONS - SPARE
+_HALF: Final = _TOPICS // 2  # topics with four partitions
+_FEW: Final = SEVERAL - SPARE
+_FETCHED: Final = MANY_FETCHED - SPARE
+_MOVED: Final = MANY_MOVED - SPARE
+_ELECTED: Final = MANY_ELECTED - SPARE
+_GROUP: Final = {"group_id": "giant", "generation_id_or_member_epoch": -1, "member_id": ""}
+
+# API, version, fields, what it is in words.
+REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
+    (
+        ApiKey.METADATA,
+        12,
+        lambda: {"topics": [{"name": one} for one in _names(50_000, NAME_CHARS)]},
+        "50,000 topics of 200 characters",
+    ),
+    (
+        ApiKey.DELETE_TOPICS,
+        5,
+        lambda: {"topic_names": _names(_TOPICS, NAME_CHARS), "timeout_ms": 1_000},
+        f"{_TOPICS:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.CREATE_TOPICS,
+        7,
+        lambda: {
+            "topics": [
+                {"name": one, "num_partitions": 1, "replication_factor": 1}
+                for one in _names(_TOPICS, NAME_CHARS)
+            ],
+            "timeout_ms": 1_000,
+        },
+        f"{_TOPICS:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        lambda: {
+            "topics": [{"name": one, "count": 2} for one in _names(_TOPICS, NAME_CHARS)],
+            "timeout_ms": 1_000,
+        },
+        f"{_TOPICS:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.FIND_COORDINATOR,
+        4,
+        lambda: {"key_type": 0, "coordinator_keys": _names(10_000, ID_CHARS)},
+        "10,000 keys of 1,000 characters",
+    ),
+    (
+        ApiKey.DESCRIBE_GROUPS,
+        5,
+        lambda: {"groups": _names(_TOPICS, ID_CHARS)},
+        f"{_TOPICS:,} groups of 1,000 characters",
+    ),
+    (
+        ApiKey.DELETE_GROUPS,
+        2,
+        lambda: {"groups_names": _names(_TOPICS, ID_CHARS)},
+        f"{_TOPICS:,} groups of 1,000 characters",
+    ),
+    (
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        1,
+        lambda: {"group_ids": _names(_TOPICS, ID_CHARS)},
+        f"{_TOPICS:,} groups of 1,000 characters",
+    ),
+    (
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        0,
+        lambda: {"transactional_ids": _names(_TOPICS, ID_CHARS)},
+        f"{_TOPICS:,} ids of 1,000 characters",
+    ),
+    (
+        ApiKey.LIST_OFFSETS,
+        7,
+        lambda: {
+            "replica_id": -1,
+            "topics": [{"name": "absent", "partitions": _partitions(_PLACES, timestamp=5)}],
+        },
+        f"{_PLACES:,} partitions",
+    ),
+    (
+        ApiKey.OFFSET_FETCH,
+        8,
+        lambda: {
+            "groups": [
+                {"group_id": one, "topics": [{"name": "absent", "partition_indexes": [0]}]}
+                for one in _names(30_000, ID_CHARS)
+            ]
+        },
+        "30,000 groups of 1,000 characters",
+    ),
+    (
+        ApiKey.OFFSET_COMMIT,
+        8,
+        lambda: {
+            **_GROUP,
+            "topics": [{"name": "absent", "partitions": _partitions(_TOPICS, committed_metadata="x")}],
+        },
+        f"{_TOPICS:,} partitions with metadata",
+    ),
+    (
+        ApiKey.DELETE_RECORDS,
+        2,
+        lambda: {
+            "topics": [{"name": "absent", "partitions": _partitions(_PLACES, offset=0)}],
+            "timeout_ms": 1_000,
+        },
+        f"{_PLACES:,} partitions",
+    ),
+    (
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        4,
+        lambda: {
+            "replica_id": -1,
+            "topics": [
+                {
+                    "topic": "absent",
+                    "partitions": [{"partition": number, "leader_epoch": 0} for number in range(_PLACES)],
+                }
+            ],
+        },
+        f"{_PLACES:,} partitions",
+    ),
+    (
+        ApiKey.DESCRIBE_CONFIGS,
+        4,
+        lambda: {
+            "resources": [
+                {"resource_type": 2, "resource_name": one, "configuration_keys": None}
+                for one in _names(_TOPICS, NAME_CHARS)
+            ]
+        },
+        f"{_TOPICS:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        lambda: {
+            "resources": [
+                {"resource_type": 2, "resource_name": one, "configs": []}
+                for one in _names(_TOPICS, NAME_CHARS)
+            ]
+        },
+        f"{_TOPICS:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.ALTER_CONFIGS,
+        2,
+        lambda: {
+            "resources": [
+                {
+                    "resource_type": 2,
+                    "resource_name": "absent",
+                    "configs": [{"name": one, "value": "1"} for one in _names(_TOPICS, NAME_CHARS)],
+                }
+            ]
+        },
+        f"{_TOPICS:,} settings of one topic",
+    ),
+    (
+        ApiKey.LEAVE_GROUP,
+        5,
+        lambda: {
+            "group_id": "giant",
+            "members": [{"member_id": one, "group_instance_id": None} for one in _names(_FEW, ID_CHARS)],
+        },
+        f"{_FEW:,} members of 1,000 characters",
+    ),
+    (
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        1,
+        lambda: {
+            "group_id": "giant",
+            "member_id": "giant",
+            "member_epoch": 0,
+            "rebalance_timeout_ms": 30_000,
+            "subscribed_topic_names": _names(_FEW, NAME_CHARS),
+            "topic_partitions": [],
+        },
+        f"a subscription to {_FEW:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        0,
+        lambda: {"topics": [{"name": one} for one in _names(_TOPICS, NAME_CHARS)]},
+        f"{_TOPICS:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.DESCRIBE_PRODUCERS,
+        0,
+        lambda: {
+            "topics": [{"name": one, "partition_indexes": [0, 1, 2, 3]} for one in _names(_HALF, NAME_CHARS)]
+        },
+        f"{_HALF:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        3,
+        lambda: {
+            "v3_and_below_transactional_id": "giant",
+            "v3_and_below_topics": [{"name": one, "partitions": [0]} for one in _names(_TOPICS, NAME_CHARS)],
+        },
+        f"{_TOPICS:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        0,
+        lambda: {
+            "timeout_ms": 1_000,
+            "topics": [
+                {
+                    "name": "absent",
+                    "partitions": [{"partition_index": one, "replicas": [0]} for one in range(_MOVED)],
+                }
+            ],
+        },
+        f"{_MOVED:,} partitions",
+    ),
+    (
+        ApiKey.ELECT_LEADERS,
+        2,
+        lambda: {
+            "election_type": 0,
+            "topic_partitions": [{"topic": one, "partitions": [0]} for one in _names(_ELECTED, NAME_CHARS)],
+            "timeout_ms": 1_000,
+        },
+        f"{_ELECTED:,} topics of 200 characters",
+    ),
+    (
+        ApiKey.FETCH,
+        12,
+        lambda: {
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "topics": [
+                {
+                    "topic": "absent",
+                    "partitions": [{"partition": one, "fetch_offset": 0} for one in range(_FETCHED)],
+                }
+            ],
+        },
+        f"{_FETCHED:,} partitions",
+    ),
+)
+
+
+def _send(api: ApiKey, version: int, fields: Callable[[], Fields], nodes: Nodes) -> str:
+    return ask(nodes.bootstrap, api.name.lower(), version, **fields())
+
+
+ATTACKS: Final[Sequence[Attack]] = tuple(
+    Attack(
+        name=f"giant-{api.name.lower().replace('_', '-')}",
+        sends=f"{api.api_name} with {words}",
+        send=partial(_send, api, version, fields),
+        cpu_s=6.0,
+        growth_mib=250.0,  # a frame of 32 MB, what was read of it, and its answer
+        is_thorough=True,
+    )
+    for api, version, fields, words in REQUESTS
+)
