@@ -182,6 +182,8 @@ class BrokerConfig:
     ottla_metrics_topics_max: int
     ottla_metrics_partitions_max: int
     ottla_metrics_group_offsets_max: int
+    ottla_metrics_groups_max: int
+    ottla_metrics_bytes_max: int
     ottla_metrics_loop_look_ms: int
     ottla_metrics_exporters: tuple[str, ...]
     compression_type: str

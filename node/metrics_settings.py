@@ -38,6 +38,25 @@ METRICS_SETTINGS: Final = (
         importance=LOW,
     ),
     setting(
+        "ottla.metrics.groups.max",
+        INT,
+        5_000,
+        "Of so many groups a node tells members and state one by one, and what they have committed.",
+        at_least(0),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
+        "ottla.metrics.bytes.max",
+        INT,
+        33_554_432,
+        "The most bytes of one scrape. Series beyond them are left out, and ottla_scrape_cut_series says of which"
+        " name how many; the first of each name are always there.",
+        at_least(4_194_304),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
+    setting(
         "ottla.metrics.loop.look.ms",
         INT,
         100,

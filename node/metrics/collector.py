@@ -91,6 +91,11 @@ class NodeCollector:
         self._busy: Window[float] = Window(30.0)  # CPU seconds of the loop
         self._cluster: tuple[MetadataImage, ClusterCounts] | None = None
 
+    @property
+    def max_bytes(self) -> int:
+        """Of one scrape."""
+        return self._facts.broker.config.ottla_metrics_bytes_max
+
     async def collect(self, pace: Pace) -> Iterable[Family]:
         """All families, once; they are made of what was read as they are asked for."""
         facts = self._facts
@@ -117,19 +122,23 @@ class NodeCollector:
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
+        told = read_groups.told_one_by_one(
+            groups, config.ottla_metrics_groups_max, config.ottla_metrics_bytes_max // 2
+        )
         read_s = monotonic_s()
-        groups = await self._with_lag(groups, pace)
+        told = await self._with_lag(told, pace)
         lag_s = monotonic_s()
         volumes = await self._volumes(node)
         topics = self._topics().keys() - {DELETED_TOPICS}
         left_out = {
             "partition": max(0, len(partitions) - config.ottla_metrics_partitions_max),
+            "group": len(groups) - len(told),
             "group_offset": offsets_left_out,
             "topic": max(0, len(topics) - config.ottla_metrics_topics_max),
         }
 
         def families() -> Iterator[Family]:
-            yield from self._families(config, node, partitions, groups, volumes)
+            yield from self._families(config, node, partitions, groups, told, volumes)
             took = {"node": read_s - began_s, "lag": lag_s - read_s, "families": monotonic_s() - lag_s}
             yield from scrape_families(took, left_out)
 
@@ -198,6 +207,7 @@ class NodeCollector:
         node: NodeReading,
         partitions: Sequence[PartitionReading],
         groups: Sequence[GroupReading],
+        told: Sequence[GroupReading],
         volumes: Mapping[str, VolumeBytes],
     ) -> Iterator[Family]:
         broker, now_s = self._facts.broker, monotonic_s()
@@ -205,7 +215,6 @@ class NodeCollector:
         requests, latencies, recent = self._requests()
         shown = partitions[: config.ottla_metrics_partitions_max]
         voter = read_node.voter_of(broker.quorum)
-        most_groups = config.ottla_metrics_group_offsets_max
         yield from topic_families(self._topics(), config.ottla_metrics_topics_max)
         yield from request_families(requests, latencies, recent)
         yield from connection_families(node.listeners)
@@ -225,7 +234,7 @@ class NodeCollector:
             LatencyHistogram() if voter is None else voter.sync_times,
             now_ms=broker.clock.now_ms(),
         )
-        yield from self._exporters(config, image, shown, groups[:most_groups], is_controller=is_controller)
+        yield from self._exporters(config, image, shown, told, is_controller=is_controller)
         yield from coordinator_families(groups, node)
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, broker.receive_memory.limit_bytes)

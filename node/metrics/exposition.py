@@ -14,7 +14,7 @@ from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as CONT
 
 from node.clock import monotonic_s
 from node.metrics.collector import NodeCollector
-from node.metrics.family import Family
+from node.metrics.family import Family, gauge, labels
 from node.metrics.pace import Pace
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 KEPT_S: Final = 1.0
 LINES_AT_ONCE: Final = 64  # some 50 us
+# Kept for the first lines of each family, so that what a node says of itself is there however much there is
+# to say of groups; there are fewer than 500 families.
+ALWAYS_BYTES_OF_FAMILY: Final = 4_096
+ALWAYS_BYTES: Final = 500 * ALWAYS_BYTES_OF_FAMILY
 OPENMETRICS: Final = "application/openmetrics-text"
 _END: Final = b"# EOF\n"
 
@@ -40,14 +44,43 @@ class Written(NamedTuple):
     samples: bytes
 
 
-async def write(family: Family, pace: Pace) -> Written:
-    """Make and write the lines of a family, with pauses."""
+class Room:
+    """What is left of the bytes of one scrape, and how many samples found none, by family."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.left_bytes = max_bytes - ALWAYS_BYTES
+        self.cut: dict[str, int] = {}
+
+
+async def write(family: Family, pace: Pace, room: Room) -> Written:
+    """Make and write the lines of a family, with pauses; those for which there is no room are counted."""
     pieces: list[bytes] = []
-    while piece := "".join(islice(family.lines, LINES_AT_ONCE)):
+    always_bytes = ALWAYS_BYTES_OF_FAMILY
+    cut = 0
+    while lines := list(islice(family.lines, LINES_AT_ONCE)):
         # A path may hold bytes that are no text.
-        pieces.append(piece.encode(errors="replace"))
+        piece = "".join(lines).encode(errors="replace")
+        if len(piece) <= always_bytes:
+            always_bytes -= len(piece)
+            pieces.append(piece)
+        elif len(piece) <= room.left_bytes:
+            room.left_bytes -= len(piece)
+            pieces.append(piece)
+        else:
+            cut += len(lines)
         await pace.pause()
+    if cut:
+        room.cut[family.name] = cut
     return Written(family, b"".join(pieces))
+
+
+def cut_family(room: Room) -> Family:
+    """What was left out for want of room."""
+    return gauge(
+        "ottla_scrape_cut_series",
+        "Samples that ottla.metrics.bytes.max left out of this scrape, by name.",
+        [(labels(name=name), count) for name, count in room.cut.items()],
+    )
 
 
 def exposition(families: list[Written], *, is_openmetrics: bool) -> Exposition:
@@ -85,7 +118,15 @@ class Scraper:
         """The newest scrape, in the format that the Accept header asks for."""
         async with self._lock:
             if monotonic_s() - self._made_s >= KEPT_S:
-                pace = Pace()
-                self._families = [await write(one, pace) for one in await self._collector.collect(pace)]
+                pace, room = Pace(), Room(self._collector.max_bytes)
+                families = [await write(one, pace, room) for one in await self._collector.collect(pace)]
+                self._families = [*families, await write(cut_family(room), pace, room)]
                 self._made_s = monotonic_s()
-        return exposition(self._families, is_openmetrics=asks_for_openmetrics(accept))
+                asyncio.get_running_loop().call_later(KEPT_S, self._forget, self._made_s)
+            families = self._families
+        return exposition(families, is_openmetrics=asks_for_openmetrics(accept))
+
+    def _forget(self, made_s: float) -> None:
+        """Megabytes that nobody asks for any more."""
+        if self._made_s == made_s:
+            self._families, self._made_s = [], -KEPT_S

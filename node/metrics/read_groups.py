@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 # For the ends of logs that other nodes lead. Who does not answer by then is left out of this scrape.
 LAG_TIMEOUT_S: Final = 2.0
+# What a group and a committed offset make at most, under the names of both exporters, and how long a series
+# is beside the id of the group.
+SERIES_OF_GROUP: Final = 3
+SERIES_OF_OFFSET: Final = 8
+BYTES_OF_SERIES: Final = 150
 
 # Topic -> partition -> value for `read_offset_value`.
 Offsets: TypeAlias = Mapping[str, Mapping[int, bytes]]
@@ -59,6 +64,21 @@ def _read_group(group: Group) -> GroupReading:
         protocol_name=(group.protocol_name or "") if isinstance(group, ClassicGroup) else "",
         member_count=len(group.members),
     )
+
+
+def told_one_by_one(groups: Sequence[GroupReading], max_groups: int, max_bytes: int) -> list[GroupReading]:
+    """The first groups, as many as are wanted and as have room: a group's id, which a client chooses, stands in
+    each of its series.
+    """
+    told: list[GroupReading] = []
+    for group in groups:
+        id_bytes = 2 * len(group.group_id.encode(errors="replace"))  # where every letter has to be escaped
+        series = SERIES_OF_GROUP + SERIES_OF_OFFSET * len(group.committed)
+        max_bytes -= series * (id_bytes + BYTES_OF_SERIES)
+        if len(told) == max_groups or max_bytes < 0:
+            break
+        told.append(group)
+    return told
 
 
 def with_offsets(group: GroupReading, offsets: Offsets) -> GroupReading:

@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from typing import Final
 
-from attacks import giant_requests, long_ids
+from attacks import giant_requests, long_ids, metrics_bomb
 from attacks.attack import Attack
 
-ATTACKS: Final[Sequence[Attack]] = (*long_ids.ATTACKS, *giant_requests.ATTACKS)
+ATTACKS: Final[Sequence[Attack]] = (
+    *long_ids.ATTACKS,
+    *giant_requests.ATTACKS,
+    *metrics_bomb.ATTACKS,
+)

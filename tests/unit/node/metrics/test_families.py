@@ -15,14 +15,27 @@ from node.counters.node_counts import latencies_of
 from node.counters.request_counters import AllRequestCounters
 from node.counters.topic_counters import TopicCounters, without_topics
 from node.metrics.cluster_families import controller_families, count_cluster, exporter_families
-from node.metrics.exposition import LINES_AT_ONCE, Written, asks_for_openmetrics, exposition, write
+from node.metrics.exposition import (
+    ALWAYS_BYTES,
+    ALWAYS_BYTES_OF_FAMILY,
+    LINES_AT_ONCE,
+    Room,
+    Written,
+    asks_for_openmetrics,
+    cut_family,
+    exposition,
+    write,
+)
 from node.metrics.family import NO_LABELS, Family, gauge, histogram, labels, summary_ms
 from node.metrics.group_families import consumer_group_families, kminion_group_families
 from node.metrics.node_families import ProcessFamilies
 from node.metrics.pace import Pace
+from node.metrics.read_groups import told_one_by_one
 from node.metrics.readings import CommittedReading, GroupReading, LogDirReading, PartitionReading
 from node.metrics.replica_families import log_dir_families, partition_families
 from node.metrics.request_families import request_families, topic_families
+
+MAX_BYTES = 4 << 20
 
 
 def lines_of(families: Iterable[Family]) -> list[Written]:
@@ -224,7 +237,7 @@ def test_a_label_may_hold_anything_and_is_read_as_it_was() -> None:
 def test_what_is_no_text_is_written_as_a_question_mark() -> None:
     family = gauge("a", "words", [(labels(path="/data/\udcff"), 1)])
 
-    written = asyncio.run(write(family, Pace()))
+    written = asyncio.run(write(family, Pace(), Room(MAX_BYTES)))
 
     assert written.samples == b'a{path="/data/?"} 1\n'
 
@@ -232,7 +245,7 @@ def test_what_is_no_text_is_written_as_a_question_mark() -> None:
 def test_a_large_family_is_written_whole() -> None:
     rows = [(labels(n=number), number / 2) for number in range(3 * LINES_AT_ONCE + 7)]
 
-    written = asyncio.run(write(gauge("many", "words", rows), Pace()))
+    written = asyncio.run(write(gauge("many", "words", rows), Pace(), Room(MAX_BYTES)))
 
     assert written.samples.decode() == "".join(f'many{{n="{n}"}} {n / 2}\n' for n in range(len(rows)))
 
@@ -263,3 +276,51 @@ def test_the_process_is_told_as_by_every_client_of_prometheus() -> None:
 )
 def test_who_asks_for_a_format_that_there_is_gets_it(accept: str, is_openmetrics: bool) -> None:
     assert asks_for_openmetrics(accept) is is_openmetrics
+
+
+def test_a_scrape_that_is_too_large_is_cut_by_lines_and_says_so() -> None:
+    max_bytes = ALWAYS_BYTES + 100_000
+
+    async def scrape() -> list[Written]:
+        room, pace = Room(max_bytes), Pace()
+        rows = [(labels(group="\\" * 1_000, number=number), number) for number in range(1_000)]
+        families = [gauge("of_groups", "words", rows), gauge("of_the_node", "words", 7)]
+        written = [await write(one, pace, room) for one in families]
+        return [*written, await write(cut_family(room), pace, room)]
+
+    written = asyncio.run(scrape())
+    text = exposition(written, is_openmetrics=True).content
+    read = samples([one.family._replace(lines=iter([one.samples.decode()])) for one in written])
+
+    assert len(text) <= max_bytes
+    told = len([name for name in read if name.startswith("of_groups")])
+    assert read["ottla_scrape_cut_series{name=of_groups}"] == 1_000 - told
+    assert 0 <= told < 100
+    assert read["of_the_node{}"] == 7
+
+
+def test_the_first_lines_of_a_family_are_told_when_there_is_no_room() -> None:
+    rows = [(labels(number=number), number) for number in range(LINES_AT_ONCE)]
+
+    written = asyncio.run(write(gauge("few", "words", rows), Pace(), Room(0)))
+
+    assert len(written.samples.splitlines()) == LINES_AT_ONCE
+    assert len(written.samples) < ALWAYS_BYTES_OF_FAMILY
+
+
+def test_groups_are_told_as_far_as_their_names_have_room() -> None:
+    groups = [
+        GroupReading(
+            group_id=name,
+            protocol="classic",
+            state="Empty",
+            protocol_type="",
+            protocol_name="",
+            member_count=0,
+        )
+        for name in ["a", "b" * 1_000, "c"]
+    ]
+
+    assert told_one_by_one(groups, 10, 1_000_000) == groups
+    assert told_one_by_one(groups, 2, 1_000_000) == groups[:2]
+    assert told_one_by_one(groups, 10, 5_000) == groups[:1]
