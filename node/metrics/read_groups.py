@@ -67,8 +67,8 @@ def _read_group(group: Group) -> GroupReading:
 
 
 def told_one_by_one(groups: Sequence[GroupReading], max_groups: int, max_bytes: int) -> list[GroupReading]:
-    """The first groups, as many as are wanted and as have room: a group's id, which a client chooses, stands in
-    each of its series.
+    """The first groups, as many as are wanted and as have room: the id, which a client chose, stands in each
+    series of a group.
     """
     told: list[GroupReading] = []
     for group in groups:

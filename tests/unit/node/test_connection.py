@@ -191,13 +191,29 @@ def test_frames_that_arrive_in_pieces_are_served_whole(peer: Peer, step: int) ->
     assert peer.listener.frames == [bytes([index]) * index for index in range(40)]
 
 
-@pytest.mark.parametrize("size", [8_188, 8_189, 20_000, 65_536, 300_000])
+@pytest.mark.parametrize("size", [8_188, 8_189, 20_000, 65_536, 300_000, module.MAPPED_BYTES + 1])
 def test_large_frames_are_served_whole_and_leave_nothing_behind(peer: Peer, size: int) -> None:
     bodies = [bytes([index]) * (size + index) for index in range(4)]
 
     peer.send(b"".join(frame(body) for body in bodies))
 
     assert peer.listener.frames == bodies
+
+
+def test_a_giant_frame_grows_in_place_and_is_paid_for_as_it_arrives(peer: Peer) -> None:
+    body = bytes(range(256)) * (4 * module.MAPPED_BYTES // 256)
+    sent = frame(body)
+    half = len(sent) // 2
+    peer.send(sent[:half])
+    began = peer.connection._map
+
+    assert began is not None and len(began) == len(sent)
+    assert half <= peer.memory.used_bytes <= 2 * half
+
+    peer.send(sent[half:] + frame(b"next"))
+
+    assert peer.listener.frames == [body, b"next"]
+    assert peer.memory.used_bytes <= len(sent)
 
 
 @pytest.mark.parametrize("size", [8_200, 16_384, 65_536, 100_000])
