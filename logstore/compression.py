@@ -46,8 +46,8 @@ _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
 
 
-# Contexts that nobody uses, as many as threads opened at once: to make one takes as long as to open 16 KiB.
-# One that has opened much is not kept, as it keeps the memory that it needed.
+# Contexts that nobody uses, of as many threads as opened at once. One takes as long as to open 16 KiB.
+# What has opened much keeps the memory for it, so it is not put here.
 _idle_zstd: list[zstandard.ZstdDecompressor] = []
 
 
