@@ -50,8 +50,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.bytes.max",
         INT,
         33_554_432,
-        "The most bytes of one scrape. Series beyond them are left out, and ottla_scrape_cut_series counts"
-        " them by name; the first of each name are always there.",
+        "The most bytes of one scrape. Series beyond them are left out; ottla_scrape_cut_series counts them."
+        " The first of each name are always there.",
         at_least(4_194_304),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,

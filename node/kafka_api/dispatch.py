@@ -253,8 +253,11 @@ class Dispatcher:
         max_elements = MAX_ELEMENTS if is_peer else route.max_elements
         try:
             request, _ = await lane.run(lambda: route.decode(frame, position, max_elements))
-        except FieldTooLong as error:
-            refused = self._refuse(route, context.api_key, frame, error)
+        except (FieldTooLong, TooManyElements) as error:
+            api = api_of(context.api_key)
+            if type(error) is TooManyElements:
+                error = TooManyElements(LIMITS[api].too_many, error.detail)
+            refused = self._refuse(route, api, frame, error)
             if type(refused) is Pending:
                 answer: Answer = await refused.awaitable
                 return answer
@@ -301,29 +304,36 @@ class Dispatcher:
         counters.latency.observe(monotonic_s() - began_s)
         return _finish(buffers, context.correlation_id)
 
-    def _refuse(self, route: Route, api_key: int, frame: memoryview, error: FieldTooLong) -> Answer | Pending:
-        """The answer to a request with a field that is too long: nothing of it was done."""
+    def _refuse(self, route: Route, api_key: int, frame: memoryview, error: KafkaError) -> Answer | Pending:
+        """The answer to a request that is beyond its limits: nothing of it was done."""
         api, (_, version, correlation_id) = api_of(api_key), _HEADER.unpack_from(frame)
         route.counters.count_error(error.code)
 
-        def build() -> list[Buffer]:
+        def build(max_elements: int) -> list[Buffer]:
             if refusals.has_top(api, version):
                 response = refusals.at_top(api, version, error)
             else:
                 _, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
-                response = refusals.by_element(api, version, frame, position, error)
-            return route.encode(response, bytearray(route.prefix_bytes))
+                response = refusals.by_element(api, version, frame, position, error, max_elements)
+            buffers = route.encode(response, bytearray(route.prefix_bytes))
+            pieces = [response]
+            del response
+            take_apart(pieces)
+            return buffers
 
         async def build_aside() -> Answer:
             try:
-                return _finish(await self._lane.run(build), correlation_id)
+                buffers = await self._lane.run(lambda: build(refusals.MAX_REPEATED_ELEMENTS))
             except KafkaError as fault:
                 raise _unreadable(api_key, version, fault) from None
+            return _finish(buffers, correlation_id)
 
         if len(frame) > refusals.MAX_REPEATED_BYTES and not refusals.has_top(api, version):
             return Pending(build_aside(), _as_it_is)
         try:
-            return _finish(build(), correlation_id)
+            return _finish(build(refusals.ELEMENTS_AT_ONCE), correlation_id)
+        except TooManyElements:
+            return Pending(build_aside(), _as_it_is)
         except KafkaError as fault:
             raise _unreadable(api_key, version, fault) from None
 

@@ -5,10 +5,9 @@ the code, as Apache Kafka's `getErrorResponse` does: one table of what stands wh
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import KafkaError
+from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, Field, schema_of
 from logstore.schema_compiler import decoder
 from node.wire import codec
@@ -17,10 +16,11 @@ from node.wire.peer_api import PeerApi
 from node.wire.request_limits import cutting_decoder
 
 # A larger request is answered with the beginnings of its names, and not at all if it has more elements: what
-# is refused must not be repeated by the megabyte.
+# is refused must not be repeated by the megabyte. So few are named at once, more beside the loop.
 MAX_REPEATED_BYTES: Final = 65_536
 BEGINNING_BYTES: Final = 64
-MAX_REPEATED_ELEMENTS: Final = 10_000
+MAX_REPEATED_ELEMENTS: Final = 65_536
+ELEMENTS_AT_ONCE: Final = 4_096
 
 
 class Echo(NamedTuple):
@@ -121,13 +121,22 @@ def at_top(api: ApiKey | PeerApi, version: int, error: KafkaError) -> Any:
     return cls(**_error_fields(schema_of(cls).plain_fields(version), error))
 
 
-def by_element(api: ApiKey | PeerApi, version: int, frame: Buffer, position: int, error: KafkaError) -> Any:
+def by_element(
+    api: ApiKey | PeerApi,
+    version: int,
+    frame: Buffer,
+    position: int,
+    error: KafkaError,
+    max_elements: int = MAX_REPEATED_ELEMENTS,
+) -> Any:
     """The response that names each element of the request at `position`; KafkaError if it cannot be read."""
     if len(frame) <= MAX_REPEATED_BYTES:
         decode = decoder(codec.request_class(api), version)
     else:
         decode = cutting_decoder(api, version, BEGINNING_BYTES)
-    request, _ = decode(frame, position, MAX_REPEATED_ELEMENTS)
+    request, _ = decode(frame, position, max_elements)
+    if api is ApiKey.PRODUCE and not request.acks:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "it is not acknowledged, and nobody waits for an answer")
     cls = codec.response_class(api)
     fields = {field.name: field for field in schema_of(cls).plain_fields(version)}
     made = _error_fields(fields.values(), error)
@@ -147,7 +156,7 @@ def _repeated(echo: Echo, target: Field, parent: Any, version: int, error: Kafka
     assert target.of is not None
     inner_fields = {field.name: field for field in schema_of(target.of).plain_fields(version)}
     elements = []
-    for source in islice(sources, MAX_REPEATED_ELEMENTS):
+    for source in sources:
         named = {}
         for name in echo.names:
             from_, _, to = name.partition(">")

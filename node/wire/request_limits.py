@@ -23,10 +23,10 @@ from node.wire.api_keys import ApiKey
 from node.wire.peer_api import PeerApi
 
 MAX_ID_BYTES: Final = 1_024
-# Elements of a client's request; nodes of the cluster may send more. A frame with more of them is not read,
-# and its connection is closed. What is done with so many at once holds up the loop for less than 50 ms.
-# Topics, groups, settings to look up or change; a command of the controller makes at most 10,000 records.
-MANY: Final = 32_768
+# Elements of a client's request, more of which are refused; nodes of the cluster may send more. What is done
+# with so many at once holds up the loop for less than 50 ms.
+MANY: Final = 32_768  # topics, groups or ids to look up
+MANY_CHANGED: Final = 16_384  # topics and settings; a command of the controller makes at most 10,000 records
 # Partitions: a cluster has at most 200,000, and a client asks the leader of some of them.
 MANY_PARTITIONS: Final = 100_000
 MANY_TOPICS: Final = 65_536  # in Metadata, which answers 50,000
@@ -54,10 +54,13 @@ COMMAND: Final = FieldLimit(
 
 
 class RequestLimits(NamedTuple):
-    """`fields` by path; `elements` of all arrays together, where four numbers count as one."""
+    """`fields` by path; `elements` of all arrays together, where four numbers count as one, and the code that
+    refuses more.
+    """
 
     elements: int
     fields: Limits = {}
+    too_many: ErrorCode = ErrorCode.INVALID_REQUEST
 
 
 _MEMBER_OF_GROUP: Final = {"group_id": GROUP, "member_id": MEMBER, "group_instance_id": NAME}
@@ -125,9 +128,13 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
         SEVERAL, {"client_software_name": NAME, "client_software_version": NAME, "cluster_id": NAME}
     ),
     ApiKey.CREATE_TOPICS: RequestLimits(
-        MANY, {"topics.name": TOPIC, "topics.configs.name": NAME, "topics.configs.value": VALUE}
+        MANY_CHANGED,
+        {"topics.name": TOPIC, "topics.configs.name": NAME, "topics.configs.value": VALUE},
+        ErrorCode.POLICY_VIOLATION,
     ),
-    ApiKey.DELETE_TOPICS: RequestLimits(MANY, {"topics.name": TOPIC, "topic_names": TOPIC}),
+    ApiKey.DELETE_TOPICS: RequestLimits(
+        MANY_CHANGED, {"topics.name": TOPIC, "topic_names": TOPIC}, ErrorCode.POLICY_VIOLATION
+    ),
     ApiKey.DELETE_RECORDS: RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
     ApiKey.INIT_PRODUCER_ID: RequestLimits(SEVERAL, {"transactional_id": NAME}),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: RequestLimits(MANY_PARTITIONS, {"topics.topic": TOPIC}),
@@ -149,15 +156,15 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     ApiKey.DESCRIBE_CONFIGS: RequestLimits(
         MANY, {"resources.resource_name": NAME, "resources.configuration_keys": NAME}
     ),
-    ApiKey.ALTER_CONFIGS: RequestLimits(MANY, _ALTERED),
+    ApiKey.ALTER_CONFIGS: RequestLimits(MANY_CHANGED, _ALTERED, ErrorCode.POLICY_VIOLATION),
     ApiKey.ALTER_REPLICA_LOG_DIRS: RequestLimits(
         MANY_PARTITIONS, {"dirs.path": PATH, "dirs.topics.name": TOPIC}
     ),
     ApiKey.DESCRIBE_LOG_DIRS: RequestLimits(MANY_PARTITIONS, {"topics.topic": TOPIC}),
-    ApiKey.CREATE_PARTITIONS: RequestLimits(MANY, {"topics.name": TOPIC}),
+    ApiKey.CREATE_PARTITIONS: RequestLimits(MANY_CHANGED, {"topics.name": TOPIC}, ErrorCode.POLICY_VIOLATION),
     ApiKey.DELETE_GROUPS: RequestLimits(MANY, {"groups_names": GROUP}),
     ApiKey.ELECT_LEADERS: RequestLimits(MANY_ELECTED, {"topic_partitions.topic": TOPIC}),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: RequestLimits(MANY, _ALTERED),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: RequestLimits(MANY_CHANGED, _ALTERED, ErrorCode.POLICY_VIOLATION),
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: RequestLimits(MANY_MOVED, {"topics.name": TOPIC}),
     ApiKey.LIST_PARTITION_REASSIGNMENTS: RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
     ApiKey.OFFSET_DELETE: RequestLimits(MANY_PARTITIONS, {"group_id": GROUP, "topics.name": TOPIC}),
@@ -184,7 +191,9 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
         },
     ),
     ApiKey.CONSUMER_GROUP_DESCRIBE: RequestLimits(MANY, {"group_ids": GROUP}),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: RequestLimits(MANY, {"topics.name": TOPIC, "cursor.topic_name": TOPIC}),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: RequestLimits(
+        MANY_CHANGED, {"topics.name": TOPIC, "cursor.topic_name": TOPIC}
+    ),
     ApiKey.ADD_RAFT_VOTER: RequestLimits(
         SEVERAL, {"cluster_id": NAME, "listeners.name": NAME, "listeners.host": NAME}
     ),

@@ -8,7 +8,15 @@ from attacks.attack import Attack
 from attacks.hostile import ask
 from attacks.nodes import Nodes
 from node.wire.api_keys import ApiKey
-from node.wire.request_limits import MANY, MANY_ELECTED, MANY_FETCHED, MANY_MOVED, MANY_PARTITIONS, SEVERAL
+from node.wire.request_limits import (
+    MANY,
+    MANY_CHANGED,
+    MANY_ELECTED,
+    MANY_FETCHED,
+    MANY_MOVED,
+    MANY_PARTITIONS,
+    SEVERAL,
+)
 
 # Beside the elements themselves there are those around them.
 SPARE: Final = 16
@@ -29,6 +37,7 @@ def _partitions(count: int, **more: Any) -> list[Fields]:
 
 _TOPICS: Final = MANY - SPARE
 _PLACES: Final = MANY_PARTITIONS - SPARE
+_CHANGED: Final = MANY_CHANGED - SPARE
 _HALF: Final = _TOPICS // 2  # topics with four partitions
 _FEW: Final = SEVERAL - SPARE
 _FETCHED: Final = MANY_FETCHED - SPARE
@@ -45,31 +54,31 @@ REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
         "50,000 topics of 200 characters",
     ),
     (
-        ApiKey.DELETE_TOPICS,
+        ApiKey.DELETE_CHANGED,
         5,
-        lambda: {"topic_names": _names(_TOPICS, NAME_CHARS), "timeout_ms": 1_000},
-        f"{_TOPICS:,} topics of 200 characters",
+        lambda: {"topic_names": _names(_CHANGED, NAME_CHARS), "timeout_ms": 1_000},
+        f"{_CHANGED:,} topics of 200 characters",
     ),
     (
-        ApiKey.CREATE_TOPICS,
+        ApiKey.CREATE_CHANGED,
         7,
         lambda: {
             "topics": [
                 {"name": one, "num_partitions": 1, "replication_factor": 1}
-                for one in _names(_TOPICS, NAME_CHARS)
+                for one in _names(_CHANGED, NAME_CHARS)
             ],
             "timeout_ms": 1_000,
         },
-        f"{_TOPICS:,} topics of 200 characters",
+        f"{_CHANGED:,} topics of 200 characters",
     ),
     (
         ApiKey.CREATE_PARTITIONS,
         3,
         lambda: {
-            "topics": [{"name": one, "count": 2} for one in _names(_TOPICS, NAME_CHARS)],
+            "topics": [{"name": one, "count": 2} for one in _names(_CHANGED, NAME_CHARS)],
             "timeout_ms": 1_000,
         },
-        f"{_TOPICS:,} topics of 200 characters",
+        f"{_CHANGED:,} topics of 200 characters",
     ),
     (
         ApiKey.FIND_COORDINATOR,
@@ -170,10 +179,10 @@ REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
         lambda: {
             "resources": [
                 {"resource_type": 2, "resource_name": one, "configs": []}
-                for one in _names(_TOPICS, NAME_CHARS)
+                for one in _names(_CHANGED, NAME_CHARS)
             ]
         },
-        f"{_TOPICS:,} topics of 200 characters",
+        f"{_CHANGED:,} topics of 200 characters",
     ),
     (
         ApiKey.ALTER_CONFIGS,
@@ -183,11 +192,11 @@ REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
                 {
                     "resource_type": 2,
                     "resource_name": "absent",
-                    "configs": [{"name": one, "value": "1"} for one in _names(_TOPICS, NAME_CHARS)],
+                    "configs": [{"name": one, "value": "1"} for one in _names(_CHANGED, NAME_CHARS)],
                 }
             ]
         },
-        f"{_TOPICS:,} settings of one topic",
+        f"{_CHANGED:,} settings of one topic",
     ),
     (
         ApiKey.LEAVE_GROUP,
@@ -214,8 +223,8 @@ REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
     (
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         0,
-        lambda: {"topics": [{"name": one} for one in _names(_TOPICS, NAME_CHARS)]},
-        f"{_TOPICS:,} topics of 200 characters",
+        lambda: {"topics": [{"name": one} for one in _names(_CHANGED, NAME_CHARS)]},
+        f"{_CHANGED:,} topics of 200 characters",
     ),
     (
         ApiKey.DESCRIBE_PRODUCERS,

@@ -20,6 +20,7 @@ from node.runtime.turns import STEPS_PER_TURN
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from node.wire.messages.delete_topics import DeleteTopicsRequest
 from node.wire.messages.describe_groups import DescribeGroupsRequest
 from node.wire.messages.heartbeat import HeartbeatRequest
 from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
@@ -34,7 +35,8 @@ from node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from node.wire.request_limits import MAX_ID_BYTES
+from node.wire.messages.produce import ProduceRequest
+from node.wire.request_limits import LIMITS, MAX_ID_BYTES
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 
 PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
@@ -374,3 +376,32 @@ def test_commits_that_are_read_by_columns_have_the_same_limits(dispatcher: Dispa
 
     (topic,) = refused.topics
     assert (topic.name, topic.partitions[0].error_code) == ("t", ErrorCode.INVALID_GROUP_ID)
+
+
+@pytest.mark.parametrize(
+    ("count", "answered"), [(LIMITS[ApiKey.DELETE_TOPICS].elements + 1, True), (70_000, False)]
+)
+def test_a_request_with_too_many_elements_is_refused_by_its_code_or_closes_the_connection(
+    dispatcher: Dispatcher, count: int, answered: bool
+) -> None:
+    request = DeleteTopicsRequest(topic_names=[f"t{number}" for number in range(count)], timeout_ms=1)
+    pending = dispatcher.serve(PEER, frame(ApiKey.DELETE_TOPICS, 5, request))
+    assert isinstance(pending, Pending)
+
+    async def served() -> Any:
+        return await pending.awaitable
+
+    if not answered:
+        with pytest.raises(CloseConnection, match="too many"):
+            asyncio.run(served())
+        return
+    refused = response_of(b"".join(asyncio.run(served())), ApiKey.DELETE_TOPICS, 5)
+    assert [one.name for one in refused.responses] == list(request.topic_names)
+    assert {one.error_code for one in refused.responses} == {ErrorCode.POLICY_VIOLATION}
+
+
+def test_what_nobody_waits_for_is_not_refused_in_words(dispatcher: Dispatcher) -> None:
+    request = ProduceRequest(transactional_id=LONG, acks=0, timeout_ms=1, topic_data=[])
+
+    with pytest.raises(CloseConnection, match="nobody waits"):
+        dispatcher.serve(PEER, frame(ApiKey.PRODUCE, 9, request))
