@@ -54,13 +54,13 @@ REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
         "50,000 topics of 200 characters",
     ),
     (
-        ApiKey.DELETE_CHANGED,
+        ApiKey.DELETE_TOPICS,
         5,
         lambda: {"topic_names": _names(_CHANGED, NAME_CHARS), "timeout_ms": 1_000},
         f"{_CHANGED:,} topics of 200 characters",
     ),
     (
-        ApiKey.CREATE_CHANGED,
+        ApiKey.CREATE_TOPICS,
         7,
         lambda: {
             "topics": [
