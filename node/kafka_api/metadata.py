@@ -37,7 +37,7 @@ CLUSTER_OPERATIONS_UNTIL = 10
 TOP_ERROR_SINCE = 13
 LISTENER_NOT_FOUND_SINCE = 6
 # A request names what its client works with; the largest clusters have some 10,000 topics.
-MAX_REQUESTED_TOPICS = 50_000
+MAX_REQUESTED_TOPICS = 30_000
 # What one request may bring into being: a misspelt subscription must not fill the cluster.
 MAX_AUTO_CREATED_TOPICS = 100
 # To encode these takes some 10 ms of the loop; a larger answer is encoded in a thread.

@@ -26,10 +26,10 @@ MAX_ID_BYTES: Final = 1_024
 # Elements of a client's request, more of which are refused; nodes of the cluster may send more. What is done
 # with so many at once holds up the loop for less than 50 ms.
 MANY: Final = 32_768  # topics, groups or ids to look up
-MANY_CHANGED: Final = 16_384  # topics and settings; a command of the controller makes at most 10,000 records
+MANY_CHANGED: Final = 12_000  # topics and settings; a command of the controller makes at most 10,000 records
 # Partitions: a cluster has at most 200,000, and a client asks the leader of some of them.
 MANY_PARTITIONS: Final = 100_000
-MANY_TOPICS: Final = 65_536  # in Metadata, which answers 50,000
+MANY_TOPICS: Final = 40_000  # in Metadata, which answers 30,000
 MANY_FETCHED: Final = 20_000  # partitions that one consumer reads from one node
 MANY_MOVED: Final = 6_000  # partitions whose replicas are to move
 MANY_ELECTED: Final = 3_000  # topics whose leaders are to be elected, or four times as many partitions

@@ -50,8 +50,11 @@ REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
     (
         ApiKey.METADATA,
         12,
-        lambda: {"topics": [{"name": one} for one in _names(50_000, NAME_CHARS)]},
-        "50,000 topics of 200 characters",
+        lambda: {
+            "topics": [{"name": one} for one in _names(30_000, NAME_CHARS)],
+            "allow_auto_topic_creation": False,
+        },
+        "30,000 topics of 200 characters",
     ),
     (
         ApiKey.DELETE_TOPICS,
