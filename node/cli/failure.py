@@ -17,7 +17,7 @@ _ADVICE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`ottla topic list` shows all topics.",
     ErrorCode.INVALID_TOPIC_EXCEPTION: "A topic's name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and"
     " '-', and is neither '.' nor '..'.",
-    ErrorCode.INVALID_GROUP_ID: "The name of a group must not be empty.",
+    ErrorCode.INVALID_GROUP_ID: "The name of a group must not be empty, nor longer than 1,024 bytes.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or use --if-not-exists.",
     ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: there are not so many nodes.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",

@@ -144,6 +144,30 @@ def test_what_groups_write_is_compressed_as_offsets_topic_compression_codec_says
     play(after, GroupNode(node.disk))
 
 
+def test_ids_from_before_there_was_a_limit_are_read_and_kept() -> None:
+    group_id = "g" * 30_000  # no request may bring it, but logs of older versions have it
+
+    async def before(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        await stable_group(node, group_id)
+        assert isinstance(
+            await node.ask(f"{group_id}-other", commit(f"{group_id}-other", 7)), OffsetCommitResult
+        )
+
+    async def after(node: GroupNode) -> None:
+        node.host(leader_epoch=1)
+        node.groups.refresh()
+        await node.loaded()
+        fetched = await node.ask(f"{group_id}-other", fetch(f"{group_id}-other"))
+        assert isinstance(fetched, OffsetFetchResult)
+        assert [each.offset for each in fetched.topics[0][1]] == [7]
+        described = await node.ask(group_id, lambda token: DescribeGroups(token=token, group_ids=[group_id]))
+        assert described.groups[0].state == "Stable"
+
+    first = play(before)
+    play(after, GroupNode(first.disk))
+
+
 def test_groups_and_offsets_come_back_after_a_restart() -> None:
     async def before(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
