@@ -13,6 +13,7 @@ from tests.compat.wire_client import Closed, WireClient, eventually, message_cla
 
 KEY_CHARS: Final = 32_704
 SPACE: Final = 96 << 20  # of a frame of less than socket.request.max.bytes
+PAYLOAD_BYTES: Final = 4 << 20
 FLOOD_BYTES_PER_S: Final = 3_000_000.0
 
 
@@ -56,6 +57,23 @@ def _heartbeats(nodes: Nodes) -> str:
     maker.client_id, maker.correlation_id = "attack", 0
     frame = maker.frame("heartbeat", 4, group_id="g" * KEY_CHARS, generation_id=1, member_id="m" * KEY_CHARS)
     return f"{flood(nodes.bootstrap, frame, FLOOD_BYTES_PER_S)} answers"
+
+
+def _join_with_payloads(nodes: Nodes) -> str:
+    """One payload that is too long, and as many as fit in a frame that are not."""
+    fields = {
+        "group_id": "payloads",
+        "session_timeout_ms": 30_000,
+        "rebalance_timeout_ms": 30_000,
+        "member_id": "",
+        "protocol_type": "attack",
+    }
+    told = []
+    for count, size in ((1, SPACE), (SPACE // PAYLOAD_BYTES, PAYLOAD_BYTES)):
+        offered = [{"name": f"{number}", "metadata": bytes(size)} for number in range(count)]
+        told.append(ask(nodes.bootstrap, "join_group", 3, protocols=offered, **fields))
+    assert "INVALID_REQUEST" in told[0], told
+    return "; ".join(told)
 
 
 def _init_producer_id(nodes: Nodes, transactional_id: str) -> str:
@@ -131,6 +149,14 @@ ATTACKS: Final[Sequence[Attack]] = (
         sends="Heartbeat with a group and a member of 32,704 characters, 3 MB/s for 3 s",
         send=_heartbeats,
         cpu_s=1.0,
+    ),
+    Attack(
+        name="join-group-payloads",
+        sends="JoinGroup with one payload of 96 MB, and with 24 of 4 MB",
+        send=_join_with_payloads,
+        cpu_s=1.5,
+        growth_mib=350.0,  # the frame, and a copy of it
+        node_counts=(1,),
     ),
     Attack(
         name="list-transactions-pattern",
