@@ -24,13 +24,8 @@ enum { SOUND, LENGTH, FIELD, DELTA, HEADERS, HEADER_NAME, ENDS_EARLY, KEYLESS, T
 
 typedef const unsigned char *place;
 
-static inline int64_t varint(place *at, place end, int max_bytes, int *is_bad) {
-    place p = *at;
-    if (p < end && *p < 0x80) {
-        *at = p + 1;
-        return (int64_t)(*p >> 1) ^ -(int64_t)(*p & 1);
-    }
-    place stop = end - p > max_bytes ? p + max_bytes : end;
+static int64_t long_varint(place *at, place end, int max_bytes, int *is_bad) {
+    place p = *at, stop = end - p > max_bytes ? p + max_bytes : end;
     uint64_t folded = 0;
     int shift = 0;
     while (p < stop) {
@@ -44,6 +39,24 @@ static inline int64_t varint(place *at, place end, int max_bytes, int *is_bad) {
     }
     *is_bad = 1;
     return 0;
+}
+
+/* Most have one byte or two. */
+static inline int64_t varint(place *at, place end, int max_bytes, int *is_bad) {
+    place p = *at;
+    if (end - p >= 2) {
+        unsigned int folded = p[0];
+        if (folded < 0x80) {
+            *at = p + 1;
+            return (int64_t)(folded >> 1) ^ -(int64_t)(folded & 1);
+        }
+        if (p[1] < 0x80) {
+            folded = (folded & 0x7f) | (unsigned int)p[1] << 7;
+            *at = p + 2;
+            return (int64_t)(folded >> 1) ^ -(int64_t)(folded & 1);
+        }
+    }
+    return long_varint(at, end, max_bytes, is_bad);
 }
 
 /* Steps over so many bytes; a negative length stands for null. */
