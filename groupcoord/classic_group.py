@@ -7,10 +7,11 @@ then a restart falls back to the generation before.
 
 from collections.abc import Sequence
 
-from groupcoord.classic_member import MEMBER_BYTES, ClassicMember, OfferedBytes
+from groupcoord.classic_member import ClassicMember
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
 from groupcoord.group_state import MOVES, GroupState
+from groupcoord.member_bytes import MEMBER_BYTES, MemberBytes
 from groupcoord.member_commands import Protocol
 from groupcoord.member_results import JoinedMember
 from groupcoord.offset_commands import OffsetCommit, TxnOffsetCommit
@@ -23,10 +24,11 @@ class ClassicGroup:
     """One group; changed by the request modules of this package only."""
 
     def __init__(
-        self, group_id: str, now_ms: int = NO_TIMESTAMP_MS, offered: OfferedBytes | None = None
+        self, group_id: str, now_ms: int = NO_TIMESTAMP_MS, member_bytes: MemberBytes | None = None
     ) -> None:
         self.group_id = group_id
-        self.offered = offered if offered is not None else OfferedBytes()  # of all groups of its shard
+        # Of all groups of its shard.
+        self.member_bytes = member_bytes if member_bytes is not None else MemberBytes()
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.EMPTY  # soft: tells an initial rebalance from a later one
         self.state_timestamp_ms = now_ms
@@ -204,12 +206,12 @@ class ClassicGroup:
     def expect(self, member_id: str) -> None:
         """Somebody was told this id and should come back with it."""
         self.pending_join_members.add(member_id)
-        self.offered.total += MEMBER_BYTES
+        self.member_bytes.add(MEMBER_BYTES)
 
     def _expect_no_more(self, member_id: str) -> None:
         if member_id in self.pending_join_members:
             self.pending_join_members.remove(member_id)
-            self.offered.total -= MEMBER_BYTES
+            self.member_bytes.add(-MEMBER_BYTES)
 
     def add(self, member: ClassicMember, protocol_type: str) -> None:
         assert member.member_id not in self.members
@@ -269,6 +271,11 @@ class ClassicGroup:
         member.session_timeout_ms = session_timeout_ms
         member.rebalance_timeout_ms = rebalance_timeout_ms
 
+    def assign(self, member: ClassicMember, assignment: bytes) -> None:
+        """Give the member its assignment, "" for none."""
+        self.member_bytes.add(len(assignment) - len(member.assignment))
+        member.assignment = assignment
+
     def wait_for_join(self, member: ClassicMember, token: Token) -> None:
         if member.join_token is None:
             self.awaiting_join_count += 1
@@ -320,11 +327,11 @@ class ClassicGroup:
     def forget(self) -> None:
         """The group is gone, and what its members took."""
         self.state = GroupState.DEAD
-        self.offered.total -= sum(member.offered_bytes for member in self.members.values())
-        self.offered.total -= MEMBER_BYTES * len(self.pending_join_members)
+        self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))
+        self.member_bytes.add(-MEMBER_BYTES * len(self.pending_join_members))
 
     def _count_protocols(self, member: ClassicMember, change: int) -> None:
-        self.offered.total += change * member.offered_bytes
+        self.member_bytes.add(change * member.size_bytes)
         for protocol in member.protocols:
             count = self._supporters.get(protocol.name, 0) + change
             if count:

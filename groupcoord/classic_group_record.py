@@ -52,7 +52,7 @@ def load_classic_group(group: ClassicGroup, value: GroupMetadataValue) -> None:
     for recorded in value.members:
         if recorded.member_id not in group.members:
             _add_recorded(group, recorded)
-        group.members[recorded.member_id].assignment = recorded.assignment
+        group.assign(group.members[recorded.member_id], recorded.assignment)
     # In the record's order, so that votes and elections go the same way after a restart.
     order = dict.fromkeys(member.member_id for member in value.members)
     group.members = {member_id: group.members[member_id] for member_id in order if member_id in group.members}

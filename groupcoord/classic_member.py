@@ -5,11 +5,9 @@ from dataclasses import dataclass
 
 from groupcoord.effects import StartTimer
 from groupcoord.heartbeat_pace import HeartbeatPace
+from groupcoord.member_bytes import MEMBER_BYTES
 from groupcoord.member_commands import Protocol
 from groupcoord.request_token import Token
-
-# A member with its names and timer; also one that was only told its id, with a group and a timer of its own.
-MEMBER_BYTES = 2_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,8 +38,9 @@ class ClassicMember:
         return self.group_instance_id is not None
 
     @property
-    def offered_bytes(self) -> int:
-        return offered_bytes(self.protocols)
+    def size_bytes(self) -> int:
+        """What it takes, with all that it brought and was assigned."""
+        return offered_bytes(self.protocols) + len(self.assignment)
 
     def metadata(self, protocol_name: str) -> bytes:
         """What the member says under that protocol; empty if it does not offer it."""
@@ -62,12 +61,3 @@ class ClassicMember:
 def offered_bytes(protocols: Sequence[Protocol]) -> int:
     """What a member takes that offers these protocols: it itself, their names and metadata."""
     return MEMBER_BYTES + sum(len(protocol.name) + len(protocol.metadata) for protocol in protocols)
-
-
-@dataclass(slots=True)
-class OfferedBytes:
-    """What members and pending members of all classic groups of a shard take, with what they offer; each
-    group keeps it in step.
-    """
-
-    total: int = 0

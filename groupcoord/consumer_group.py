@@ -14,7 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from groupcoord.assignment import Assignment
-from groupcoord.consumer_member import ConsumerMember
+from groupcoord.consumer_member import ClassicPart, ConsumerMember
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
@@ -30,6 +30,7 @@ from groupcoord.consumer_records import (
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import GroupConfig
 from groupcoord.effects import StartTimer
+from groupcoord.member_bytes import MemberBytes
 from groupcoord.member_state import MemberState
 from groupcoord.reconciliation import NO_OWNER
 from groupcoord.timeline import Timeline
@@ -67,8 +68,15 @@ class SteadyBeat(NamedTuple):
 class ConsumerGroup:
     """One group. `groups_by_topic` (topic -> ids of the groups that subscribe to it) is kept in step."""
 
-    def __init__(self, group_id: str, groups_by_topic: dict[str, set[str]]) -> None:
+    def __init__(
+        self,
+        group_id: str,
+        groups_by_topic: dict[str, set[str]],
+        member_bytes: MemberBytes | None = None,
+    ) -> None:
         self.group_id = group_id
+        # Of all groups of its shard.
+        self.member_bytes = member_bytes if member_bytes is not None else MemberBytes()
         # Both begin at 1, as Kafka's: no member is ever at 0, which means that it joins.
         self.group_epoch = 1
         self.metadata_hash = 0
@@ -313,7 +321,8 @@ class ConsumerGroup:
                     self._want(before.topics, -1)
 
     def forget(self) -> None:
-        """The group is gone: nobody subscribes to anything through it."""
+        """The group is gone: nobody subscribes to anything through it, and its members take nothing."""
+        self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))
         for topic, count in list(self._topics.items()):
             self._want((topic,), -count)
 
@@ -354,8 +363,11 @@ class ConsumerGroup:
 
     def _count_member(self, member: ConsumerMember, difference: int, other: ConsumerMember | None) -> None:
         """Count a member that came or went; what `other`, its other version, has too is left as it is."""
-        if other is None or member.topic_names != other.topic_names:
+        names_differ = other is None or member.topic_names != other.topic_names
+        if names_differ:
             self._want(member.topic_names, difference)
+        if names_differ or other is None or _what_takes(member) != _what_takes(other):
+            self.member_bytes.add(difference * member.size_bytes)
         if member.topic_regex:
             _count(self._regex_members, (member.topic_regex,), difference)
         if member.server_assignor is not None:
@@ -439,6 +451,11 @@ class ConsumerGroup:
         assert all(self.group_id in self._groups_by_topic[topic] for topic in self._topics)
         assert self.regexes.keys() <= self._regex_members.keys(), "an expression outlived its subscribers"
         assert all(self.members[one].classic is not None for one in self.awaited_joins)
+
+
+def _what_takes(member: ConsumerMember) -> tuple[str, ClassicPart | None]:
+    """What `size_bytes` looks at, beside the names."""
+    return member.topic_regex, member.classic
 
 
 def _count(counts: dict[str, int], names: Iterable[str], difference: int) -> None:

@@ -67,6 +67,9 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     elif before.classic is not None:
         effects += timers_of(group, member_id)
     after = _updated(before, command)
+    if after.topic_names != before.topic_names or member_id not in group.members:
+        taken = before.size_bytes if before.member_id in group.members or replaced is not None else 0
+        shard.member_bytes.check(after.size_bytes - taken)
     if after != before or not (replaced or member_id in group.members):
         records.append(after.metadata_record(group.group_id))
     regex = change_regex(shard, group, before, after, now_ms)

@@ -13,6 +13,7 @@ from groupcoord.consumer_records import (
     ConsumerGroupMemberMetadataValue,
     CurrentTopicPartitions,
 )
+from groupcoord.member_bytes import MEMBER_BYTES, NAME_BYTES
 from groupcoord.member_commands import Protocol
 from groupcoord.member_state import MemberState, member_state_of
 
@@ -48,6 +49,19 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: OwnedEpochs = field(default_factory=dict)
     pending_revocation: OwnedEpochs = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, with all that it brought; what it is assigned exists, and so is bounded."""
+        names = self.topic_names
+        offered = () if self.classic is None else self.classic.protocols
+        return (
+            MEMBER_BYTES
+            + NAME_BYTES * len(names)
+            + sum(map(len, names))
+            + len(self.topic_regex)
+            + sum(len(protocol.name) + len(protocol.metadata) for protocol in offered)
+        )
 
     @property
     def held(self) -> Assignment:

@@ -16,10 +16,9 @@ MAX_MEMBER_NAME_CHARS = 255
 # A group without members or offsets costs about 1 kB; beyond this a shard refuses new ones
 # (COORDINATOR_NOT_AVAILABLE).
 MAX_GROUPS_PER_SHARD = 200_000
-# What members of a shard's classic groups may take, pending ones too, with the protocols that they offer. A
-# member may bring a megabyte, and one that hangs up stays until its time is over. Room for 16,000 members, or
-# 32 groups as large as a record can be; beyond it new ones are told COORDINATOR_NOT_AVAILABLE.
-MAX_OFFERED_BYTES_PER_SHARD = 32 * 1024 * 1024
+# What members of a shard's groups may take, pending ones too, with all that they bring. Room for 14,000
+# members, or 24 groups as large as a record can be.
+MAX_MEMBER_BYTES_PER_SHARD = 32 * 1024 * 1024
 # Of `GroupConfig.offsets_retention_ms`: offsets of the group stay, whoever reads or does not read them.
 KEEPS_OFFSETS = -1
 # Offsets looked at in one slice of the expiry, so that a slice takes about a millisecond.

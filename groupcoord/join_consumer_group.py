@@ -57,6 +57,8 @@ def join_consumer_group(shard: Shard, group: ConsumerGroup, command: JoinGroup, 
         # It was a member once, and works on what others may have by now; who comes first owns nothing.
         return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     after = _updated(before, command, protocols, subscription)
+    taken = 0 if known is None and member_id not in group.members else before.size_bytes
+    shard.member_bytes.check(after.size_bytes - taken)
     owned = _owned(subscription, shard.topics)
     moved, effects = _join(shard, group, before, after, known, owned, now_ms, command.reason or "")
     result = JoinGroupResult(

@@ -10,17 +10,17 @@ from collections.abc import Sequence
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import to_record
-from groupcoord.classic_member import MEMBER_BYTES, ClassicMember, offered_bytes
+from groupcoord.classic_member import ClassicMember, offered_bytes
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.coordinator_config import (
     MAX_MEMBER_NAME_CHARS,
-    MAX_OFFERED_BYTES_PER_SHARD,
     MAX_PENDING_MEMBERS,
     MAX_PROTOCOLS,
     CoordinatorConfig,
 )
 from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
 from groupcoord.group_state import GroupState
+from groupcoord.member_bytes import MEMBER_BYTES
 from groupcoord.member_commands import JoinGroup, Protocol
 from groupcoord.member_results import JoinGroupResult, SyncGroupResult
 from groupcoord.rebalance import (
@@ -88,18 +88,15 @@ def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence
 def _check_offered(
     shard: Shard, group: ClassicGroup | None, command: JoinGroup, protocols: Sequence[Protocol]
 ) -> None:
-    """COORDINATOR_NOT_AVAILABLE for members and metadata that the shard has no room for; a member may always
-    bring as much as it has.
+    """COORDINATOR_NOT_AVAILABLE for members and metadata that there is no room for; a member may always bring
+    as much as it has.
     """
     more_bytes = offered_bytes(protocols)
     if group is not None and command.member_id in group.members:
-        more_bytes -= group.members[command.member_id].offered_bytes
+        more_bytes -= offered_bytes(group.members[command.member_id].protocols)
     elif group is not None and command.member_id in group.pending_join_members:
         more_bytes -= MEMBER_BYTES
-    if more_bytes > 0 and shard.offered.total + more_bytes > MAX_OFFERED_BYTES_PER_SHARD:
-        raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many members in the groups of this partition"
-        )
+    shard.member_bytes.check(more_bytes)
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:

@@ -201,7 +201,7 @@ def fail_waiting_syncs(group: ClassicGroup, error: ErrorCode) -> list[Effect]:
     assert group.state is GroupState.COMPLETING_REBALANCE
     effects: list[Effect] = []
     for member in group.members.values():
-        member.assignment = b""
+        group.assign(member, b"")
         token, member.sync_token = member.sync_token, None
         if token is not None:
             # While it waited for the leader, time-outs of its session were ignored.

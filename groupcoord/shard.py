@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import load_classic_group
-from groupcoord.classic_member import MEMBER_BYTES, OfferedBytes
 from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
 from groupcoord.coordinator_config import (
@@ -20,6 +19,7 @@ from groupcoord.coordinator_config import (
 from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.held_heartbeats import HeldHeartbeats
+from groupcoord.member_bytes import MEMBER_BYTES, MemberBytes
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
 from groupcoord.offset_values import CommittedOffsets, pack_offset_value
@@ -53,7 +53,7 @@ class Shard:
         self.held = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside
         self.groups: dict[str, Group] = {}
-        self.offered = OfferedBytes()
+        self.member_bytes = MemberBytes()
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
         self.expiry_queue: list[
@@ -77,7 +77,7 @@ class Shard:
         """A new empty group; soft until a record of it, or an offset, is replayed."""
         if len(self.groups) >= MAX_GROUPS_PER_SHARD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
-        group = self.groups[group_id] = ClassicGroup(group_id, now_ms, self.offered)
+        group = self.groups[group_id] = ClassicGroup(group_id, now_ms, self.member_bytes)
         return group
 
     def drop_if_hollow(self, group: ClassicGroup) -> None:
@@ -121,7 +121,7 @@ class Shard:
                 group = self.classic_group(group_id)
                 if group is None:
                     self._drop_consumer_group(group_id)
-                    group = self.groups[group_id] = ClassicGroup(group_id, offered=self.offered)
+                    group = self.groups[group_id] = ClassicGroup(group_id, member_bytes=self.member_bytes)
                 load_classic_group(group, value)
             case _:
                 self._replay_consumer(record)
@@ -136,7 +136,7 @@ class Shard:
                 classic = self.classic_group(record.group_id)
                 if classic is not None:
                     classic.forget()
-                group = ConsumerGroup(record.group_id, self.groups_by_topic)
+                group = ConsumerGroup(record.group_id, self.groups_by_topic, self.member_bytes)
                 self.groups[record.group_id] = group
             group.replay(record)
         elif isinstance(record, ConsumerGroupMetadataRecord):
@@ -190,14 +190,17 @@ class Shard:
         the offsets expire.
         """
         if group_id not in self.groups and (self.offsets.has_any(group_id) or self.pending.keys_of(group_id)):
-            self.groups[group_id] = ClassicGroup(group_id, offered=self.offered)
+            self.groups[group_id] = ClassicGroup(group_id, member_bytes=self.member_bytes)
 
     def check_invariants(self) -> None:
         assert all(group_id in self.groups for group_id in self.offsets.groups())
         classic = [group for group in self.groups.values() if isinstance(group, ClassicGroup)]
-        assert self.offered.total == sum(
-            member.offered_bytes for group in classic for member in group.members.values()
-        ) + MEMBER_BYTES * sum(len(group.pending_join_members) for group in classic)
+        consumer = [group for group in self.groups.values() if isinstance(group, ConsumerGroup)]
+        assert self.member_bytes.total == (
+            sum(member.size_bytes for group in classic for member in group.members.values())
+            + MEMBER_BYTES * sum(len(group.pending_join_members) for group in classic)
+            + sum(member.size_bytes for group in consumer for member in group.members.values())
+        )
         self.pending.check_invariants()
         for group_id, group in self.groups.items():
             assert group.group_id == group_id

@@ -64,6 +64,11 @@ def _assign(shard: Shard, group: ClassicGroup, command: SyncGroup, now_ms: int) 
         effects = fail_waiting_syncs(group, ErrorCode.UNKNOWN_SERVER_ERROR)
         group.note(Cause.ASSIGNMENT_TOO_LARGE, now_ms)
         return effects + prepare_rebalance(shard, group, now_ms)
+    try:
+        before = sum(len(member.assignment) for member in group.members.values())
+        shard.member_bytes.check(sum(map(len, assignments.values())) - before, is_member=True)
+    except KafkaError as error:
+        return fail_waiting_syncs(group, error.code) + prepare_rebalance(shard, group, now_ms)
     group.timeline.end(now_ms, group.generation_id, len(group.members))
     effects = [Append([record])]
     for member in group.members.values():

@@ -14,6 +14,8 @@ transaction_settings  the table of settings of transactions
 metrics_settings      the table of settings of metrics
 rest_settings         the table of settings of the REST API, and the addresses in them
 group_config_def      the settings of single groups, and what holds of them
+memory_limit          how much memory the process may have
+memory_budget         one budget of it for all that clients make a node hold
 broker_settings       the table of broker settings
 config                file, environment and command line into one frozen BrokerConfig
 counters              what the hot path counts: of topics, of requests

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 import uvloop
 
+from groupcoord.member_bytes import NodeMembers
 from logstore import record_walk
 from logstore.disk import Disk, OsDisk
 from logstore.errors import ErrorCode, KafkaError
@@ -35,6 +36,7 @@ from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum import Quorum
 from node import broker_start
+from node.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
 from node.broker_start import connection_limits
 from node.clock import Clock, SystemClock
 from node.cluster_settings import ANYWHERE
@@ -44,11 +46,16 @@ from node.group_settings import CONSUMER
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.request_context import ConnectionInfo
 from node.kafka_api.served_apis import served_by
+from node.memory_budget import divide
+from node.memory_limit import memory_limit_bytes
 from node.net.connection_quota import ConnectionQuota
 from node.net.listener import Listener
 from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.peer_network import PeerNetwork
-from node.net.receive_memory import DEFAULT_LIMIT_BYTES, ReceiveMemory
+from node.net.receive_memory import ReceiveMemory
+from node.net.receive_windows import ReceiveWindows, widest_bytes
+from node.net.send_buffers import SendBuffers
+from node.net.unsent_answers import UnsentAnswers
 from node.replica.replica_manager import ReplicaManager
 from node.replica.replication import Replication
 from node.rest_api.probes import state_of
@@ -61,6 +68,7 @@ from node.runtime.command_sender import HEARTBEAT_PURPOSE
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.group_topics import topics_changed
+from node.runtime.large_requests import LargeRequests
 from node.runtime.log_maintenance import LogMaintenance
 from node.runtime.marker_sender import MarkerSender
 from node.runtime.marker_writer import MarkerWriter
@@ -109,6 +117,9 @@ class Broker:
         rest_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
     ) -> None:
         self.config = config
+        max_bytes = config.ottla_memory_max_bytes
+        self.memory_max_bytes = max_bytes if max_bytes > 0 else memory_limit_bytes()
+        self.memory = memory = divide(self.memory_max_bytes)
         self.voter_loop = voter_loop
         self.chance = chance if chance is not None else random.SystemRandom()
         self.unique = unique
@@ -131,6 +142,7 @@ class Broker:
         )
         self.log_manager.on_offline = self._dir_went_offline
         self.assignments = AssignmentsManager(lambda: self.metadata)
+        self.group_members = NodeMembers(memory.group_members)
         self.replica_manager = ReplicaManager(
             broker_id=config.node_id,
             log_manager=self.log_manager,
@@ -138,6 +150,8 @@ class Broker:
             log_config=self._log_config,
             on_placed=self._replica_placed,
             session_slots=config.max_incremental_fetch_session_cache_slots,
+            session_bytes=memory.fetch_sessions,
+            is_open=lambda number: self.connection_quota.is_open(number),
             monotonic_ms=lambda: int(asyncio.get_running_loop().time() * 1000),
             max_lag_ms=lambda: self.config.replica_lag_time_max_ms,
             broker_epoch=lambda: self.metadata.broker_epoch,
@@ -145,8 +159,12 @@ class Broker:
             quota_windows=config.replication_quota_window_num,
             quota_window_seconds=config.replication_quota_window_size_seconds,
         )
-        limit_bytes = config.queued_max_request_bytes
-        self.receive_memory = ReceiveMemory(limit_bytes if limit_bytes > 0 else DEFAULT_LIMIT_BYTES)
+        asked_bytes = config.queued_max_request_bytes
+        self.receive_memory = ReceiveMemory(asked_bytes if asked_bytes > 0 else memory.receive_buffers)
+        self.unsent = UnsentAnswers(memory.unsent_answers)
+        self.large_requests = LargeRequests(memory.large_requests)
+        self.receive_windows = ReceiveWindows(widest_bytes(), memory.receive_windows)
+        self.send_buffers = SendBuffers(config.socket_send_buffer_bytes, memory.send_buffers)
         self.peer_gate: PeerGate | None = None
         if config.cluster_secret is not None:
             self.peer_gate = PeerGate(config.cluster_secret.encode(), self.identity, unique)
@@ -480,13 +498,33 @@ class Broker:
         """Do what may wait for a disk without holding up the event loop."""
         return await asyncio.to_thread(work)
 
-    @property
-    def unsent_bytes(self) -> int:
-        """How much lies in memory for clients that do not read fast enough."""
-        total = 0  # a loop, as every fetch asks
-        for listener in self.listeners:
-            total += listener.unsent_bytes
-        return total
+    def cleaner_key_bytes(self) -> int:
+        """Return the memory for keys of logs that are compacted: as set, or this part of the budget."""
+        config = self.config
+        wanted = config.log_cleaner_dedupe_buffer_size
+        if config.is_set(DEDUPE_BUFFER):
+            return wanted
+        return min(wanted, max(self.memory.cleaners, config.log_cleaner_threads * MIN_DEDUPE_BUFFER_BYTES))
+
+    def memory_uses(self) -> dict[str, tuple[int, int]]:
+        """Return what each part of the budget uses now, and the most that it may."""
+        memory, replicas = self.memory, self.replica_manager
+        members = self.group_members
+        answers = self.metadata.encoded_answers
+        sessions_bytes = replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes
+        return {
+            "receive_buffers": (self.receive_memory.used_bytes, self.receive_memory.limit_bytes),
+            "large_requests": (self.large_requests.used_bytes, self.large_requests.limit_bytes),
+            "unsent_answers": (self.unsent.used_bytes, self.unsent.limit_bytes),
+            "receive_windows": (self.receive_windows.used_bytes, self.receive_windows.limit_bytes),
+            "send_buffers": (self.send_buffers.used_bytes, self.send_buffers.limit_bytes),
+            "fetch_sessions": (sessions_bytes, memory.fetch_sessions),
+            "group_members": (members.used_bytes, members.limit_bytes),
+            "cleaners": (self.maintenance.used_key_bytes, self.cleaner_key_bytes()),
+            "encoded_answers": (answers.used_bytes, answers.limit_bytes),
+            "rest_bodies": (self.rest.body_bytes, memory.rest_bodies),
+            "rest_answers": (self.rest.answer_bytes, memory.rest_answers),
+        }
 
     def advertised_endpoint(self, connection: ConnectionInfo) -> Endpoint:
         """Where the client of this connection reaches this node: what the listener advertises, else what it

@@ -26,12 +26,14 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import BROKER_LOG_KEYS, check_compaction_lags, topic_defaults
 from node.cluster_settings import CLUSTER_SETTINGS
 from node.group_settings import GROUP_SETTINGS
+from node.memory_budget import MIN_MEMORY_BYTES
 from node.metrics_settings import METRICS_SETTINGS
 from node.rest_settings import REST_SETTINGS
 from node.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
 from node.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
+DEDUPE_BUFFER: Final = "log.cleaner.dedupe.buffer.size"
 MIN_DEDUPE_BUFFER_BYTES: Final = 1 << 20  # of each cleaner; Kafka wants more than that
 _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 
@@ -40,6 +42,12 @@ def _cluster_id_problem(value: ConfigValue) -> str | None:
     if value is None or (isinstance(value, str) and _CLUSTER_ID.fullmatch(value)):
         return None
     return "it must be a uuid as 22 characters of base64url."
+
+
+def _memory_problem(value: ConfigValue) -> str | None:
+    if value == -1 or (isinstance(value, int) and value >= MIN_MEMORY_BYTES):
+        return None
+    return f"it must be -1, or at least {MIN_MEMORY_BYTES}: an idle node has about as much."
 
 
 _IDENTITY = (
@@ -153,14 +161,22 @@ _NETWORK = (
         LONG,
         -1,
         "How many bytes of requests may be in memory at a time; no connection is read beyond. -1 takes a"
-        " limit of this node's own.",
+        " share of what the node may have (ottla.memory.max.bytes).",
+    ),
+    setting(
+        "ottla.memory.max.bytes",
+        LONG,
+        -1,
+        "How much memory the process of this node may have; six tenths of it may be held for clients. -1"
+        " takes the limit of the cgroup, as of a container, or the memory of the machine.",
+        Validator(allowed="-1, or at least 67108864", problem_of=_memory_problem),
     ),
     setting("fetch.max.bytes", INT, 55 * 1024 * 1024, "The most that one fetch returns.", at_least(1024)),
     setting(
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
-        "How many incremental fetch sessions are kept.",
+        "How many incremental fetch sessions are kept, if there is memory for their partitions.",
         at_least(0),
     ),
     setting(
@@ -275,10 +291,11 @@ _STORAGE = (
         scope=_CLUSTER_WIDE,
     ),
     setting(
-        "log.cleaner.dedupe.buffer.size",
+        DEDUPE_BUFFER,
         LONG,
         128 * 1024 * 1024,
-        "Memory for the keys of the logs that are compacted, all of them together.",
+        "Memory for the keys of the logs that are compacted, all of them together. Where it is not set, it is"
+        " less on a node with less than 2.7 GB (ottla.memory.max.bytes).",
         scope=_CLUSTER_WIDE,
     ),
     setting(
@@ -385,7 +402,7 @@ def check_log_settings(values: Mapping[str, ConfigValue]) -> None:
     check_compaction_lags(topic_defaults(values))
     if topic_defaults(values)["retention.ms"] == 0:
         raise KafkaError(ErrorCode.INVALID_CONFIG, "log.retention.ms must be -1 (no limit) or at least 1.")
-    buffer_bytes, threads = values["log.cleaner.dedupe.buffer.size"], values["log.cleaner.threads"]
+    buffer_bytes, threads = values[DEDUPE_BUFFER], values["log.cleaner.threads"]
     assert isinstance(buffer_bytes, int) and isinstance(threads, int)
     if buffer_bytes // threads <= MIN_DEDUPE_BUFFER_BYTES:
         raise KafkaError(

@@ -37,6 +37,7 @@ from node.replica.replication import Replication
 from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
 from node.runtime.command_sender import CommandSender
 from node.runtime.damaged_replicas import DamagedReplicas
+from node.runtime.encoded_answers import EncodedAnswers
 from node.runtime.group_configs import GroupConfigs
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
@@ -95,6 +96,9 @@ async def open_listeners(broker: "Broker") -> None:
                 on_peer_lost=broker.peer_lost,
                 must_rest=broker.disk.is_behind,
                 is_for_peers=address.name == config.inter_broker_listener_name,
+                unsent=broker.unsent,
+                receive_windows=broker.receive_windows,
+                send_buffers=broker.send_buffers,
             )
             broker.listeners.append(listener)
             try:
@@ -205,6 +209,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
         is_connected=broker.has_peer,
+        encoded_answers=EncodedAnswers(broker.memory.encoded_answers),
     )
     if config.is_voter or config.may_vote:
         broker.metadata_feed = MetadataFeed(
@@ -274,6 +279,7 @@ def _make_runtimes(broker: "Broker") -> None:
         offsets_topic_num_partitions=config.offsets_topic_num_partitions,
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
+        members=broker.group_members,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
     )
     broker.marker_writer = MarkerWriter(
@@ -329,6 +335,7 @@ def _make_runtimes(broker: "Broker") -> None:
         ),
         replicas=DamagedReplicas(find=broker.replica_manager.find, tell_leader=broker.replication.tell_anew),
         metadata_damage=lambda: damage_in(config.metadata_log_dir / f"{METADATA_TOPIC}-0", broker.disk),
+        key_bytes=broker.cleaner_key_bytes,
     )
     role_changed = broker.replica_manager.on_role
 

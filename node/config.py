@@ -111,6 +111,7 @@ class BrokerConfig:
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
     queued_max_request_bytes: int
+    ottla_memory_max_bytes: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
@@ -231,6 +232,10 @@ class BrokerConfig:
                     f"Dynamic settings are ignored ({', '.join(sorted(left_out))}): {error.detail}"
                 )
         raise AssertionError("a node runs with its own settings")
+
+    def is_set(self, name: str) -> bool:
+        """Return whether somebody has set this setting; else it has its default."""
+        return any(name in texts for texts in (self.static_texts, self.cluster_texts, self.broker_texts))
 
     def check_dynamic(self, texts: Mapping[str, str]) -> None:
         """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own."""

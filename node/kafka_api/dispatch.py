@@ -35,6 +35,7 @@ from node.net.connection import Answer, CloseConnection, Connection, Pending, Ru
 from node.net.connection_info import NO_PEER
 from node.net.file_pipe import Piece
 from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
+from node.runtime.large_requests import Room
 from node.runtime.turns import ThreadLane, take_apart
 from node.wire import codec
 from node.wire.api_keys import ApiKey
@@ -156,7 +157,7 @@ class Dispatcher:
             context = RequestContext(
                 api_key, version, correlation_id, client_id, connection.info, True, counters
             )
-            return Pending(self._serve_large(route, context, frame, position, counters), _as_it_is)
+            return Pending(self._serve_in_room(route, context, frame, position, counters), _as_it_is)
         except FieldTooLong as error:
             return self._refuse(route, api_key, frame, error)
         except KafkaError as error:
@@ -238,6 +239,23 @@ class Dispatcher:
             ]
         )
 
+    async def _serve_in_room(
+        self,
+        route: Route,
+        context: RequestContext,
+        frame: memoryview,
+        position: int,
+        counters: RequestCounters,
+    ) -> Answer:
+        """Serve a large request when there is memory for it; what nodes ask of each other does not wait."""
+        if context.connection.peer_id != NO_PEER:
+            return await self._serve_large(route, context, frame, position, counters, None)
+        room = await self._broker.large_requests.enter(len(frame))
+        try:
+            return await self._serve_large(route, context, frame, position, counters, room)
+        finally:
+            room.leave()
+
     async def _serve_large(
         self,
         route: Route,
@@ -245,6 +263,7 @@ class Dispatcher:
         frame: memoryview,
         position: int,
         counters: RequestCounters,
+        room: Room | None,
     ) -> Answer:
         """The same for a request that is so large that to read it would hold up the loop."""
         began_s = monotonic_s()
@@ -266,7 +285,7 @@ class Dispatcher:
             raise _unreadable(context.api_key, context.api_version, error) from None
         pieces = [request]
         try:
-            return await self._serve_read(route, context, request, counters, lane, pieces, began_s)
+            return await self._serve_read(route, context, request, counters, lane, pieces, began_s, room)
         finally:
             del request
             # To give so many objects back takes as long as to make them.
@@ -281,6 +300,7 @@ class Dispatcher:
         lane: ThreadLane,
         pieces: list[Any],
         began_s: float,
+        room: Room | None,
     ) -> Answer:
         """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
         result = route.handle(self._broker, context, request)
@@ -289,6 +309,8 @@ class Dispatcher:
             if result is None:
                 return None
             if isinstance(result, Delayed):
+                if room is not None:
+                    room.leave()  # It may wait for long, and others must not wait for that.
                 result = result.answer(await result.future)
             elif isinstance(result, Aside):
                 result = await (self._slow_lane if result.is_slow else lane).run(result.make)

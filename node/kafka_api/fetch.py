@@ -44,7 +44,7 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> 
     if len(items) > 1:  # a partition that is named twice is answered once
         items = list({item.key: item for item in items}.values())
     try:
-        session, is_incremental = _enter_session(broker, request, items, by_id)
+        session, is_incremental = _enter_session(broker, request, items, by_id, context.connection.number)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     if session is not None:
@@ -78,19 +78,27 @@ def _handle_located(
 
 
 def _enter_session(
-    broker: "Broker", request: FetchRequest, items: Sequence[FetchItem], by_id: bool
+    broker: "Broker", request: FetchRequest, items: Sequence[FetchItem], by_id: bool, connection_number: int
 ) -> tuple[FetchSession | None, bool]:
     """The session of a fetch, if it has one, and whether only changes are to be told."""
     sessions = broker.replica_manager.sessions
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=by_id)
-        session.update(items, request.forgotten_topics_data)
-        sessions.advance(session, broker.clock.now_ms())
+        now_ms = broker.clock.now_ms()
+        if items or request.forgotten_topics_data:
+            sessions.update(session, items, request.forgotten_topics_data, now_ms)
+        sessions.advance(session, now_ms, connection_number)
         return (session, True) if session.partitions else (None, False)
     if request.session_id != NO_SESSION:
         sessions.remove(request.session_id)
     if request.session_epoch == FINAL_EPOCH:
         return None, False
     now_ms = broker.clock.now_ms()
-    created = sessions.create(items, uses_topic_ids=by_id, is_privileged=False, now_ms=now_ms)
+    created = sessions.create(
+        items,
+        uses_topic_ids=by_id,
+        is_privileged=False,
+        now_ms=now_ms,
+        connection_number=connection_number,
+    )
     return created, False

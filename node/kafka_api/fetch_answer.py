@@ -19,7 +19,7 @@ from node.cluster_settings import RACK_AWARE_SELECTOR
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import Delayed, RequestContext
 from node.net.connection_info import NO_PEER
-from node.replica.fetch_session import NO_SESSION, FetchItem, FetchSession, TopicKey
+from node.replica.fetch_session import FEW_PARTITIONS, NO_SESSION, FetchItem, FetchSession, TopicKey
 from node.replica.partition import Partition
 from node.replica.read_replica import NO_PREFERENCE, preferred_read_replica
 from node.runtime.turns import Steps, at_once, take_turns
@@ -42,9 +42,6 @@ NO_OFFSET = -1
 # One answer holds up the loop while it is read (10 GB/s from the page cache) and lies in memory until its
 # reader has it. Clients ask for 50 MB and are as fast with 16.
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-# Unsent answers of all connections together; beyond it each fetch gets a single batch, so that readers who do
-# not read cannot fill the memory.
-MAX_UNSENT_BYTES = 256 * 1024 * 1024
 # Fewer bytes are read: one write of header and records costs less than two system calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
 FIRST_VERSION_OF_READ_REPLICAS = 11  # KIP-392; before it only the leader is asked
@@ -102,8 +99,8 @@ def failure(partition: int, code: ErrorCode) -> PartitionData:
 
 def bounds(broker: "Broker", request: FetchRequest) -> tuple[int, int]:
     """The most and the least bytes that the answer to a fetch is to have."""
-    if broker.unsent_bytes > MAX_UNSENT_BYTES:
-        return 0, 0
+    if broker.unsent.is_scarce:
+        return 0, 0  # a single batch
     max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
     min_bytes = min(request.min_bytes, max_bytes)
     return min(max_bytes, max(MAX_ANSWER_BYTES, min_bytes)), min_bytes
@@ -424,6 +421,8 @@ class FetchAnswer:
                     if is_incremental and not must_tell:
                         continue
             topics.setdefault(one.item.topic, []).append(data)
+        if session is not None and len(located) > FEW_PARTITIONS:
+            self._end_if_absent(session, located)
         return FetchResponse(
             session_id=self._session_id,
             responses=[
@@ -434,6 +433,13 @@ class FetchAnswer:
             ],
             node_endpoints=list(self._endpoints.values()),
         )
+
+    def _end_if_absent(self, session: FetchSession, located: Sequence[Located]) -> None:
+        """End a session with many partitions that do not exist: each is told in full every time."""
+        absent = sum(1 for one in located if one.data.error_code in NOT_READ)
+        if absent > FEW_PARTITIONS:
+            self._broker.replica_manager.sessions.remove(session.session_id)
+            self._session_id = NO_SESSION
 
 
 def _read_indexes(reads: Sequence[ColdRead]) -> None:

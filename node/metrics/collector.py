@@ -237,7 +237,7 @@ class NodeCollector:
         yield from self._exporters(config, image, shown, told, is_controller=is_controller)
         yield from coordinator_families(groups, node)
         yield from loop_families(self._watch, self._idle_share())
-        yield from memory_families(node, broker.receive_memory.limit_bytes)
+        yield from memory_families(node, broker.receive_memory.limit_bytes, broker.memory_max_bytes)
 
     def _exporters(
         self,

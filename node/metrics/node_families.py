@@ -74,9 +74,21 @@ def loop_families(watch: LoopWatch, idle_share: float) -> list[Family]:
     ]
 
 
-def memory_families(reading: NodeReading, limit_bytes: int) -> list[Family]:
-    """What connections hold."""
+def memory_families(reading: NodeReading, limit_bytes: int, process_bytes: int) -> list[Family]:
+    """What clients make the node hold, by the parts of its budget."""
+    parts = [(labels(part=part), uses) for part, uses in reading.memory.items()]
     return [
+        gauge(
+            "ottla_memory_bytes",
+            "Memory that clients make this node hold, by the part of its budget.",
+            [(part, used) for part, (used, _) in parts],
+        ),
+        gauge(
+            "ottla_memory_limit_bytes",
+            "The most that each part may have.",
+            [(part, most) for part, (_, most) in parts],
+        ),
+        gauge("ottla_memory_max_bytes", "What the process may have: the budget is 0.6 of it.", process_bytes),
         gauge("ottla_receive_buffer_bytes", "Memory of receive buffers.", reading.receive_buffer_bytes),
         gauge("ottla_receive_buffer_limit_bytes", "The most that they may have.", limit_bytes),
         gauge("ottla_unsent_bytes", "Answers that clients do not read fast enough.", reading.unsent_bytes),

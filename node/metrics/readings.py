@@ -77,6 +77,7 @@ class NodeReading:
     waiting: Mapping[str, int]  # requests that wait, by kind
     receive_buffer_bytes: int
     unsent_bytes: int
+    memory: dict[str, tuple[int, int]]  # part of the budget -> bytes, and the most of them
     transactional_ids: int
     open_transactions: int
     completing_transactions: int

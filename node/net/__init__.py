@@ -2,7 +2,8 @@
 
 `connection_info` (who is at the other end), `connection_reserve` (room for peers and one administrator),
 `connection_quota` (how many are let in),
-`receive_memory` (the budget of all receive buffers), `receive_windows` (what clients may have under way),
+`receive_memory` (the budget of all receive buffers), `unsent_answers` (what lies there for slow readers),
+`receive_windows` (what clients may have under way),
 `pacing` (what stays on the machine is not paced),
 `send_buffers` (how much the kernel holds of what goes out), `file_pipe` (the way from files to sockets),
 `file_sender` (records from files to the socket),

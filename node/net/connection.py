@@ -277,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._is_write_blocked = True
         self._unsent_bytes = self._transport.get_write_buffer_size()
-        self._listener.hold_unsent(self, self._unsent_bytes)
+        self._listener.unsent.hold(self, self._unsent_bytes)
 
     def resume_writing(self) -> None:
         self._is_write_blocked = False
@@ -313,7 +313,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def release_unsent(self) -> None:
         """Answers are sent, or never will be: they count no more."""
-        self._listener.release_unsent(self, self._unsent_bytes)
+        self._listener.unsent.release(self, self._unsent_bytes)
         self._unsent_bytes = 0
 
     def expire(self) -> None:

@@ -26,20 +26,26 @@ class ConnectionLimits:
 class ConnectionQuota:
     """Counts the open connections of a node against `limits`, which may be replaced at any time."""
 
-    __slots__ = ("_by_address", "_by_listener", "_count", "_seen", "limits", "reserve")
+    __slots__ = ("_by_address", "_by_listener", "_count", "_open", "_seen", "limits", "reserve")
 
     def __init__(self, limits: ConnectionLimits | None = None) -> None:
         self.limits = limits if limits is not None else ConnectionLimits()
         self.reserve = ConnectionReserve()
         self._count = 0
         self._seen = 0
+        self._open: set[int] = set()  # numbers
         self._by_listener: dict[str, int] = {}
         self._by_address: dict[str, int] = {}
 
     def next_number(self) -> int:
         """The number of a connection that came in just now, through whichever listener."""
         self._seen += 1
+        self._open.add(self._seen)
         return self._seen
+
+    def is_open(self, number: int) -> bool:
+        """Whether the connection with that number has not ended."""
+        return number in self._open
 
     def enter(self, listener: str, address: str) -> str:
         """Count a connection, which must `leave` in any case; a text that says why it is one too many, or
@@ -59,9 +65,10 @@ class ConnectionQuota:
             return f"max.connections.per.ip is {allowed} for {address}"
         return ""
 
-    def leave(self, listener: str, address: str) -> None:
+    def leave(self, listener: str, address: str, number: int) -> None:
         """A connection that had entered is closed."""
         self._count -= 1
+        self._open.discard(number)
         for counts, name in ((self._by_listener, listener), (self._by_address, address)):
             counts[name] -= 1
             if not counts[name]:

@@ -24,6 +24,7 @@ from node.net.pacing import pace, stop_pacing
 from node.net.receive_memory import ReceiveMemory
 from node.net.receive_windows import ReceiveWindows, widest_bytes
 from node.net.send_buffers import SendBuffers
+from node.net.unsent_answers import UnsentAnswers
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
 COMPLAINTS_PER_SWEEP = 20  # Log lines about bad connections between two sweeps; the rest is counted.
@@ -32,9 +33,6 @@ STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given 
 # Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
 MAX_RESERVED_FILES = 1024
 STOPS = "the node stops"
-# Unsent answers beyond this end the connections that have not read theirs for longest. At half of it fetches
-# give one batch each (`MAX_UNSENT_BYTES`), but thousands of peers may ask for one and never read it.
-MAX_HELD_BYTES = 512 * 1024 * 1024
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +64,11 @@ class Listener:
         on_peer_lost: Callable[[int], None] | None = None,
         must_rest: Callable[[], bool] = lambda: False,
         is_for_peers: bool = False,
+        unsent: UnsentAnswers | None = None,
+        receive_windows: ReceiveWindows | None = None,
+        send_buffers: SendBuffers | None = None,
     ) -> None:
+        """What is counted over all listeners of a node is handed in; else a listener counts its own."""
         self.name = name
         self.security_protocol = security_protocol
         self.service = service
@@ -82,10 +84,9 @@ class Listener:
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order in which they came
         self.accepted = 0  # connections since the node started, those that were refused too
-        self.receive_windows = ReceiveWindows(widest_bytes())
-        self.send_buffers = SendBuffers(limits.socket_send_buffer_bytes)
-        self.unsent_bytes = 0  # of answers to peers that do not read fast enough
-        self._unread: dict[Connection, None] = {}  # those peers, the longest waiting first
+        self.receive_windows = receive_windows or ReceiveWindows(widest_bytes())
+        self.send_buffers = send_buffers or SendBuffers(limits.socket_send_buffer_bytes)
+        self.unsent = unsent or UnsentAnswers()
         self.host = ""
         self.port = 0
         self._congestion_control = b""  # the system's choice where connections of other machines get it back
@@ -195,7 +196,7 @@ class Listener:
 
     def forget(self, connection: Connection) -> None:
         self.connections.pop(connection, None)
-        self.quota.leave(self.name, connection.info.client_host)
+        self.quota.leave(self.name, connection.info.client_host, connection.info.number)
         self.quota.reserve.leave(connection)
         if not self.connections and self._file_pipe is not None:
             self._file_pipe.close()
@@ -226,19 +227,6 @@ class Listener:
     def has_peer(self, peer_id: int) -> bool:
         """Whether a node of the cluster has a connection here."""
         return peer_id in self._peers
-
-    def hold_unsent(self, connection: Connection, size_bytes: int) -> None:
-        """Count answers that a peer does not read; too many end the connections that hold theirs longest."""
-        self.unsent_bytes += size_bytes
-        self._unread[connection] = None
-        while self.unsent_bytes > MAX_HELD_BYTES:
-            slowest = next(iter(self._unread))
-            slowest.release_unsent()
-            slowest.abort("its answers are not read while memory is scarce")
-
-    def release_unsent(self, connection: Connection, size_bytes: int) -> None:
-        self.unsent_bytes -= size_bytes
-        self._unread.pop(connection, None)
 
     def complain(self, info: ConnectionInfo, reason: str) -> None:
         """One line about a connection that is closed for a reason; a flood of them is only counted."""

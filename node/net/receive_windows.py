@@ -14,7 +14,7 @@ from typing import Any, Final
 # Less is of no use, so nothing is done where the kernel allows less: as by default, with 3 MiB.
 WIDE_BYTES: Final = 8 * 1024 * 1024
 # A client that is not read from, as memory is scarce, may fill its window; the kernel counts twice as much.
-MAX_ALL_WIDE_BYTES: Final = 64 * 1024 * 1024
+DEFAULT_LIMIT_BYTES: Final = 64 * 1024 * 1024
 WIDENING_FRAME_BYTES: Final = 512 * 1024  # more than that, of which a part was sent already
 _RECEIVE_MEMORY: Final = Path("/proc/sys/net/ipv4/tcp_rmem")
 
@@ -27,21 +27,22 @@ def widest_bytes() -> int:
 
 
 class ReceiveWindows:
-    """Of the connections of one listener."""
+    """Those of all connections of a node."""
 
-    def __init__(self, widest: int) -> None:
-        """`widest`: the `widest_bytes` of this machine."""
-        self._left_bytes = MAX_ALL_WIDE_BYTES if widest >= WIDE_BYTES else 0
+    def __init__(self, widest: int, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        """`widest`: the `widest_bytes` of this machine; `limit_bytes`: of all wide windows together."""
+        self.used_bytes = 0
+        self.limit_bytes = limit_bytes if widest >= WIDE_BYTES else 0
 
     def widen(self, sock: Any) -> int:
         """Widen that of a socket; how much that takes, to be given back."""
-        if sock is None or self._left_bytes < WIDE_BYTES:
+        if sock is None or self.used_bytes + WIDE_BYTES > self.limit_bytes:
             return 0
         with suppress(OSError):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WIDE_BYTES)
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
-        self._left_bytes -= WIDE_BYTES
+        self.used_bytes += WIDE_BYTES
         return WIDE_BYTES
 
     def give_back(self, size_bytes: int) -> None:
-        self._left_bytes += size_bytes
+        self.used_bytes -= size_bytes

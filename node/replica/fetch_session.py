@@ -1,9 +1,13 @@
 """Incremental fetch sessions (KIP-227): a client names its partitions once and then only what changed.
 
 A session is created by a full fetch (epoch 0), goes on with epoch 1, 2, ... and is ended by a fetch with
-epoch -1 or by one that starts anew. The cache has a fixed number of slots: a session gives way when it was
-not used for `min.incremental.fetch.session.eviction.ms`, or when it has had its slot for that long and a
-larger one (or a follower's) wants it. A client without a slot just goes on with full fetches.
+epoch -1 or by one that starts anew. The cache has a fixed number of slots, and a limit of the memory that all
+partitions take. A session gives way when its client has gone, when it was not used for
+`min.incremental.fetch.session.eviction.ms`, or, if slots are short, when it has had its slot for that
+long and a larger one (or a follower's) wants it. A client without a session just goes on with full fetches.
+
+No session has more than a quarter of the memory, and those of many partitions leave a quarter to the others.
+One with many partitions that do not exist is ended with its answer: nothing is gained by it.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -17,6 +21,12 @@ NO_SESSION = 0
 INITIAL_EPOCH = 0  # of a fetch that wants a session
 FINAL_EPOCH = -1  # of a fetch that wants none, or ends one
 MAX_EPOCH = 2**31 - 1
+# Of one partition, with what the client asked of it, as measured; and of a session itself.
+PARTITION_BYTES = 600
+SESSION_BYTES = 1_000
+# Of a session that may take the last quarter of the memory; and so many may not exist in one that is kept.
+FEW_PARTITIONS = 1_000
+DEFAULT_LIMIT_BYTES = 1 << 30
 
 # A topic as the client named it: by name up to version 12, by id from 13 on.
 TopicKey = str | bytes
@@ -73,6 +83,7 @@ class FetchSession:
     is_privileged: bool  # a follower's
     created_ms: int
     last_used_ms: int
+    connection_number: int = 0  # over which it was used last
     epoch: int = 1
     partitions: dict[PartitionKey, CachedPartition] = field(default_factory=dict)
 
@@ -98,19 +109,65 @@ class FetchSession:
 class FetchSessionCache:
     """All sessions of a node."""
 
-    def __init__(self, *, max_slots: int, eviction_ms: int, random_id: Callable[[], int]) -> None:
-        """`random_id` gives ids of 1 to 2^31 - 1; a client cannot guess those of others."""
+    def __init__(
+        self,
+        *,
+        max_slots: int,
+        eviction_ms: int,
+        random_id: Callable[[], int],
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        is_open: Callable[[int], bool] = lambda number: True,
+        others_bytes: Callable[[], int] = lambda: 0,
+    ) -> None:
+        """`random_id` gives ids of 1 to 2^31 - 1; a client cannot guess those of others.
+
+        `is_open` tells of a connection's number whether it has not ended, `others_bytes` what sessions that
+        are not in this cache take of `limit_bytes`.
+        """
         self._max_slots = max_slots
         self._eviction_ms = eviction_ms
         self._random_id = random_id
+        self._limit_bytes = limit_bytes
+        self._is_open = is_open
+        self._others_bytes = others_bytes
+        self._partition_count = 0
         self._sessions: dict[int, FetchSession] = {}
         self.evictions = 0
 
     def __len__(self) -> int:
         return len(self._sessions)
 
+    @property
+    def used_bytes(self) -> int:
+        """What these sessions take."""
+        return len(self._sessions) * SESSION_BYTES + self._partition_count * PARTITION_BYTES
+
     def remove(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            self._partition_count -= len(session.partitions)
+
+    def update(
+        self,
+        session: FetchSession,
+        items: Sequence[FetchItem],
+        forgotten: Sequence[ForgottenTopic],
+        now_ms: int,
+    ) -> None:
+        """Take a client's changes over. FETCH_SESSION_ID_NOT_FOUND if there is no memory for what they add:
+        the session ends, and the client fetches in full.
+        """
+        known = session.partitions
+        more = sum(1 for item in items if item.key not in known) if items else 0
+        # Whoever forgets as many as it adds needs nothing.
+        if more and not self._make_room(len(known), more, session, now_ms):
+            self.remove(session.session_id)
+            raise KafkaError(
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "there is no memory for more partitions in sessions"
+            )
+        before = len(known)
+        session.update(items, forgotten)
+        self._partition_count += len(known) - before
 
     def resume(self, session_id: int, epoch: int, *, uses_topic_ids: bool) -> FetchSession:
         """The session that an incremental fetch goes on with.
@@ -126,35 +183,74 @@ class FetchSessionCache:
             raise KafkaError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         return session
 
-    def advance(self, session: FetchSession, now_ms: int) -> None:
+    def advance(self, session: FetchSession, now_ms: int, connection_number: int = 0) -> None:
         """The fetch is accepted: the next one has the next epoch. A session without partitions ends."""
         if not session.partitions:
             self.remove(session.session_id)
             return
         session.last_used_ms = now_ms
+        session.connection_number = connection_number
         session.epoch = 1 if session.epoch == MAX_EPOCH else session.epoch + 1
 
     def create(
-        self, items: Sequence[FetchItem], *, uses_topic_ids: bool, is_privileged: bool, now_ms: int
+        self,
+        items: Sequence[FetchItem],
+        *,
+        uses_topic_ids: bool,
+        is_privileged: bool,
+        now_ms: int,
+        connection_number: int = 0,
     ) -> FetchSession | None:
-        """A new session over these partitions, None if no slot is to be had."""
-        if len(self._sessions) >= self._max_slots and not self._evict(len(items), is_privileged, now_ms):
+        """A new session over these partitions, None if no slot or no memory is to be had."""
+        size = len(items)
+        if not self._make_room(0, size, None, now_ms):
+            return None
+        if len(self._sessions) >= self._max_slots and not self._evict(size, is_privileged, now_ms):
             return None
         session_id = self._random_id()
         while session_id in self._sessions:
             session_id = self._random_id()
-        session = FetchSession(session_id, uses_topic_ids, is_privileged, now_ms, now_ms)
+        session = FetchSession(session_id, uses_topic_ids, is_privileged, now_ms, now_ms, connection_number)
         session.update(items, ())
+        self._partition_count += len(session.partitions)
         self._sessions[session_id] = session
         return session
+
+    def _make_room(self, has: int, more: int, growing: FetchSession | None, now_ms: int) -> bool:
+        """Whether there is memory for more partitions in a session; sessions that nobody uses give way."""
+        size = has + more
+        limit_bytes = self._limit_bytes
+        if size * PARTITION_BYTES * 4 > limit_bytes:
+            return False
+        if size > FEW_PARTITIONS:
+            limit_bytes = limit_bytes * 3 // 4
+        limit_bytes -= SESSION_BYTES + more * PARTITION_BYTES + self._others_bytes()
+        if self.used_bytes <= limit_bytes:
+            return True
+        for session in self._unused(now_ms):
+            if session is not growing:
+                self._drop(session)
+                if self.used_bytes <= limit_bytes:
+                    return True
+        return False
+
+    def _unused(self, now_ms: int) -> list[FetchSession]:
+        """Sessions of clients that have gone, then those that were not used for long; the stalest first."""
+        gone, stale = [], []
+        for session in self._sessions.values():
+            if not self._is_open(session.connection_number):
+                gone.append(session)
+            elif now_ms - session.last_used_ms > self._eviction_ms:
+                stale.append(session)
+        return sorted(gone, key=_last_used) + sorted(stale, key=_last_used)
 
     def _evict(self, size: int, is_privileged: bool, now_ms: int) -> bool:
         """Free a slot for a session of `size` partitions if one of the others is worth less."""
         if not self._sessions:
             return False
-        stalest = min(self._sessions.values(), key=lambda session: session.last_used_ms)
-        if now_ms - stalest.last_used_ms > self._eviction_ms:
-            victim = stalest
+        unused = self._unused(now_ms)
+        if unused:
+            victim = unused[0]
         else:
             evictable = [
                 session
@@ -167,9 +263,16 @@ class FetchSessionCache:
             victim = min(evictable, key=_worth)
             if (is_privileged, size) < (victim.is_privileged, len(victim.partitions)):
                 return False
+        self._drop(victim)
+        return True
+
+    def _drop(self, victim: FetchSession) -> None:
         self.remove(victim.session_id)
         self.evictions += 1
-        return True
+
+
+def _last_used(session: FetchSession) -> int:
+    return session.last_used_ms
 
 
 def _worth(session: FetchSession) -> tuple[bool, int, int]:

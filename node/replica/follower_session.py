@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from logstore.errors import ErrorCode, KafkaError
-from node.replica.fetch_session import MAX_EPOCH, NO_SESSION, FetchItem, PartitionKey
+from node.replica.fetch_session import (
+    MAX_EPOCH,
+    NO_SESSION,
+    PARTITION_BYTES,
+    SESSION_BYTES,
+    FetchItem,
+    PartitionKey,
+)
 from node.replica.isr import InSyncReplicas
 from node.replica.partition import Partition
 from node.wire.messages.fetch import ForgottenTopic
@@ -145,6 +152,13 @@ class FollowerSessions:
 
     def __len__(self) -> int:
         return len(self._sessions)
+
+    @property
+    def used_bytes(self) -> int:
+        """What these sessions take. Followers are never refused one: they name partitions that exist."""
+        return sum(
+            SESSION_BYTES + PARTITION_BYTES * len(session.partitions) for session in self._sessions.values()
+        )
 
     def find(self, session_id: int, replica_id: int) -> FollowerSession | None:
         """That session, if it is this follower's."""

@@ -24,7 +24,7 @@ from node.replica.delayed_delete import DelayedDelete, Deletion
 from node.replica.delayed_fetch import DelayedFetch
 from node.replica.delayed_operation import DelayedOperation
 from node.replica.delayed_produce import DelayedProduce, Place
-from node.replica.fetch_session import FetchSessionCache
+from node.replica.fetch_session import DEFAULT_LIMIT_BYTES, FetchSessionCache
 from node.replica.follower_session import FollowerSession, FollowerSessions
 from node.replica.partition import Assignment, Partition
 from node.replica.replica_context import ReplicaContext
@@ -71,13 +71,17 @@ class ReplicaManager:
         broker_epoch: Callable[[], int] = lambda: -1,
         session_slots: int = DEFAULT_SESSION_SLOTS,
         session_eviction_ms: int = DEFAULT_SESSION_EVICTION_MS,
+        session_bytes: int = DEFAULT_LIMIT_BYTES,
+        is_open: Callable[[int], bool] = lambda number: True,
         chance: random.Random | None = None,
         quota_windows: int = 11,
         quota_window_seconds: int = 1,
     ) -> None:
         """`on_placed` is told where a partition's log lies, None if that is not known.
 
-        A node among others needs a clock that only goes forward, `replica.lag.time.max.ms` and its own epoch.
+        `session_bytes` is what fetch sessions may take, `is_open` tells of a connection's number whether it
+        has not ended. A node among others needs a clock that only goes forward, `replica.lag.time.max.ms` and
+        its own epoch.
         """
         source = chance if chance is not None else random.SystemRandom()
         self._broker_id = broker_id
@@ -111,12 +115,15 @@ class ReplicaManager:
         self._offline: set[tuple[str, int]] = set()
         self._has_started = False
         self._delayed: dict[DelayedFetch | DelayedOperation[Any, Any, Any], None] = {}
+        self.follower_sessions = FollowerSessions(lambda: source.randrange(1, 2**31))
         self.sessions = FetchSessionCache(
             max_slots=session_slots,
             eviction_ms=session_eviction_ms,
             random_id=lambda: source.randrange(1, 2**31),
+            limit_bytes=session_bytes,
+            is_open=is_open,
+            others_bytes=lambda: self.follower_sessions.used_bytes,
         )
-        self.follower_sessions = FollowerSessions(lambda: source.randrange(1, 2**31))
 
     # ---- partitions ------------------------------------------------------------------------------
 

@@ -20,9 +20,10 @@ MIN_LEAVING_S: Final = 5.0  # who reads has 32 MiB by then, over any network tha
 class AnswerRoom:
     """The room of one node. One answer alone may be larger: a single record may be."""
 
-    def __init__(self, now_s: Callable[[], float]) -> None:
+    def __init__(self, now_s: Callable[[], float], room_bytes: int = ROOM_BYTES) -> None:
         """`now_s` is a clock that never goes back."""
         self.held_bytes = 0
+        self.limit_bytes = room_bytes
         self._now_s = now_s
         self._leaving: dict[AnswerPart, float] = {}  # those that may be cut off, and since when, oldest first
 
@@ -48,7 +49,7 @@ class AnswerRoom:
         part.held_bytes = size_bytes
 
     def _is_beyond(self, more_bytes: int, *, others_bytes: int) -> bool:
-        return more_bytes > 0 and others_bytes > 0 and self.held_bytes + more_bytes > ROOM_BYTES
+        return more_bytes > 0 and others_bytes > 0 and self.held_bytes + more_bytes > self.limit_bytes
 
     def leave(self, part: "AnswerPart") -> None:
         """The answer is whole, and its client reads it from now on."""

@@ -10,16 +10,16 @@ from typing import Final
 
 from node.rest_api.rest_error import RestError
 
-# A pod has 1 GiB, and what becomes of a body takes some times its size.
+# What becomes of a body takes some times its size.
 ROOM_BYTES: Final = 64 * 1024 * 1024
 
 
 class BodyRoom:
     """The room of one node; at least one body of the largest size finds place."""
 
-    def __init__(self, largest_bytes: int) -> None:
+    def __init__(self, largest_bytes: int, room_bytes: int = ROOM_BYTES) -> None:
         self.held_bytes = 0
-        self._limit_bytes = max(ROOM_BYTES, largest_bytes)
+        self.limit_bytes = max(room_bytes, largest_bytes)
 
     @contextmanager
     def part(self) -> Iterator["BodyPart"]:
@@ -32,7 +32,7 @@ class BodyRoom:
 
     def move(self, more_bytes: int) -> None:
         """Take so much more, or give it back; RestError 429 if there is no room for it."""
-        if more_bytes > 0 and self.held_bytes + more_bytes > self._limit_bytes:
+        if more_bytes > 0 and self.held_bytes + more_bytes > self.limit_bytes:
             raise RestError(429, 429, "Too many bodies come at once.")
         self.held_bytes += more_bytes
 

@@ -17,6 +17,7 @@ from node.client.deadline import Deadline
 from node.client.quorum_silence import moment_as_text
 from node.client.refusal import Refused
 from node.config import BrokerConfig
+from node.memory_budget import MemoryBudget
 from node.net.connection_info import plain_address
 from node.rest_api.answer_room import AnswerPart, AnswerRoom
 from node.rest_api.body_room import BodyPart, BodyRoom
@@ -46,7 +47,9 @@ _unheard.setLevel(logging.CRITICAL)
 class HttpServer:
     """Serves the routes on some bound sockets; made and run on one loop."""
 
-    def __init__(self, routes: Sequence[Route], facts: NodeFacts, config: BrokerConfig) -> None:
+    def __init__(
+        self, routes: Sequence[Route], facts: NodeFacts, config: BrokerConfig, memory: MemoryBudget
+    ) -> None:
         self.facts = facts
         self.clients = ClientPool(facts)
         self.records = RecordService(self.clients.make)
@@ -54,8 +57,8 @@ class HttpServer:
         self._request_max_bytes = config.ottla_rest_request_max_bytes
         self._guard = RequestGuard(configured_names(config))
         self._connections = Connections()
-        self._bodies = BodyRoom(config.ottla_rest_request_max_bytes)
-        self._answers = AnswerRoom(time.monotonic)
+        self.bodies = BodyRoom(config.ottla_rest_request_max_bytes, memory.rest_bodies)
+        self.answers = AnswerRoom(time.monotonic, memory.rest_answers)
         advertised = config.ottla_rest_advertised_listener
         self._base_url = None if advertised is None else f"http://{advertised.authority}"
         self._servers: list[asyncio.Server] = []
@@ -148,7 +151,7 @@ class HttpServer:
     def _endpoint(self, route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
         async def endpoint(request: web.Request) -> web.StreamResponse:
             connection = _connection_of(request)
-            with self._bodies.part() as body_part, self._answers.part(connection.cut_off) as answer_part:
+            with self.bodies.part() as body_part, self.answers.part(connection.cut_off) as answer_part:
                 return await self._serve(route, request, connection, body_part, answer_part)
 
         return endpoint

@@ -20,6 +20,7 @@ from node.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 
 if TYPE_CHECKING:
     from node.broker import Broker
+    from node.rest_api.http_server import HttpServer
 
 BACKLOG: Final = 128
 STOP_TIMEOUT_S: Final = 5.0
@@ -46,6 +47,7 @@ class RestServer:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
+        self._server: HttpServer | None = None
         self._is_ended = False
         self._lock = threading.Lock()  # over `_is_ended`: it may end before its thread has begun
 
@@ -76,6 +78,16 @@ class RestServer:
     def addresses(self) -> list[RestAddress]:
         """Where it listens, with the ports that it has; none if it is off."""
         return [RestAddress(*one.getsockname()[:2]) for one in self._sockets]
+
+    @property
+    def body_bytes(self) -> int:
+        """How much bodies of requests hold."""
+        return 0 if self._server is None else self._server.bodies.held_bytes
+
+    @property
+    def answer_bytes(self) -> int:
+        """How much long answers hold."""
+        return 0 if self._server is None else self._server.answers.held_bytes
 
     def start(self) -> None:
         """Begin to serve, on the node's loop; returns at once. Nothing if it is off or serves already."""
@@ -128,7 +140,9 @@ class RestServer:
         from node.rest_api.http_server import HttpServer
 
         # Sockets of its own: closing them here closes none that the node may still be asked about.
-        await HttpServer(ALL_ROUTES, facts, config).run([one.dup() for one in sockets], end)
+        server = HttpServer(ALL_ROUTES, facts, config, self._broker.memory)
+        self._server = server
+        await server.run([one.dup() for one in sockets], end)
 
 
 def _bound(address: RestAddress) -> socket.socket:

@@ -6,17 +6,18 @@ answer with 1,000 partitions takes a millisecond to write.
 
 from logstore.schema import Buffer
 
-# Versions and sets of topics that are asked for again and again are few; with 64 MiB at most in all.
+# Versions and sets of topics that are asked for again and again are few.
 MAX_ANSWERS = 64
-MAX_TOTAL_BYTES = 64 * 1024 * 1024
+DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 class EncodedAnswers:
     """Bodies by whatever they depend on beside the metadata. Its owner calls `clear` with each new image."""
 
-    def __init__(self) -> None:
+    def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._bodies: dict[tuple[object, ...], list[Buffer]] = {}
-        self._total_bytes = 0
+        self.limit_bytes = limit_bytes
+        self.used_bytes = 0
 
     def get(self, key: tuple[object, ...]) -> list[Buffer] | None:
         """The body kept under that key."""
@@ -25,11 +26,11 @@ class EncodedAnswers:
     def put(self, key: tuple[object, ...], body: list[Buffer]) -> None:
         """Keep a body if there is room; what is there stays, for it was asked for first."""
         size_bytes = sum(map(len, body))
-        if len(self._bodies) < MAX_ANSWERS and self._total_bytes + size_bytes <= MAX_TOTAL_BYTES:
+        if len(self._bodies) < MAX_ANSWERS and self.used_bytes + size_bytes <= self.limit_bytes:
             self._bodies[key] = [bytes(part) for part in body]
-            self._total_bytes += size_bytes
+            self.used_bytes += size_bytes
 
     def clear(self) -> None:
         """Forget all: the metadata have changed."""
         self._bodies.clear()
-        self._total_bytes = 0
+        self.used_bytes = 0

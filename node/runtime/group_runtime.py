@@ -16,6 +16,7 @@ from groupcoord.consumer_commands import TopicsChanged
 from groupcoord.coordinator_config import CoordinatorConfig, GroupConfig
 from groupcoord.effects import Result
 from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.member_bytes import NodeMembers
 from groupcoord.offset_commands import Producer
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
@@ -91,6 +92,7 @@ class GroupRuntime:
         offsets_topic_compression: Compression = Compression.NONE,
         heartbeat_hold_ms: int = 0,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        members: NodeMembers | None = None,
     ) -> None:
         self._config = config
         self._replicas = replicas
@@ -102,6 +104,7 @@ class GroupRuntime:
         self._held_count = 0  # heartbeats that wait for news, or for what they tell to be committed
         self._new_uuid = new_uuid
         self._group_config = group_config
+        self._members = members if members is not None else NodeMembers()
         self._router = CoordinatorShards[GroupShard, Command, Result](
             topic=OFFSETS_TOPIC,
             num_partitions=offsets_topic_num_partitions,
@@ -299,6 +302,7 @@ class GroupRuntime:
             answer=self._router.answered,
             failed=lambda shard: self._router.reopen(index, shard),
             threads=self._threads,
+            members=self._members,
         )
 
     def _topic_id_of(self, name: str) -> bytes | None:

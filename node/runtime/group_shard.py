@@ -29,6 +29,7 @@ from groupcoord.effects import (
     StartTimer,
     TimerKey,
 )
+from groupcoord.member_bytes import NodeMembers
 from groupcoord.offset_commands import EndTransaction, ForgetOffsets, ForgetTopics, TxnOffsetCommit
 from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
 from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
@@ -73,7 +74,9 @@ class GroupShard:
         answer: Callable[[Token, Answer], None],
         failed: Callable[["GroupShard"], None],
         threads: Executor,
+        members: NodeMembers,
     ) -> None:
+        """`members` counts those of all shards of the node."""
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.is_closed = False
@@ -85,6 +88,7 @@ class GroupShard:
         self._answer = answer
         self._failed = failed
         self._threads = threads
+        self._members = members
         self._forgotten_topics: frozenset[str] = frozenset()  # whose offsets could not be removed yet
         self._new_log = partial(
             CoordinatorLog[Result],
@@ -140,6 +144,7 @@ class GroupShard:
 
     def _start(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
+        coordinator.shard.member_bytes.attach(self._members)
         self._log = self._new_log(max_batch_bytes=coordinator.shard.config.max_batch_bytes)
         self._carry_out(coordinator.start(self._clock.now_ms()))
 
@@ -255,6 +260,7 @@ class GroupShard:
         for effect in self._coordinator.stop(error):
             assert isinstance(effect, Refuse)
             self._answer(effect.token, KafkaError(effect.error, effect.detail))
+        self._coordinator.shard.member_bytes.detach()
 
     def _carry_out(self, effects: list[Effect]) -> None:
         assert self._log is not None

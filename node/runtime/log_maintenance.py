@@ -105,10 +105,12 @@ class LogMaintenance:
         repair: SegmentRepair,
         replicas: DamagedReplicas,
         metadata_damage: Callable[[], Iterable[MetadataDamage]] = lambda: (),
+        key_bytes: Callable[[], int] | None = None,
     ) -> None:
         """`on_moved` is told of a log that takes another's place, `on_flushed` of one of which more is on the
         disk, `on_notes` that there may be notes. `repair`, `replicas` and
-        `metadata_damage` are those of the scrub.
+        `metadata_damage` are those of the scrub. `key_bytes` is the memory for the keys of all cleaners,
+        `log.cleaner.dedupe.buffer.size` unless given.
         """
         self.cleaner = CleanerManager(log_manager)
         self._log_manager = log_manager
@@ -116,6 +118,8 @@ class LogMaintenance:
         self._clock = clock
         self._on_moved = on_moved
         self._on_notes = on_notes
+        self._key_bytes = key_bytes or (lambda: config().log_cleaner_dedupe_buffer_size)
+        self.used_key_bytes = 0  # at most, of the logs that are compacted now
         self.cleaners: set[int] = set()  # by number, those that run
         self.flusher = LogFlusher(is_current=self._is_current, clock=clock, on_flushed=on_flushed)
         self.scrub = LogScrub(
@@ -341,12 +345,20 @@ class LogMaintenance:
         return True
 
     async def _clean(self, job: CleaningJob) -> OffsetMap:
-        config, on_bytes = self._config(), self._throttle.wait
         threads = max(1, self._cleaner_count())
+        buffer_bytes = self._key_bytes() // threads
+        self.used_key_bytes += buffer_bytes
+        try:
+            return await self._clean_with(job, buffer_bytes, threads)
+        finally:
+            self.used_key_bytes -= buffer_bytes
+
+    async def _clean_with(self, job: CleaningJob, buffer_bytes: int, threads: int) -> OffsetMap:
+        config, on_bytes = self._config(), self._throttle.wait
         offset_map = await asyncio.to_thread(
             index_dirty,
             job,
-            buffer_bytes=config.log_cleaner_dedupe_buffer_size // threads,
+            buffer_bytes=buffer_bytes,
             load_factor=config.log_cleaner_io_buffer_load_factor,
             on_bytes=on_bytes,
         )

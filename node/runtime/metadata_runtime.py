@@ -99,6 +99,7 @@ class MetadataRuntime:
         request_timeout_ms: int = 2_000,
         retry_backoff_ms: int = 20,
         is_connected: Callable[[int], bool] = lambda broker_id: False,
+        encoded_answers: EncodedAnswers | None = None,
     ) -> None:
         self._quorum = quorum
         self._controller = ControllerRuntime(quorum=quorum, image=image, config=config, clock=clock)
@@ -114,7 +115,7 @@ class MetadataRuntime:
         self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
         self._awaited_count = 0
         self._new_leader = asyncio.Event()  # set, and replaced, when a leader of the quorum is known anew
-        self.encoded_answers = EncodedAnswers()
+        self.encoded_answers = encoded_answers or EncodedAnswers()
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
         self._is_connected = is_connected

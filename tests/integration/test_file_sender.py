@@ -22,6 +22,7 @@ from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
 from node.net.receive_windows import ReceiveWindows
 from node.net.send_buffers import SendBuffers
+from node.net.unsent_answers import UnsentAnswers
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
 INFO = ConnectionInfo(
@@ -242,6 +243,7 @@ class OneConnection:
     def __init__(self, answer: Callable[[bytes], Answer], tasks: asyncio.TaskGroup) -> None:
         self.loop = asyncio.get_running_loop()
         self.memory = ReceiveMemory()
+        self.unsent = UnsentAnswers()
         self.gathered = GatheredAnswers(self.loop)
         self.must_rest = lambda: False
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
@@ -269,8 +271,6 @@ class OneConnection:
     def forget(self, _: Connection) -> None:
         self.pipe.close()
 
-    def hold_unsent(self, _: Connection, size_bytes: int) -> None: ...
-    def release_unsent(self, _: Connection, size_bytes: int) -> None: ...
     def complain(self, _: ConnectionInfo, reason: str) -> None: ...
 
 

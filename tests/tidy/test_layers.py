@@ -47,6 +47,7 @@ DOORS = {
     "metadata_raft/raft_thread.py",
     "metadata_raft/raft_wire.py",
     "node/clock.py",
+    "node/memory_limit.py",
     "node/config.py",
     "node/broker.py",
     "node/embedded.py",

@@ -193,7 +193,8 @@ def test_a_page_for_which_there_is_no_more_room_ends_early(
         deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
         # Twice what is leaving, and room for some records beside.
         held_bytes = len(api.ask("GET", "/openapi.json").content)
-        monkeypatch.setattr(answer_room, "ROOM_BYTES", held_bytes + 30_000)
+        limit = property(lambda room: held_bytes + 30_000, lambda room, limit_bytes: None)
+        monkeypatch.setattr(answer_room.AnswerRoom, "limit_bytes", limit, raising=False)
         monkeypatch.setattr(answer_room, "MIN_LEAVING_S", 1e9)  # however slow the machine is
 
         def has_ended_early() -> bool:

@@ -4,9 +4,8 @@ import pytest
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import load_classic_group
-from groupcoord.classic_member import MEMBER_BYTES
 from groupcoord.coordinator_config import (
-    MAX_OFFERED_BYTES_PER_SHARD,
+    MAX_MEMBER_BYTES_PER_SHARD,
     MAX_PENDING_MEMBERS,
     MAX_PROTOCOLS,
     CoordinatorConfig,
@@ -14,6 +13,7 @@ from groupcoord.coordinator_config import (
 from groupcoord.effects import Refuse, Reply
 from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from groupcoord.group_state import GroupState
+from groupcoord.member_bytes import MEMBER_BYTES
 from groupcoord.member_commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
 from groupcoord.member_results import JoinGroupResult
 from groupcoord.rebalance import session_key
@@ -266,7 +266,7 @@ def test_pending_members_are_bounded() -> None:
 
 def test_what_members_offer_is_bounded_however_they_join() -> None:
     world = GroupWorld(NO_DELAY)
-    room = MAX_OFFERED_BYTES_PER_SHARD // (1_000_005 + MEMBER_BYTES)
+    room = MAX_MEMBER_BYTES_PER_SHARD * 3 // 4 // (1_000_005 + MEMBER_BYTES)
 
     def join(group_id: str, member_id: str = "") -> JoinGroupResult | Refuse:
         token = world.join(member_id, group_id=group_id, protocols=[("range", bytes(1_000_000))])
@@ -286,7 +286,8 @@ def test_what_members_offer_is_bounded_however_they_join() -> None:
 
 
 def test_ids_that_were_given_out_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupcoord.join_group.MAX_OFFERED_BYTES_PER_SHARD", 2 * MEMBER_BYTES + 100)
+    room = (2 * MEMBER_BYTES + 100) * 8 // 7  # of which new members may have seven eighths
+    monkeypatch.setattr("groupcoord.member_bytes.MAX_MEMBER_BYTES_PER_SHARD", room)
     world = GroupWorld()
     tokens = [
         world.join(group_id=f"g{number}", member_id_required=True, session_ms=10_000) for number in range(3)

@@ -23,8 +23,10 @@ from metadata_raft.image import (
 from node.clock import ManualClock
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
 from node.kafka_api.served_apis import SERVED
+from node.net.unsent_answers import UnsentAnswers
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.large_requests import LargeRequests
 from node.runtime.log_flusher import LogFlusher
 from node.runtime.turns import ThreadLane
 
@@ -83,7 +85,8 @@ class ReplicaWorld:
         monotonic_ms: Callable[[], int] | None = None,
     ) -> None:
         self.clock = ManualClock()
-        self.unsent_bytes = 0
+        self.unsent = UnsentAnswers()
+        self.large_requests = LargeRequests()
         self.is_cut_off = False
         self.txn_gate: Any = None
         self.batch_lane = ThreadLane()

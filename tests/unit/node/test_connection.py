@@ -15,6 +15,7 @@ from node.net.connection import Answer, CloseConnection, Connection, Pending, Se
 from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
 from node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
+from node.net.unsent_answers import UnsentAnswers
 
 INFO = ConnectionInfo(
     number=1,
@@ -76,7 +77,7 @@ class FakeListener:
         self.must_rest = lambda: False
         self.service = Service(serve=self._serve, fail=self._fail)
         self.max_frame_bytes = 100 * 1024 * 1024
-        self.unsent_bytes = 0
+        self.unsent = UnsentAnswers()
         self.tick = 0
         self.complaints: list[str] = []
         self.tasks: list[asyncio.Task[Any]] = []
@@ -103,12 +104,6 @@ class FakeListener:
         return ""
 
     def forget(self, connection: Connection) -> None: ...
-
-    def hold_unsent(self, connection: Connection, size_bytes: int) -> None:
-        self.unsent_bytes += size_bytes
-
-    def release_unsent(self, connection: Connection, size_bytes: int) -> None:
-        self.unsent_bytes -= size_bytes
 
     def complain(self, info: ConnectionInfo, reason: str) -> None:
         self.complaints.append(reason)
@@ -492,7 +487,7 @@ def test_a_closed_connection_serves_nothing_more(peer: Peer) -> None:
     peer.connection.resume_writing()
 
     assert peer.listener.frames == []
-    assert peer.listener.unsent_bytes == 0
+    assert peer.listener.unsent.used_bytes == 0
 
 
 def test_many_small_requests_take_turns_with_others(peer: Peer) -> None:

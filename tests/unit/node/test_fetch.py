@@ -211,7 +211,7 @@ def test_when_much_is_unsent_a_reader_gets_one_batch(world: ReplicaWorld) -> Non
     world.create_topic(partitions=2)
     for index in (0, 0, 1):
         world.append(index=index)
-    world.unsent_bytes = fetch_answer.MAX_UNSENT_BYTES + 1
+    world.unsent.used_bytes = world.unsent.limit_bytes // 2 + 1
 
     answers = send(world, request(want(0), want(1))).responses[0].partitions
 

@@ -120,8 +120,8 @@ def test_connections_beyond_the_limit_are_closed() -> None:
 
 
 def test_peers_that_do_not_read_cannot_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.net.listener.MAX_HELD_BYTES", 250)
     to = listener()
+    to.unsent.limit_bytes = 250
     peers = [connect(to) for _ in range(4)]
     for _, transport in peers:
         monkeypatch.setattr(transport, "get_write_buffer_size", lambda: 100)
@@ -133,7 +133,7 @@ def test_peers_that_do_not_read_cannot_fill_the_memory(monkeypatch: pytest.Monke
 
     # The one that has read in between is not the slowest.
     assert [transport.is_aborted for _, transport in peers] == [False, True, True, False]
-    assert to.unsent_bytes == 200
+    assert to.unsent.used_bytes == 200
 
 
 def test_connections_leave_open_files_to_the_logs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from node.net.receive_windows import MAX_ALL_WIDE_BYTES, WIDE_BYTES, ReceiveWindows, widest_bytes
+from node.net.receive_windows import DEFAULT_LIMIT_BYTES, WIDE_BYTES, ReceiveWindows, widest_bytes
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_a_few_are_wide_and_what_is_given_back_is_had_by_the_next(
 ) -> None:
     windows = ReceiveWindows(WIDE_BYTES)
     taken = [windows.widen(line[1]) for _ in range(100)]
-    assert sum(taken) == MAX_ALL_WIDE_BYTES and set(taken) == {WIDE_BYTES, 0}
+    assert sum(taken) == DEFAULT_LIMIT_BYTES and set(taken) == {WIDE_BYTES, 0}
 
     windows.give_back(WIDE_BYTES)
 

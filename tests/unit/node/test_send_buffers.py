@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.net.send_buffers import MAX_ALL_WIDE_BYTES, SendBuffers
+from node.net.send_buffers import DEFAULT_LIMIT_BYTES, SendBuffers
 
 KAFKAS_DEFAULT = 100 * 1024
 
@@ -17,7 +17,7 @@ def test_all_wide_ones_together_are_bounded_and_later_ones_hold_one_partition() 
 
     wide, usual = max(sizes), min(sizes)
     assert sizes == sorted(sizes, reverse=True)
-    assert sizes.count(wide) * wide <= MAX_ALL_WIDE_BYTES < (sizes.count(wide) + 1) * wide
+    assert sizes.count(wide) * wide <= DEFAULT_LIMIT_BYTES < (sizes.count(wide) + 1) * wide
     assert wide > usual and usual * 2 > 1 << 20
 
 

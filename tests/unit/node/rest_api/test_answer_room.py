@@ -4,7 +4,6 @@ from contextlib import ExitStack
 
 import pytest
 
-from node.rest_api import answer_room
 from node.rest_api.answer_room import MIN_LEAVING_S, AnswerPart, AnswerRoom
 from node.rest_api.rest_error import RestError
 
@@ -15,7 +14,7 @@ class World:
     def __init__(self, stack: ExitStack) -> None:
         self.now_s = 0.0
         self.cut_off: list[str] = []
-        self.room = AnswerRoom(lambda: self.now_s)
+        self.room = AnswerRoom(lambda: self.now_s, 100)
         self._stack = stack
 
     def part(self, name: str) -> AnswerPart:
@@ -23,8 +22,7 @@ class World:
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    monkeypatch.setattr(answer_room, "ROOM_BYTES", 100)
+def world() -> World:
     return World(ExitStack())
 
 
