@@ -14,6 +14,7 @@ from logstore.errors import ErrorCode
 from logstore.record import ControlType, EndTransactionMarker
 from node.kafka_api import fetch, fetch_answer
 from node.kafka_api.request_context import Delayed
+from node.replica.fetch_session import FEW_PARTITIONS
 from node.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
@@ -667,3 +668,36 @@ def test_whoever_has_not_read_a_deleted_topic_hears_that_its_id_is_unknown(world
     second = send(world, request(session_id=first.session_id, session_epoch=1), 13)
 
     assert only(first).error_code == only(second).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_a_session_of_partitions_that_do_not_exist_ends_with_its_answer(world: ReplicaWorld) -> None:
+    world.create_topic()
+    many = [want(index) for index in range(FEW_PARTITIONS + 2)]
+
+    first = send(world, request(*many, session_epoch=0))
+
+    assert first.session_id == 0 and len(first.responses[0].partitions) == len(many)
+    assert len(world.replica_manager.sessions) == world.replica_manager.sessions.used_bytes == 0
+
+
+def test_a_session_to_which_they_are_added_ends_too_and_the_client_is_told(world: ReplicaWorld) -> None:
+    world.create_topic()
+    session_id = send(world, request(want(), session_epoch=0)).session_id
+    many = [want(index) for index in range(1, FEW_PARTITIONS + 2)]
+
+    added = send(world, request(*many, session_id=session_id, session_epoch=1))
+    after = send(world, request(session_id=session_id, session_epoch=2))
+
+    assert added.session_id == 0
+    assert after.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_few_partitions_that_do_not_exist_stay_in_a_session_and_are_told_when_they_do(
+    world: ReplicaWorld,
+) -> None:
+    session_id = send(world, request(want(), session_epoch=0)).session_id
+    world.create_topic()
+
+    data = only(send(world, request(session_id=session_id, session_epoch=1)))
+
+    assert data.error_code == 0

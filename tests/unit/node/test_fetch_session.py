@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.replica.fetch_session import FetchItem, FetchSession, FetchSessionCache
+from node.replica import fetch_session
+from node.replica.fetch_session import PARTITION_BYTES, FetchItem, FetchSession, FetchSessionCache
 from node.wire.messages.fetch import EpochEndOffset, FetchPartition, ForgottenTopic, PartitionData
 
 HOUR_MS = 3_600_000
@@ -169,3 +170,124 @@ def test_what_was_read_goes_to_the_end() -> None:
     session.move_to_end(("t", 0))
 
     assert [index for _, index in session.partitions] == [1, 2, 0]
+
+
+class Small:
+    """A cache with memory for eight partitions in two sessions, and connections that can end."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(fetch_session, "SESSION_BYTES", 0)
+        monkeypatch.setattr(fetch_session, "FEW_PARTITIONS", 1)
+        self.ended: set[int] = set()
+        self.others_bytes = 0
+        ids = itertools.count(1)
+        self.sessions = FetchSessionCache(
+            max_slots=100,
+            eviction_ms=120_000,
+            random_id=lambda: next(ids),
+            limit_bytes=8 * PARTITION_BYTES,
+            is_open=lambda number: number not in self.ended,
+            others_bytes=lambda: self.others_bytes,
+        )
+
+    def create(self, size: int, *, connection: int = 0, now_ms: int = 0) -> FetchSession | None:
+        return self.sessions.create(
+            items(*range(size)),
+            uses_topic_ids=False,
+            is_privileged=False,
+            now_ms=now_ms,
+            connection_number=connection,
+        )
+
+    def used(self) -> int:
+        return self.sessions.used_bytes // PARTITION_BYTES
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Small:
+    return Small(monkeypatch)
+
+
+def test_no_session_has_more_than_a_quarter_of_the_memory(small: Small) -> None:
+    assert small.create(3) is None
+    assert small.create(2) is not None
+
+
+def test_large_sessions_leave_a_quarter_of_the_memory_to_small_ones(small: Small) -> None:
+    assert [small.create(2) is not None for _ in range(4)] == [True, True, True, False]
+    assert [small.create(1) is not None for _ in range(3)] == [True, True, False]
+    assert small.used() == 8
+
+
+def test_followers_sessions_take_of_the_same_memory(small: Small) -> None:
+    small.others_bytes = 8 * PARTITION_BYTES
+
+    assert small.create(1) is None
+
+
+def test_memory_of_a_client_that_has_gone_is_given_to_others_when_they_need_it(small: Small) -> None:
+    kept, gone, _ = (small.create(2, connection=number) for number in (1, 2, 3))
+    assert kept is not None and gone is not None
+    small.ended.add(2)
+    assert len(small.sessions) == 3, "nobody needs it"
+
+    assert small.create(2, connection=4) is not None
+
+    with pytest.raises(KafkaError):
+        resume(small.sessions, gone.session_id, 1)
+    assert resume(small.sessions, kept.session_id, 1) is kept
+    assert small.create(2) is None, "the others are there and use theirs"
+    assert small.sessions.evictions == 1
+
+
+def test_memory_of_a_session_that_nobody_uses_is_given_to_others(small: Small) -> None:
+    first, second, third = (small.create(2) for _ in range(3))
+    assert first and second and third
+    small.sessions.advance(second, 100_000)
+    small.sessions.advance(third, 100_000)
+
+    assert small.create(2, now_ms=120_001) is not None
+    assert small.create(2, now_ms=120_001) is None
+    with pytest.raises(KafkaError):
+        resume(small.sessions, first.session_id, 1)
+
+
+def test_a_session_that_grows_beyond_the_memory_ends(small: Small) -> None:
+    session = small.create(1)
+    assert session is not None
+    small.sessions.update(session, items(1), (), 0)
+
+    with pytest.raises(KafkaError) as refused:
+        small.sessions.update(session, items(2), (), 0)
+
+    assert refused.value.code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert small.used() == len(small.sessions) == 0
+
+
+def test_what_is_counted_is_what_sessions_have(small: Small) -> None:
+    session = small.create(2)
+    assert session is not None
+    small.sessions.update(session, items(1), [ForgottenTopic(topic="t", partitions=[0, 7])], 0)
+    assert small.used() == 1
+    session.move_to_end(("t", 1))
+
+    small.sessions.remove(session.session_id)
+    small.sessions.remove(session.session_id)
+
+    assert small.used() == 0
+
+
+def test_a_slot_of_a_client_that_has_gone_is_free() -> None:
+    sessions = FetchSessionCache(
+        max_slots=1,
+        eviction_ms=120_000,
+        random_id=itertools.count(1).__next__,
+        is_open=lambda number: number != 1,
+    )
+    first = sessions.create(
+        items(0, 1), uses_topic_ids=False, is_privileged=False, now_ms=0, connection_number=1
+    )
+
+    second = sessions.create(items(0), uses_topic_ids=False, is_privileged=False, now_ms=0)
+
+    assert first is not None and second is not None and len(sessions) == 1

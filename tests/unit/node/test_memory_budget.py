@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from logstore.errors import KafkaError
+from node.broker import Broker
+from node.config import parse_config
 from node.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
 from node.memory_limit import memory_limit_bytes
 
@@ -65,3 +68,29 @@ def test_a_large_machine_has_all_that_a_part_can_use() -> None:
     assert budget.receive_buffers == 256 << 20
     assert budget.unsent_answers == 512 << 20
     assert budget.cleaners == 128 << 20
+
+
+def test_what_a_process_may_have_is_set_or_looked_up() -> None:
+    made = parse_config({"ottla.memory.max.bytes": str(GIB)})
+
+    assert Broker(made).memory == divide(GIB)
+    assert parse_config({}).ottla_memory_max_bytes == -1
+    assert Broker(parse_config({})).memory_max_bytes == memory_limit_bytes()
+    for refused in ("0", "1000", "-2", str((64 << 20) - 1)):
+        with pytest.raises(KafkaError, match=r"ottla\.memory\.max\.bytes"):
+            parse_config({"ottla.memory.max.bytes": refused})
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ({}, divide(GIB).cleaners),
+        ({"log.cleaner.dedupe.buffer.size": str(99 << 20)}, 99 << 20),
+        # Each cleaner has its least.
+        ({"log.cleaner.threads": "100"}, 100 << 20),
+    ],
+)
+def test_memory_for_compaction_is_what_somebody_set_or_the_part(texts: dict[str, str], expected: int) -> None:
+    config = parse_config({"ottla.memory.max.bytes": str(GIB), **texts})
+
+    assert Broker(config).cleaner_key_bytes() == expected

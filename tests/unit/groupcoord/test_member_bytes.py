@@ -1,0 +1,102 @@
+"""What members take is counted over all shards of a node, and who finds no room is refused."""
+
+import pytest
+
+from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from groupcoord.coordinator_config import CoordinatorConfig
+from groupcoord.effects import Refuse
+from groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, MemberBytes, NodeMembers
+from groupcoord.member_results import SyncGroupResult
+from logstore.errors import ErrorCode, KafkaError
+from tests.unit.groupcoord.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.group_world import GroupWorld
+
+KIB = 1024
+NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
+
+
+def attach(world: GroupWorld, limit_bytes: int) -> NodeMembers:
+    node = NodeMembers(limit_bytes)
+    world.coordinator.shard.member_bytes.attach(node)
+    return node
+
+
+def test_shards_of_a_node_share_one_limit() -> None:
+    node, shards = NodeMembers(400 * KIB), [MemberBytes(), MemberBytes()]
+    for shard in shards:
+        shard.attach(node)
+
+    shards[0].check(300 * KIB)
+    shards[0].add(300 * KIB)
+    with pytest.raises(KafkaError) as refused:
+        shards[1].check(LITTLE_BYTES + 1)
+    assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    shards[1].check(LITTLE_BYTES)
+
+    shards[0].detach()
+    assert node.used_bytes == 0
+    shards[1].check(300 * KIB)
+
+
+def test_a_shard_that_was_loaded_counts_from_then_on() -> None:
+    node, shard = NodeMembers(), MemberBytes()
+    shard.add(500)
+    assert node.used_bytes == 0
+
+    shard.attach(node)
+    shard.add(70)
+
+    assert node.used_bytes == shard.total == 570
+
+
+def test_members_that_are_in_may_take_what_new_ones_may_not() -> None:
+    shard = MemberBytes()
+    shard.attach(NodeMembers(80 * KIB))
+    shard.add(70 * KIB)
+
+    with pytest.raises(KafkaError):
+        shard.check(1 * KIB)
+    shard.check(10 * KIB, is_member=True)
+    with pytest.raises(KafkaError):
+        shard.check(11 * KIB, is_member=True)
+
+
+def test_assignments_are_counted_and_refused_beyond_the_room() -> None:
+    world = GroupWorld(NO_DELAY)
+    node = attach(world, 200 * KIB)
+    token = world.join()
+    world.advance(0)
+    joined = world.joined(token)
+    before = node.used_bytes
+
+    def sync(size: int, generation_id: int) -> SyncGroupResult:
+        assignments = [(joined.member_id, bytes(size))]
+        return world.synced(world.sync(joined.member_id, generation_id, assignments))
+
+    assert sync(190 * KIB, joined.generation_id).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert node.used_bytes == before
+    again = world.joined(world.join(joined.member_id))
+    assert sync(100 * KIB, again.generation_id).error is ErrorCode.NONE
+    assert node.used_bytes == before + 100 * KIB
+    world.leave(joined.member_id)
+    assert node.used_bytes == 0
+
+
+def heartbeat(world: ConsumerWorld, member_id: str, names: int) -> ConsumerGroupHeartbeatResult | Refuse:
+    subscribed = [f"{number:0100}" for number in range(names)]
+    return world.beat(member_id, 0, names=subscribed, owned={}, rebalance_ms=60_000)
+
+
+def test_members_of_consumer_groups_count_with_what_they_subscribe_to() -> None:
+    world = ConsumerWorld()
+    node = attach(world.groups, 100 * KIB)
+
+    assert isinstance(heartbeat(world, "m1", 300), ConsumerGroupHeartbeatResult)
+    assert node.used_bytes == MEMBER_BYTES + 300 * 200
+    refused = heartbeat(world, "m2", 100)
+    assert isinstance(refused, Refuse) and refused.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert isinstance(heartbeat(world, "m3", 1), ConsumerGroupHeartbeatResult)
+
+    world.beat("m1", -1)
+    world.beat("m3", -1)
+    assert node.used_bytes == 0

@@ -1,0 +1,68 @@
+"""Large requests share memory: who finds none waits in the order of asking."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from node.runtime.large_requests import GROWTH, LargeRequests, Room
+
+
+def run(story: Callable[[LargeRequests], Coroutine[Any, Any, None]], limit_frames: int = 10) -> None:
+    asyncio.run(story(LargeRequests(limit_frames * GROWTH)))
+
+
+def test_those_that_fit_are_served_at_once_and_others_in_their_order() -> None:
+    async def story(requests: LargeRequests) -> None:
+        first = await requests.enter(6)
+        waiting = [asyncio.ensure_future(requests.enter(size)) for size in (6, 1, 9)]
+        await asyncio.sleep(0)
+        assert not any(one.done() for one in waiting), "the small one does not overtake"
+
+        first.leave()
+        await asyncio.sleep(0)
+
+        assert [one.done() for one in waiting] == [True, True, False]
+        assert requests.used_bytes == 7 * GROWTH
+        for one in waiting:
+            (await one).leave()
+        assert requests.used_bytes == 0
+
+    run(story)
+
+
+def test_one_alone_may_be_larger_than_all_the_room() -> None:
+    async def story(requests: LargeRequests) -> None:
+        giant = await requests.enter(1000)
+        other = asyncio.ensure_future(requests.enter(1))
+        await asyncio.sleep(0)
+        assert not other.done()
+
+        giant.leave()
+        giant.leave()
+
+        (await other).leave()
+        assert requests.used_bytes == 0
+
+    run(story)
+
+
+@pytest.mark.parametrize("is_granted", [False, True])
+def test_who_gives_up_waiting_holds_up_nobody(is_granted: bool) -> None:
+    async def story(requests: LargeRequests) -> None:
+        first = await requests.enter(10)
+        gone: asyncio.Task[Room] = asyncio.ensure_future(requests.enter(10))
+        next_ = asyncio.ensure_future(requests.enter(1))
+        await asyncio.sleep(0)
+        if is_granted:
+            first.leave()  # its turn comes, and it is cancelled before it sees it
+        gone.cancel()
+        await asyncio.sleep(0)
+        first.leave()
+
+        (await next_).leave()
+
+        assert requests.used_bytes == 0
+
+    run(story)
