@@ -28,7 +28,6 @@ from groupcoord.consumer_records import ConsumerGroupRegularExpressionRecord
 from groupcoord.consumer_regexes import RegexStatus, change_regex
 from groupcoord.consumer_request import check_request
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.coordinator_config import MAX_GROUPS_PER_SHARD
 from groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunAside
 from groupcoord.group_hash import group_hash
 from groupcoord.member_change import bump_epoch, next_target, why_bumped
@@ -187,8 +186,7 @@ def _group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrad
         return upgraded._replace(effects=[*effects, *upgraded.effects])
     if not joins:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
-    if len(shard.groups) >= MAX_GROUPS_PER_SHARD:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
+    shard.check_new_group()
     return Upgrade(ConsumerGroup(group_id, {}), [], [], must_rebalance=False)
 
 

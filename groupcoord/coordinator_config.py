@@ -13,8 +13,9 @@ MAX_PENDING_MEMBERS = 10_000
 MAX_PROTOCOLS = 100
 # Of a client's or an instance's name in the member id that is made of it; the longest topic name has 249.
 MAX_MEMBER_NAME_CHARS = 255
-# A group without members or offsets costs about 1 kB; beyond this a shard refuses new ones
+# A group without members or offsets, as measured. Beyond so many a shard refuses new ones
 # (COORDINATOR_NOT_AVAILABLE).
+GROUP_BYTES = 2_000
 MAX_GROUPS_PER_SHARD = 200_000
 # What members of a shard's groups may take, pending ones too, with all that they bring. Room for 14,000
 # members, or 24 groups as large as a record can be.

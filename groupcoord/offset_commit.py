@@ -31,6 +31,7 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
     behind: ConsumerMember | None = None
     if group is None:
         _check_unknown_group(command)
+        shard.check_new_group()
     elif isinstance(group, ConsumerGroup):
         behind = check_committer(group, command)
     else:
@@ -63,6 +64,8 @@ def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -
         is_old = command.all_is_illegal_generation
         code = ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.GROUP_ID_NOT_FOUND
         raise KafkaError(code, "there is no such group")
+    else:
+        shard.check_new_group()
     records, errors = _records(shard, command, behind, now_ms, NO_TIMESTAMP_MS)
     effects: list[Effect] = [Append(records, command.producer, command.guard)] if records else []
     return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]

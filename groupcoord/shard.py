@@ -54,6 +54,7 @@ class Shard:
         self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside
         self.groups: dict[str, Group] = {}
         self.member_bytes = MemberBytes()
+        self.has_room: Callable[[], bool] = lambda: True  # whether this node has memory for more groups
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
         self.expiry_queue: list[
@@ -73,10 +74,16 @@ class Shard:
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
-    def create_group(self, group_id: str, now_ms: int) -> ClassicGroup:
-        """A new empty group; soft until a record of it, or an offset, is replayed."""
+    def check_new_group(self) -> None:
+        """COORDINATOR_NOT_AVAILABLE if there is no room for one more group."""
         if len(self.groups) >= MAX_GROUPS_PER_SHARD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
+        if not self.has_room():
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "groups have all the memory that they may")
+
+    def create_group(self, group_id: str, now_ms: int) -> ClassicGroup:
+        """A new empty group; soft until a record of it, or an offset, is replayed."""
+        self.check_new_group()
         group = self.groups[group_id] = ClassicGroup(group_id, now_ms, self.member_bytes)
         return group
 

@@ -506,6 +506,15 @@ class Broker:
             return wanted
         return min(wanted, max(self.memory.cleaners, config.log_cleaner_threads * MIN_DEDUPE_BUFFER_BYTES))
 
+    @property
+    def id_bytes(self) -> int:
+        """What groups and transactional ids take that this node coordinates."""
+        return self.groups.used_bytes + self.txns.used_bytes
+
+    def has_room_for_ids(self) -> bool:
+        """Whether there is memory for one more group or transactional id."""
+        return self.id_bytes < self.memory.groups_and_ids
+
     def memory_uses(self) -> dict[str, tuple[int, int]]:
         """Return what each part of the budget uses now, and the most that it may."""
         memory, replicas = self.memory, self.replica_manager
@@ -519,6 +528,7 @@ class Broker:
             "receive_windows": (self.receive_windows.used_bytes, self.receive_windows.limit_bytes),
             "send_buffers": (self.send_buffers.used_bytes, self.send_buffers.limit_bytes),
             "fetch_sessions": (sessions_bytes, memory.fetch_sessions),
+            "groups_and_ids": (self.id_bytes, memory.groups_and_ids),
             "group_members": (members.used_bytes, members.limit_bytes),
             "cleaners": (self.maintenance.used_key_bytes, self.cleaner_key_bytes()),
             "encoded_answers": (answers.used_bytes, answers.limit_bytes),

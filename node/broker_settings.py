@@ -295,7 +295,7 @@ _STORAGE = (
         LONG,
         128 * 1024 * 1024,
         "Memory for the keys of the logs that are compacted, all of them together. Where it is not set, it is"
-        " less on a node with less than 2.7 GB (ottla.memory.max.bytes).",
+        " less on a node with less than 3 GiB (ottla.memory.max.bytes).",
         scope=_CLUSTER_WIDE,
     ),
     setting(

@@ -280,6 +280,7 @@ def _make_runtimes(broker: "Broker") -> None:
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
         members=broker.group_members,
+        has_room=broker.has_room_for_ids,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
     )
     broker.marker_writer = MarkerWriter(
@@ -356,6 +357,7 @@ def _make_transactions(broker: "Broker") -> None:
         image=lambda: broker.metadata.image,
         create_topic=broker.create_transactions_topic,
         clock=broker.clock,
+        has_room=broker.has_room_for_ids,
         num_partitions=config.transaction_state_log_num_partitions,
         commit_timeout_ms=config.request_timeout_ms,
         next_producer_id=lambda: broker.producer_ids.next(),

@@ -27,6 +27,7 @@ class MemoryBudget:
     receive_windows: int  # of the kernel, for clients that send large frames
     send_buffers: int  # of the kernel, for clients that read much
     fetch_sessions: int  # of consumers and followers
+    groups_and_ids: int  # groups without their members and offsets, and transactional ids
     group_members: int  # with what they offer, subscribe to and are assigned
     cleaners: int  # keys of the logs that are compacted
     encoded_answers: int  # of Metadata, kept for others who ask the same
@@ -36,17 +37,18 @@ class MemoryBudget:
 
 # In percent of the budget, and the most that a part has any use for.
 SHARES: Final[dict[str, tuple[int, int]]] = {
-    "receive_buffers": (20, 256 * _MIB),
-    "large_requests": (14, 1024 * _MIB),
-    "unsent_answers": (16, 512 * _MIB),
+    "receive_buffers": (18, 256 * _MIB),
+    "large_requests": (12, 1024 * _MIB),
+    "unsent_answers": (14, 512 * _MIB),
     "receive_windows": (4, 64 * _MIB),
     "send_buffers": (4, 64 * _MIB),
     "fetch_sessions": (8, 1024 * _MIB),
+    "groups_and_ids": (10, 4096 * _MIB),
     "group_members": (12, 1600 * _MIB),
-    "cleaners": (8, 128 * _MIB),
-    "encoded_answers": (4, 64 * _MIB),
-    "rest_bodies": (4, 64 * _MIB),
-    "rest_answers": (6, 128 * _MIB),
+    "cleaners": (7, 128 * _MIB),
+    "encoded_answers": (3, 64 * _MIB),
+    "rest_bodies": (3, 64 * _MIB),
+    "rest_answers": (5, 128 * _MIB),
 }
 
 

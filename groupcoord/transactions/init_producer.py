@@ -77,6 +77,10 @@ def _begin(shard: Shard, command: InitProducer, timeout_ms: int, now_ms: int) ->
         return [NeedProducerId(command)]
     if len(shard.transactions) >= MAX_IDS_PER_SHARD:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {MAX_IDS_PER_SHARD} ids already")
+    if not shard.has_room():
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactional ids have all the memory that they may"
+        )
     t = begun(command.transactional_id, command.fresh_id, timeout_ms=timeout_ms, now_ms=now_ms)
     return _answered(command, t, None)
 

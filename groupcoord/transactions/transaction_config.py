@@ -11,8 +11,9 @@ NO_TIMEOUT_MS: Final = 2**31 - 1
 # From here on a producer id has no epochs left: the last one, 32767, is kept for fencing.
 EXHAUSTED_EPOCH: Final = 2**15 - 2
 LAST_EPOCH: Final = 2**15 - 1
-# A transactional id at rest costs about 500 bytes; beyond this a shard refuses new ones
+# A transactional id at rest, with a long name. Beyond so many a shard refuses new ones
 # (COORDINATOR_NOT_AVAILABLE).
+ID_BYTES: Final = 1_000
 MAX_IDS_PER_SHARD: Final = 1_000_000
 # Requests of one id that wait for its markers: a producer has one under way, its successor another; the rest
 # are copies.

@@ -6,6 +6,7 @@ connection a client used last nothing is known.
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import NamedTuple
 
 from groupcoord.transactions.transaction import Transaction, check_transaction
@@ -34,6 +35,7 @@ class Shard:
         self.level = level
         self.coordinator_epoch = coordinator_epoch
         self.transactions: dict[str, Transaction] = {}
+        self.has_room: Callable[[], bool] = lambda: True  # whether this node has memory for more ids
         # Derived: ids in Ongoing; and of decided transactions the partitions that have no marker yet.
         self.ongoing: dict[str, None] = {}
         self.markers_left: dict[str, set[TopicPartition]] = {}

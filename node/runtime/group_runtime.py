@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from groupcoord.commands import ClientCommand, Command
 from groupcoord.consumer_commands import TopicsChanged
-from groupcoord.coordinator_config import CoordinatorConfig, GroupConfig
+from groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
 from groupcoord.effects import Result
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.member_bytes import NodeMembers
@@ -93,7 +93,9 @@ class GroupRuntime:
         heartbeat_hold_ms: int = 0,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         members: NodeMembers | None = None,
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`members` counts those of all groups; `has_room` tells whether there is memory for more groups."""
         self._config = config
         self._replicas = replicas
         self._image = image
@@ -104,6 +106,7 @@ class GroupRuntime:
         self._held_count = 0  # heartbeats that wait for news, or for what they tell to be committed
         self._new_uuid = new_uuid
         self._group_config = group_config
+        self._has_room = has_room
         self._members = members if members is not None else NodeMembers()
         self._router = CoordinatorShards[GroupShard, Command, Result](
             topic=OFFSETS_TOPIC,
@@ -290,6 +293,13 @@ class GroupRuntime:
 
     # ---- shards --------------------------------------------------------------------------------------
 
+    @property
+    def used_bytes(self) -> int:
+        """What the groups take, beside their members and offsets."""
+        return GROUP_BYTES * sum(
+            len(one.coordinator.shard.groups) for one in self._shards.values() if one.coordinator is not None
+        )
+
     def _new_group_shard(self, index: int, partition: Partition) -> GroupShard:
         return GroupShard(
             partition=partition,
@@ -311,6 +321,7 @@ class GroupRuntime:
 
     def _new_shard(self) -> Shard:
         shard = Shard(self._config, self._new_uuid, self._group_config)
+        shard.has_room = self._has_room
         shard.topics = ImageTopics(self._image())
         shard.newest_topics_version = shard.topics.version
         return shard

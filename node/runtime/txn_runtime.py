@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from groupcoord.transactions.transaction_commands import ClientCommand, Command, MarkersWritten
-from groupcoord.transactions.transaction_config import TransactionConfig
+from groupcoord.transactions.transaction_config import ID_BYTES, TransactionConfig
 from groupcoord.transactions.transaction_effects import MarkerJob
 from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from groupcoord.transactions.transaction_shard import Shard
@@ -43,9 +43,11 @@ class TxnRuntime:
         next_producer_id: Callable[[], Awaitable[int]],
         send_markers: Callable[[int, MarkerJob], None],
         drop_markers: Callable[[int], None],
+        has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         """`send_markers` has the leaders told of a decision that the shard of that index took, until all have
-        heard; `drop_markers` ends that for the whole shard.
+        heard; `drop_markers` ends that for the whole shard. `has_room` tells whether there is memory for more
+        ids.
         """
         self._config = config
         self._replicas = replicas
@@ -55,6 +57,7 @@ class TxnRuntime:
         self._next_producer_id = next_producer_id
         self._send_markers = send_markers
         self._drop_markers = drop_markers
+        self._has_room = has_room
         self._start_task: StartTask | None = None
         self._loader = ShardLoader()
         self._router = CoordinatorShards[TxnShard, Command, TxnAnswer](
@@ -149,6 +152,15 @@ class TxnRuntime:
 
     # ---- shards --------------------------------------------------------------------------------------
 
+    @property
+    def used_bytes(self) -> int:
+        """What the transactional ids take."""
+        return ID_BYTES * sum(
+            len(one.coordinator.shard.transactions)
+            for one in self.shards.values()
+            if one.coordinator is not None
+        )
+
     def _new_txn_shard(self, index: int, partition: Partition) -> TxnShard:
         return TxnShard(
             partition=partition,
@@ -166,7 +178,9 @@ class TxnRuntime:
         )
 
     def _new_shard(self, coordinator_epoch: int) -> Shard:
-        return Shard(self._config, level=self._level(), coordinator_epoch=coordinator_epoch)
+        shard = Shard(self._config, level=self._level(), coordinator_epoch=coordinator_epoch)
+        shard.has_room = self._has_room
+        return shard
 
     def _level(self) -> int:
         return self._image().transaction_version

@@ -7,6 +7,7 @@ from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
 from groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, MemberBytes, NodeMembers
 from groupcoord.member_results import SyncGroupResult
+from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
 from logstore.errors import ErrorCode, KafkaError
 from tests.unit.groupcoord.consumer_world import ConsumerWorld
 from tests.unit.groupcoord.group_world import GroupWorld
@@ -100,3 +101,29 @@ def test_members_of_consumer_groups_count_with_what_they_subscribe_to() -> None:
     world.beat("m1", -1)
     world.beat("m3", -1)
     assert node.used_bytes == 0
+
+
+def test_new_groups_are_refused_when_the_node_has_no_memory_for_them_however_they_come() -> None:
+    world = ConsumerWorld()
+    shard = world.groups.coordinator.shard
+    world.groups.join(group_id="old")
+    shard.has_room = lambda: False
+
+    refusals = [
+        world.groups.answers[world.groups.join(group_id="new")],
+        world.beat("m", 0, group_id="new", names=["a"], owned={}, rebalance_ms=60_000),
+        world.groups.ask(
+            OffsetCommit(
+                token=world.groups.token(),
+                group_id="new",
+                generation_id=-1,
+                member_id="",
+                offsets=[OffsetToCommit("a", 0, 5)],
+            )
+        ),
+    ]
+
+    assert [isinstance(one, Refuse) and one.error for one in refusals] == [
+        ErrorCode.COORDINATOR_NOT_AVAILABLE
+    ] * 3
+    assert list(shard.groups) == ["old"]

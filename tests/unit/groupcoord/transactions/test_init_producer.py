@@ -205,6 +205,15 @@ def test_too_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.init() == (FIRST_PRODUCER_ID, 1)
 
 
+def test_new_ids_are_refused_when_the_node_has_no_memory_for_them() -> None:
+    world = TransactionWorld()
+    assert world.init() == NEW
+    world.coordinator.shard.has_room = lambda: False
+
+    assert world.init(transactional_id="another") is E.COORDINATOR_NOT_AVAILABLE
+    assert world.init() == (FIRST_PRODUCER_ID, 1)
+
+
 def test_while_no_producer_ids_are_to_be_had_nothing_is_decided() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY, 32_766))
