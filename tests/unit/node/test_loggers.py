@@ -14,6 +14,7 @@ from node import loggers
 from node.kafka_api import incremental_alter_configs
 from node.kafka_api.config_entries import ConfigSource, logger_entries
 from node.kafka_api.request_context import RequestContext
+from node.runtime.administrators import Administrators
 from node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -45,7 +46,12 @@ def alter(
             for name, operation, value in changes
         ],
     )
-    broker = cast(Any, SimpleNamespace(config=SimpleNamespace(node_id=NODE_ID)))
+    broker = cast(
+        Any,
+        SimpleNamespace(
+            administrators=Administrators(list, lambda: False), config=SimpleNamespace(node_id=NODE_ID)
+        ),
+    )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     context = RequestContext(44, 1, 1, "test", CONNECTION)
     [answer] = asyncio.run(incremental_alter_configs.handle(broker, context, request)).responses
