@@ -46,9 +46,11 @@ _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
 
 
-# Contexts that nobody uses, of as many threads as opened at once. One takes as long as to open 16 KiB.
-# What has opened much keeps the memory for it, so it is not put here.
-_idle_zstd: list[zstandard.ZstdDecompressor] = []
+# Contexts and buffers that nobody uses, of as many threads as opened at once. To make a context takes as long as
+# to open 16 KiB, and fresh memory for 1 MB as long as to open it. What has opened more keeps the memory for that,
+# so it is not put here.
+_BUFFER_BYTES = 2 * 1024 * 1024
+_idle_zstd: list[tuple[zstandard.ZstdDecompressor, bytearray]] = []
 
 
 class Compression(IntEnum):
@@ -210,27 +212,31 @@ def _decompress_lz4(data: ByteSource, max_bytes: int) -> bytes:
 def _decompress_zstd(data: ByteSource, max_bytes: int) -> bytes:
     _check_zstd_is_whole(data)
     try:
-        opener = _idle_zstd.pop()
+        opener, buffer = _idle_zstd.pop()
     except IndexError:
         opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
-    output = _read_zstd(opener, data, max_bytes)
-    if len(output) < _READ_BYTES:
-        _idle_zstd.append(opener)
+        buffer = bytearray(_BUFFER_BYTES)
+    output = _read_zstd(opener, buffer, data, max_bytes)
+    if len(output) <= _BUFFER_BYTES:
+        _idle_zstd.append((opener, buffer))
     return output
 
 
-def _read_zstd(opener: zstandard.ZstdDecompressor, data: ByteSource, max_bytes: int) -> bytes:
+def _read_zstd(
+    opener: zstandard.ZstdDecompressor, buffer: bytearray, data: ByteSource, max_bytes: int
+) -> bytes:
     stream = opener.stream_reader(data, read_across_frames=True)
-    step = min(_READ_BYTES, max_bytes + 1)
-    output: bytes = stream.read(step)
-    if len(output) == step:
+    view, room, total = memoryview(buffer), min(_BUFFER_BYTES, max_bytes + 1), 0
+    while total < room and (read_bytes := stream.readinto(view[total:room])):
+        total += read_bytes
+    output = bytes(view[:total])
+    if total == room:
         chunks = [output]
-        total = len(output)
         while total <= max_bytes and (chunk := stream.read(_READ_BYTES)):
             chunks.append(chunk)
             total += len(chunk)
         output = b"".join(chunks)
-    if len(output) > max_bytes:
+    if total > max_bytes:
         raise _too_large(max_bytes)
     return output
 
