@@ -46,9 +46,9 @@ _ZSTD_SKIPPABLE_MAGIC = 0x184D2A50
 _ZSTD_MAX_HEADER_BYTES = 18
 
 
-# Contexts and buffers that nobody uses, of as many threads as opened at once. To make a context takes as long as
-# to open 16 KiB, and fresh memory for 1 MB as long as to open it. What has opened more keeps the memory for that,
-# so it is not put here.
+# Contexts and buffers that nobody uses, of as many threads as opened at once. To make a context takes as long
+# as to open 16 KiB, and fresh memory for 1 MB as long as to open it. What has opened more keeps the memory
+# for that, so it is not put here.
 _BUFFER_BYTES = 2 * 1024 * 1024
 _idle_zstd: list[tuple[zstandard.ZstdDecompressor, bytearray]] = []
 
