@@ -12,9 +12,9 @@ range_assignor      the assignor `range`
 uniform_mixed       the assignor `uniform` where subscriptions differ
 uniform_assignor    the assignor `uniform`
 assignors           the assignors by their names
+recent_topics       topics that changed lately
 timeline            the last rebalances of a group, and why
-regex_classes       sets of characters in expressions
-topic_regex         expressions over the names of topics, in RE2's syntax and bounded
+topic_regex         expressions over the names of topics, by RE2 and bounded
 group_hash          whether topics are as they were
 request_token       names a request until it is answered
 hold_phase          how far a heartbeat is that may wait

@@ -1,11 +1,13 @@
 """Work that takes too long for the loop: the node runs it in a thread, and brings back its result.
 
-`run` uses nothing but its argument, which never changes; so it may run beside the shard that asked for it.
+`steps` uses nothing but its arguments, which never change; so it may run beside the shard that asked for it.
+It pauses again and again, so that work of other groups has its turn and nobody waits for it to end.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, TypeAlias
 
 from groupcoord.assignor_spec import GroupSpec
 from groupcoord.assignors import ASSIGNORS
@@ -13,15 +15,28 @@ from groupcoord.consumer_commands import RegexesResolved, TargetComputed
 from groupcoord.topic_regex import TopicRegex
 from groupcoord.topics_view import TopicsView
 
+# CPU time until others have their turn: an honest expression and 10,000 names take one to three of them.
+SLICE_CPU_S: Final = 0.02
+# CPU time of one expression, some 300,000 names by an honest one. What takes more is given up.
+MAX_REGEX_CPU_S: Final = 1.0
+# CPU time of all that a group has matched at once; the rest is matched the next time, and comes first then.
+MAX_GROUP_CPU_S: Final = 5.0
+NAMES_BETWEEN_LOOKS: Final = 8  # at the clock; a hostile expression takes 3 ms a name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolveRegexes:
-    """Match the names of all topics with all the expressions of a group."""
+    """Match the names of topics with the expressions of a group, in this order.
+
+    `known`: what some of them matched before, of all names but those in `changed_since`.
+    """
 
     group_id: str
     regexes: tuple[str, ...]
     topics: TopicsView
     began_ms: int
+    known: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    changed_since: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +53,14 @@ AsideWork: TypeAlias = ResolveRegexes | ComputeTargetAside
 AsideResult: TypeAlias = RegexesResolved | TargetComputed
 
 
-def run(work: AsideWork) -> AsideResult:
-    """The result, as a command for the shard that asked."""
+def steps(work: AsideWork, cpu_s: Callable[[], float]) -> Generator[None, None, AsideResult]:
+    """Do it, pausing where others shall have their turn; the result is a command for the shard that asked.
+
+    `cpu_s` is the CPU time of the thread, which may be another one after each pause.
+    """
     match work:
         case ResolveRegexes():
-            return _resolve(work)
+            return (yield from _resolve(work, cpu_s))
         case ComputeTargetAside(group_id=group_id, epoch=epoch, assignor=assignor, spec=spec):
             return TargetComputed(
                 group_id=group_id,
@@ -52,18 +70,63 @@ def run(work: AsideWork) -> AsideResult:
             )
 
 
-def _resolve(work: ResolveRegexes) -> RegexesResolved:
-    names = list(work.topics.names())
+def run(work: AsideWork, cpu_s: Callable[[], float] = lambda: 0.0) -> AsideResult:
+    """Do it without a pause."""
+    doing = steps(work, cpu_s)
+    while True:
+        try:
+            next(doing)
+        except StopIteration as end:
+            result: AsideResult = end.value
+            return result
+
+
+def _resolve(work: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None, None, RegexesResolved]:
+    names = work.topics.names()
+    resolved: dict[str, frozenset[str]] = {}
+    given_up: list[str] = []
+    spent_s = 0.0
+    for regex in work.regexes:
+        if spent_s > MAX_GROUP_CPU_S:
+            break
+        known, changed = work.known.get(regex), work.changed_since.get(regex, frozenset())
+        look_at = names if known is None else [name for name in changed if name in names]
+        matching, took_s = yield from _matching(regex, look_at, cpu_s)
+        spent_s += took_s
+        if matching is None:
+            given_up.append(regex)
+        elif known is None or not changed:
+            resolved[regex] = frozenset(matching) if known is None else known
+        else:
+            resolved[regex] = (known - changed).union(matching)
     return RegexesResolved(
         group_id=work.group_id,
-        topics={regex: _matching(regex, names) for regex in work.regexes},
+        topics=resolved,
         version=work.topics.version,
         began_ms=work.began_ms,
+        given_up=frozenset(given_up),
+        cpu_ms=int(spent_s * 1000),
     )
 
 
-def _matching(regex: str, names: Sequence[str]) -> frozenset[str]:
-    pattern = TopicRegex.compile(regex)
-    matching = frozenset(name for name in names if pattern.matches(name))
-    pattern.forget()
-    return matching
+def _matching(
+    regex: str, names: Iterable[str], cpu_s: Callable[[], float]
+) -> Generator[None, None, tuple[list[str] | None, float]]:
+    """The names that match, None where that takes too much; and how long it took."""
+    matching: list[str] = []
+    left = iter(names)
+    spent_s = 0.0
+    while True:
+        began_s = cpu_s()
+        # Made anew in each slice: those of many groups, which wait for their turn, would take much memory.
+        pattern = TopicRegex.compile(regex)
+        while (slice_s := cpu_s() - began_s) < SLICE_CPU_S:
+            some = list(islice(left, NAMES_BETWEEN_LOOKS))
+            if not some:
+                return matching, spent_s + slice_s
+            matching += filter(pattern.matches, some)
+        spent_s += slice_s
+        if spent_s > MAX_REGEX_CPU_S:
+            return None, spent_s
+        del pattern
+        yield

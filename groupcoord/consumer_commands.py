@@ -76,12 +76,17 @@ class TopicsChanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegexesResolved:
-    """What the expressions of a group match in that version of the metadata."""
+    """The names that expressions of a group match in that version of the metadata.
+
+    Some may be left for the next time. Those in `given_up` took more than an expression may.
+    """
 
     group_id: str
     topics: Mapping[str, frozenset[str]]
     version: int
     began_ms: int
+    given_up: frozenset[str] = frozenset()
+    cpu_ms: int = 0  # that all of it took
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -92,6 +92,9 @@ class ConsumerGroup:
         self.changed_topics: set[str] = set()  # those of its topics that changed since, as far as was heard
         # Soft state: when its expressions were matched aside last, even if it came to nothing.
         self.resolving_since_ms: int | None = None
+        self.resolving_cpu_ms = 0  # soft: what that took
+        # Soft state: expressions that took too much, and when they were tried.
+        self.given_up_regexes: dict[str, int] = {}
         # Soft state: classic members that were told to join again; a timer runs for each.
         self.awaited_joins: set[str] = set()
         # Soft state: the heartbeat interval that members whose heartbeats may wait were told last.

@@ -25,6 +25,8 @@ from groupcoord.topic_regex import TopicRegex
 from logstore.errors import KafkaError
 
 REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic made in a hurry after another waits for the next look
+# A group waits for its next look this many times what the last one took of a processor: it has 5 % of one.
+WAITS_PER_CPU_TIME = 20
 
 
 class RegexStatus(Enum):
@@ -72,27 +74,66 @@ def _refresh(
     """Have the expressions matched if one never was, there are new topics, or it was long ago."""
     if not wanted or group.group_id in shard.resolving:
         return []
+    refresh_ms = shard.config.group_consumer_regex_refresh_interval_ms
+    given_up = {
+        regex
+        for regex, tried_ms in group.given_up_regexes.items()
+        if regex in wanted and tried_ms <= now_ms <= tried_ms + refresh_ms
+    }
+    wanted = wanted - given_up
+    if not wanted:
+        return []
     times_ms = [resolved.timestamp_ms for resolved in group.regexes.values()]
     if group.resolving_since_ms is not None:  # also of a try that came to nothing
         times_ms.append(group.resolving_since_ms)
     last_ms = max(times_ms, default=None)
-    if last_ms is not None and last_ms <= now_ms <= last_ms + REFRESH_MIN_INTERVAL_MS:
+    pause_ms = max(REFRESH_MIN_INTERVAL_MS, WAITS_PER_CPU_TIME * group.resolving_cpu_ms)
+    if last_ms is not None and last_ms <= now_ms <= last_ms + pause_ms:
         return []  # if it was later than now, the clock was set back since
-    last_version = max((resolved.version for resolved in group.regexes.values()), default=0)
+    resolved = {regex: one for regex, one in group.regexes.items() if regex not in given_up}
+    oldest_version = min((one.version for one in resolved.values()), default=0)
     is_due = (
         is_new
-        or len(wanted) != len(group.regexes)
-        or last_version < shard.newest_topics_version
+        or wanted != resolved.keys()
+        or oldest_version < shard.newest_topics_version
         or last_ms is None
-        or now_ms > last_ms + shard.config.group_consumer_regex_refresh_interval_ms
+        or now_ms > last_ms + refresh_ms
     )
     if not is_due:
         return []
     shard.resolving.add(group.group_id)
-    work = ResolveRegexes(
-        group_id=group.group_id, regexes=tuple(sorted(wanted)), topics=shard.topics, began_ms=now_ms
+    return [RunAside(_work(shard, group, wanted, now_ms))]
+
+
+def _work(shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int) -> ResolveRegexes:
+    """Have these matched: those that never were come first, then the oldest. Of those that were matched only
+    with topics that changed since, as far as that is known.
+    """
+    changed_since: dict[str, frozenset[str]] = {}
+    for version in {group.regexes[regex].version for regex in wanted if regex in group.regexes}:
+        changed = shard.recent_topics.since(version)
+        if changed is not None:
+            alike = (one for one in wanted if one in group.regexes and group.regexes[one].version == version)
+            changed_since.update(dict.fromkeys(alike, changed))
+
+    def age(regex: str) -> tuple[int, str]:
+        known = group.regexes.get(regex)
+        return (-1 if known is None else known.version, regex)
+
+    return ResolveRegexes(
+        group_id=group.group_id,
+        regexes=tuple(sorted(wanted, key=age)),
+        topics=shard.topics,
+        began_ms=now_ms,
+        known={regex: group.regexes[regex].topics for regex in changed_since},
+        changed_since=changed_since,
     )
-    return [RunAside(work)]
+
+
+def is_wanted(shard: Shard, work: ResolveRegexes) -> bool:
+    """Say whether the group is there and subscribes to one of these expressions still."""
+    group = shard.consumer_group(work.group_id)
+    return group is not None and any(group.regex_member_count(regex) for regex in work.regexes)
 
 
 def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> list[Effect]:
@@ -101,7 +142,13 @@ def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> lis
     group = shard.consumer_group(command.group_id)
     if group is None:
         return []  # it was deleted meanwhile
-    group.resolving_since_ms = command.began_ms
+    group.resolving_since_ms, group.resolving_cpu_ms = command.began_ms, command.cpu_ms
+    tried = {**group.given_up_regexes, **dict.fromkeys(command.given_up, command.began_ms)}
+    group.given_up_regexes = {
+        regex: tried_ms
+        for regex, tried_ms in tried.items()
+        if group.regex_member_count(regex) and regex not in command.topics
+    }
     records: list[ConsumerGroupRecord] = []
     changed: dict[str, frozenset[str] | None] = {}
     for regex, topics in sorted(command.topics.items()):

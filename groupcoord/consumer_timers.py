@@ -73,6 +73,10 @@ def timers_of_loaded(shard: Shard, group: ConsumerGroup) -> list[Effect]:
 def topics_changed(shard: Shard, command: TopicsChanged) -> list[Effect]:
     """Groups that read what changed look at it at their next heartbeat."""
     shard.topics = command.topics
+    if command.changed:
+        shard.recent_topics.add(command.topics.version, command.changed)
+    else:
+        shard.recent_topics.restart(command.topics.version)  # who tells does not know what changed
     if command.has_new_topics:
         shard.newest_topics_version = command.topics.version
     for name in sorted(command.changed):

@@ -80,7 +80,10 @@ def _is_unsettled(shard: Shard, group: ConsumerGroup) -> bool:
     """Whether the next heartbeat has to look at the topics, or to have a target made."""
     if group.is_metadata_stale or group.group_epoch > group.assignment_epoch:
         return True
-    return any(regex.version < shard.newest_topics_version for regex in group.regexes.values())
+    return any(
+        resolved.version < shard.newest_topics_version and regex not in group.given_up_regexes
+        for regex, resolved in group.regexes.items()
+    )
 
 
 def waits_for_news(group: ConsumerGroup, member: ConsumerMember) -> bool:

@@ -24,6 +24,7 @@ from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
 from groupcoord.offset_values import CommittedOffsets, pack_offset_value
 from groupcoord.pending_offsets import OffsetKey, PendingOffsets
+from groupcoord.recent_topics import RecentTopics
 from groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
 from groupcoord.topics_view import ListedTopics, TopicsView
 from logstore.errors import ErrorCode, KafkaError
@@ -49,6 +50,7 @@ class Shard:
         self.group_config = group_config or (lambda group_id: defaults)
         self.topics: TopicsView = ListedTopics()
         self.newest_topics_version = 0  # of the metadata when a topic was made last
+        self.recent_topics = RecentTopics()  # soft
         self.groups_by_topic: dict[str, set[str]] = {}  # consumer groups that subscribe to it
         self.held = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside

@@ -1,6 +1,6 @@
 """What the coordinator of consumer groups knows of the cluster's topics."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import NamedTuple, Protocol
 
 
@@ -23,7 +23,7 @@ class TopicsView(Protocol):
 
     def by_id(self, topic_id: bytes) -> TopicInfo | None: ...
 
-    def names(self) -> Iterable[str]: ...
+    def names(self) -> Set[str]: ...
 
 
 class ListedTopics:
@@ -40,5 +40,5 @@ class ListedTopics:
     def by_id(self, topic_id: bytes) -> TopicInfo | None:
         return self._by_id.get(topic_id)
 
-    def names(self) -> Iterable[str]:
+    def names(self) -> Set[str]:
         return self._by_name.keys()

@@ -7,7 +7,6 @@ heartbeats that wait for news.
 import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -34,6 +33,7 @@ from node.net.connection import CloseConnection
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards
+from node.runtime.aside_lane import AsideLane
 from node.runtime.commit_order import CommitOrder
 from node.runtime.coordinator_log import FIRST_SEQUENCE, coordinator_error
 from node.runtime.coordinator_shards import CoordinatorShards, StartTask, built_aside
@@ -43,7 +43,6 @@ from node.runtime.shard_loader import ShardLoader
 
 # Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
 MAX_HELD_HEARTBEATS = 2_000
-ASIDE_THREADS = 2  # as many as Kafka has by default (group.coordinator.background.threads)
 MAX_GROUPS_PER_TURN = 2_000  # listed: 3 us each, with all that is written of them
 
 R = TypeVar("R")
@@ -120,8 +119,7 @@ class GroupRuntime:
         self._shards = self._router.by_index
         self._loader = ShardLoader()
         self._commit_order = CommitOrder()
-        # Threads of its own: an expression may take one for many seconds; the disks must not wait for it.
-        self._threads = ThreadPoolExecutor(ASIDE_THREADS, thread_name_prefix="groups")
+        self._aside = AsideLane()
 
     # ---- life ----------------------------------------------------------------------------------------
 
@@ -132,7 +130,7 @@ class GroupRuntime:
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""
         self._router.close()
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._aside.close()
 
     def refresh(self) -> None:
         """Bring the shards in line with the partitions of `__consumer_offsets` that this node leads now."""
@@ -311,7 +309,7 @@ class GroupRuntime:
             compression=self._compression,
             answer=self._router.answered,
             failed=lambda shard: self._router.reopen(index, shard),
-            threads=self._threads,
+            aside=self._aside,
             members=self._members,
         )
 
@@ -324,6 +322,7 @@ class GroupRuntime:
         shard.has_room = self._has_room
         shard.topics = ImageTopics(self._image())
         shard.newest_topics_version = shard.topics.version
+        shard.recent_topics.restart(shard.topics.version)
         return shard
 
     async def _load(self, shard: GroupShard) -> None:

@@ -5,16 +5,15 @@ All of it happens on the event loop and nothing here waits while a command is ca
 inbox: each is decided and carried out before the next one is looked at.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from functools import partial
 from typing import get_args
 
-from groupcoord import aside
+from groupcoord.aside import MAX_REGEX_CPU_S, AsideResult, AsideWork, ResolveRegexes
 from groupcoord.commands import Command, ReadOnlyCommand
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat, RegexesResolved, TargetComputed
+from groupcoord.consumer_regexes import is_wanted
 from groupcoord.coordinator import Coordinator
 from groupcoord.effects import (
     Append,
@@ -43,6 +42,7 @@ from logstore.record import ControlType, EndTransactionMarker
 from node.clock import Clock
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.aside_lane import AsideLane
 from node.runtime.coordinator_log import AlikeRows, CoordinatorLog, Row, coordinator_error
 from node.runtime.group_loader import load_group_shard
 from node.runtime.shard_loader import LoadEndedError, ShardLoader, log_left_out
@@ -73,7 +73,7 @@ class GroupShard:
         compression: Compression,
         answer: Callable[[Token, Answer], None],
         failed: Callable[["GroupShard"], None],
-        threads: Executor,
+        aside: AsideLane,
         members: NodeMembers,
     ) -> None:
         """`members` counts those of all shards of the node."""
@@ -87,7 +87,7 @@ class GroupShard:
         self._clock = clock
         self._answer = answer
         self._failed = failed
-        self._threads = threads
+        self._aside = aside
         self._members = members
         self._forgotten_topics: frozenset[str] = frozenset()  # whose offsets could not be removed yet
         self._new_log = partial(
@@ -287,15 +287,34 @@ class GroupShard:
                     self._timer_keys.discard(key)
                     self._timers.cancel((self, key))
                 case RunAside(work):
-                    done = asyncio.get_running_loop().run_in_executor(self._threads, aside.run, work)
-                    done.add_done_callback(self._bring_back)
+                    self._aside.run(work, partial(self._is_wanted, work), partial(self._bring_back, work))
                 case Follow() | Noted():
                     raise AssertionError(f"{effect} is the core's own business")
 
-    def _bring_back(self, done: "asyncio.Future[aside.AsideResult]") -> None:
-        """What was computed aside is a command for the shard that asked, if that is still there."""
-        if not self.is_closed and not done.cancelled():
-            self.handle(done.result())
+    def _is_wanted(self, work: AsideWork) -> bool:
+        """Say whether work aside is worth its next slice."""
+        if self.is_closed or self._coordinator is None:
+            return False
+        return not isinstance(work, ResolveRegexes) or is_wanted(self._coordinator.shard, work)
+
+    def _bring_back(self, work: AsideWork, result: AsideResult | None) -> None:
+        """Hand the result of work aside to the shard that asked, if that is still there."""
+        if self.is_closed:
+            return
+        if result is None:
+            assert isinstance(work, ResolveRegexes)  # nobody subscribes to them any more
+            result = RegexesResolved(
+                group_id=work.group_id, topics={}, version=work.topics.version, began_ms=work.began_ms
+            )
+        for regex in sorted(result.given_up) if isinstance(result, RegexesResolved) else ():
+            log.warning(
+                "The regular expression %.200r of group %r is given up: to match it with the names of topics "
+                "takes more than %g s of a processor. It is tried again when it is due to be refreshed.",
+                regex,
+                result.group_id,
+                MAX_REGEX_CPU_S,
+            )
+        self.handle(result)
 
     def _start_timer(self, key: TimerKey, delay_ms: int, command: Command) -> None:
         self._timer_keys.add(key)

@@ -1,6 +1,6 @@
 """The topics of an image of the metadata, as the coordinator of consumer groups wants to see them."""
 
-from collections.abc import Iterable
+from collections.abc import Set
 
 from groupcoord.consumer_commands import TopicsChanged
 from groupcoord.topics_view import TopicInfo
@@ -26,7 +26,7 @@ class ImageTopics:
     def by_id(self, topic_id: bytes) -> TopicInfo | None:
         return self._info(self._image.topics.by_id.get(topic_id))
 
-    def names(self) -> Iterable[str]:
+    def names(self) -> Set[str]:
         return self._image.topics.by_name.keys()
 
     def _info(self, topic: TopicImage | None) -> TopicInfo | None:

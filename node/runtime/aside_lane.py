@@ -1,0 +1,85 @@
+"""Work of groups beside the loop, in a few threads of its own, in turns.
+
+A piece of work has a thread for a slice at a time and then goes to the end of the queue. So an expression
+that was made to be slow delays that of another group by a slice of its own for each slice of that.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from groupcoord.aside import AsideResult, AsideWork, steps
+from node.clock import thread_cpu_s
+
+THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.background.threads)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    doing: Generator[None, None, AsideResult]
+    is_wanted: Callable[[], bool]
+    done: Callable[[AsideResult | None], None]
+
+
+class AsideLane:
+    """Runs work in slices, fairly. Lives on the event loop; only the slices run in threads."""
+
+    def __init__(self, threads: int = THREADS, cpu_s: Callable[[], float] = thread_cpu_s) -> None:
+        self._cpu_s = cpu_s
+        self._waiting: deque[_Piece] = deque()
+        self._free = threads
+        # Not those of the loop: the disks must not wait for an expression.
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="groups")
+        self._is_closed = False
+
+    def run(
+        self, work: AsideWork, is_wanted: Callable[[], bool], done: Callable[[AsideResult | None], None]
+    ) -> None:
+        """Have it done. `done` is told the result on the loop; None where, between two slices, nobody wants
+        it any more. Nothing is told after `close`.
+        """
+        self._waiting.append(_Piece(steps(work, self._cpu_s), is_wanted, done))
+        self._begin()
+
+    def close(self) -> None:
+        """Stop after the slices that run now, and wait for none."""
+        self._is_closed = True
+        self._waiting.clear()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self) -> None:
+        """Give each free thread the next slice."""
+        while self._free and self._waiting and not self._is_closed:
+            piece = self._waiting.popleft()
+            if not piece.is_wanted():
+                piece.done(None)
+                continue
+            self._free -= 1
+            slice_ = asyncio.get_running_loop().run_in_executor(self._threads, _run_slice, piece.doing)
+            slice_.add_done_callback(lambda ended, piece=piece: self._end(piece, ended))  # type: ignore[misc]
+
+    def _end(self, piece: _Piece, ended: "asyncio.Future[AsideResult | None]") -> None:
+        if self._is_closed:
+            return
+        self._free += 1
+        try:
+            result = ended.result()
+            if result is None:
+                self._waiting.append(piece)
+            else:
+                piece.done(result)
+        finally:
+            self._begin()
+
+
+def _run_slice(doing: Generator[None, None, AsideResult]) -> AsideResult | None:
+    """Work on until the next pause; the result where there is none."""
+    try:
+        next(doing)
+    except StopIteration as end:
+        result: AsideResult = end.value
+        return result
+    return None
