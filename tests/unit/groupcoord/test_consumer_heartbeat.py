@@ -5,11 +5,14 @@ from collections.abc import Mapping
 import pytest
 
 from groupcoord.admin_commands import DescribeConsumerGroups
+from groupcoord.aside import ResolveRegexes
+from groupcoord.consumer_commands import RegexesResolved
 from groupcoord.consumer_group import ConsumerGroupState
 from groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMetadataRecord,
 )
+from groupcoord.consumer_regexes import is_wanted
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse, TimerKey
@@ -653,6 +656,69 @@ def test_expressions_are_matched_again_when_they_are_old() -> None:
     world.stay("m1", 2)
 
     assert [effect.work.regexes for effect in world.held] == [("a",)]
+
+
+def test_a_new_topic_alone_is_matched_where_what_changed_is_known() -> None:
+    world = ConsumerWorld(topics={"a1": 1})
+    world.groups.coordinator.shard.recent_topics.restart(world.groups.coordinator.shard.topics.version)
+    world.join("m1", regex="a.*")
+    world.groups.now_ms += 60_000
+    world.is_aside_held = True
+    world.set_topics({"a1": 1, "a2": 1})
+
+    world.stay("m1", 1)
+
+    (held,) = world.held
+    assert isinstance(held.work, ResolveRegexes)
+    assert held.work.known == {"a.*": {"a1"}} and held.work.changed_since == {"a.*": {"a2"}}
+    world.release_aside()
+    assert world.group().regexes["a.*"].topics == {"a1", "a2"}
+
+
+def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None:
+    world = ConsumerWorld()
+    world.is_aside_held = True
+    world.join("m1", regex="a")
+    world.join("m2", regex="b")
+    work = world.held.pop().work
+    assert isinstance(work, ResolveRegexes)
+    began_ms = work.began_ms
+    world.groups.handle(
+        RegexesResolved(
+            group_id="g", topics={}, version=1, began_ms=began_ms, given_up=frozenset({"a"}), cpu_ms=1_000
+        )
+    )
+
+    world.groups.now_ms = began_ms + 20_000  # 5 % of a processor, after a second of it
+    world.stay("m2", 1)
+    assert not world.held
+    world.groups.now_ms += 1
+    world.stay("m2", 1)
+    assert [effect.work.regexes for effect in world.held] == [("b",)]
+    world.release_aside()
+    world.is_aside_held = True
+    world.groups.now_ms = began_ms + 600_000
+    world.stay("m1", 1)
+    assert not world.held
+    world.groups.now_ms += 1
+    world.stay("m1", world.group().members["m1"].member_epoch)
+    assert [effect.work.regexes for effect in world.held] == [("a", "b")]
+
+
+def test_what_nobody_subscribes_to_any_more_is_not_worth_another_slice() -> None:
+    world = ConsumerWorld()
+    world.is_aside_held = True
+    world.join("m1", regex="a")
+    work = world.held[0].work
+    assert isinstance(work, ResolveRegexes)
+    assert is_wanted(world.groups.coordinator.shard, work)
+
+    world.stay("m1", 1, regex="b")
+    assert not is_wanted(world.groups.coordinator.shard, work)
+    world.stay("m1", 1, regex="a")
+    assert is_wanted(world.groups.coordinator.shard, work)
+    world.stay("m1", -1)
+    assert not is_wanted(world.groups.coordinator.shard, work)
 
 
 def test_what_comes_back_for_nobody_is_dropped() -> None:

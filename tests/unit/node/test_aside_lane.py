@@ -1,0 +1,114 @@
+"""Work of groups in turns: a hostile expression delays no honest one, and ends when nobody wants it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from random import Random
+from time import process_time, thread_time
+
+from groupcoord.aside import SLICE_CPU_S, AsideResult, ResolveRegexes
+from groupcoord.consumer_commands import RegexesResolved
+from groupcoord.topics_view import ListedTopics, TopicInfo
+from node.runtime.aside_lane import THREADS, AsideLane
+
+# As much as an expression may ask for: 2 ms a name.
+HOSTILE = "[ab]*a[ab]{100}|(?:.?){350}"
+HONEST = "orders-.*"
+HOSTILE_GROUPS = 10
+
+
+def names() -> list[str]:
+    random = Random(1)
+    return ["".join(random.choices("ab", k=249)) for _ in range(2_000)] + [f"orders-{n}" for n in range(100)]
+
+
+TOPICS = ListedTopics([TopicInfo(name.encode(), name, 1) for name in names()], 1)
+
+
+def work(group_id: str, regex: str) -> ResolveRegexes:
+    return ResolveRegexes(group_id=group_id, regexes=(regex,), topics=TOPICS, began_ms=0)
+
+
+@contextmanager
+def opened(cpu_s: Callable[[], float] = thread_time) -> Iterator[AsideLane]:
+    lane = AsideLane(cpu_s=cpu_s)
+    try:
+        yield lane
+    finally:
+        lane.close()
+        lane._threads.shutdown(wait=True)
+
+
+def test_an_honest_expression_is_matched_while_hostile_ones_have_their_turns() -> None:
+    ended: list[AsideResult | None] = []
+
+    async def story() -> float:
+        matched: asyncio.Future[AsideResult | None] = asyncio.get_running_loop().create_future()
+        with opened() as lane:
+            for number in range(HOSTILE_GROUPS):
+                lane.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
+            began_s = process_time()
+            lane.run(work("honest", HONEST), lambda: True, matched.set_result)
+            result = await matched
+            took_s = process_time() - began_s
+        assert isinstance(result, RegexesResolved)
+        assert len(result.topics[HONEST]) == 100
+        return took_s
+
+    took_s = asyncio.run(story())
+
+    assert not ended
+    # It needs one slice, or some where the processor is slow; each waits for one of every other group.
+    assert took_s < 10 * HOSTILE_GROUPS * SLICE_CPU_S
+
+
+def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() -> None:
+    async def story() -> AsideResult | None:
+        ended: asyncio.Future[AsideResult | None] = asyncio.get_running_loop().create_future()
+        with opened() as lane:
+            lane.run(work("hostile", HOSTILE), lambda: True, ended.set_result)
+            return await ended
+
+    began_s = process_time()
+    result = asyncio.run(story())
+
+    assert isinstance(result, RegexesResolved)
+    assert result.given_up == {HOSTILE} and result.topics == {}
+    assert process_time() - began_s < 2.0
+
+
+def test_what_nobody_wants_any_more_ends_with_its_slice() -> None:
+    async def story() -> tuple[list[AsideResult | None], float]:
+        wanted = True
+        ended: list[AsideResult | None] = []
+        began_s = process_time()
+        with opened() as lane:
+            for number in range(THREADS + 1):
+                lane.run(work(f"hostile-{number}", HOSTILE), lambda: wanted, ended.append)
+            wanted = False
+            while len(ended) < THREADS + 1:
+                await asyncio.sleep(0.001)
+        return ended, process_time() - began_s
+
+    ended, took_s = asyncio.run(story())
+
+    assert ended == [None] * (THREADS + 1)
+    assert took_s < 0.5
+
+
+def test_nothing_but_the_slices_that_run_goes_on_after_the_stop() -> None:
+    ended: list[AsideResult | None] = []
+
+    async def story() -> float:
+        lane = AsideLane()
+        for number in range(HOSTILE_GROUPS):
+            lane.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
+        await asyncio.sleep(0)
+        lane.close()
+        began_s = process_time()
+        lane._threads.shutdown(wait=True)  # as the end of the process waits
+        await asyncio.sleep(0)
+        return process_time() - began_s
+
+    assert asyncio.run(story()) < 0.3  # two slices; all would take ten seconds
+    assert not ended
