@@ -54,12 +54,14 @@ def test_re2j_takes_the_same_patterns_and_they_match_the_same_names(ask_java: As
     judged = judgements(ask_java, names, patterns)
 
     assert len(judged) == len(patterns)
+    answers = [answer(pattern, names) for pattern in patterns]
     wrong = [
-        (pattern, ours, judgement)
-        for pattern, judgement in zip(patterns, judged, strict=True)
-        if (ours := answer(pattern, names)) != judgement
+        one
+        for one in zip(patterns, answers, judged, strict=True)
+        if one[1] != one[2] and one[1] != "too large"
     ]
     assert not wrong, f"{len(wrong)} of {len(patterns)}: {wrong[:5]}"
+    assert answers.count("too large") < len(patterns) / 100
     assert sum(judgement == "refused" for judgement in judged) < len(judged) * 0.6
     assert sum("1" in judgement for judgement in judged) > len(judged) / 4
 
@@ -81,8 +83,8 @@ def random_pattern(random: Random, *, depth: int) -> str:
 def answer(pattern: str, names: list[str]) -> str:
     try:
         compiled = TopicRegex.compile(pattern)
-    except KafkaError:
-        return "refused"
+    except KafkaError as error:
+        return "too large" if "needs more than" in error.detail else "refused"
     return "".join("01"[compiled.matches(name)] for name in names)
 
 
