@@ -161,7 +161,9 @@ def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> lis
             topics=sorted(topics), version=command.version, timestamp=command.began_ms
         )
         records.append(ConsumerGroupRegularExpressionRecord(group.group_id, regex, value))
-    metadata_hash = group_hash(group.topics_after((), (), changed), shard.topics)
+    metadata_hash = group.metadata_hash
+    if changed or group.is_metadata_stale:  # else it takes a millisecond a thousand topics for nothing
+        metadata_hash = group_hash(group.topics_after((), (), changed), shard.topics)
     effects: list[Effect] = []
     if changed or metadata_hash != group.metadata_hash:
         records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))

@@ -1,4 +1,4 @@
-"""Regular expressions that were made to be slow: refused, or matched in turns within a second of a processor."""
+"""Regular expressions made to be slow: refused, or matched in turns within a second of a processor."""
 
 import random
 import time
@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from attacks.attack import Attack
 from attacks.nodes import Nodes
+
 from logstore.errors import ErrorCode
 from tests.compat.wire_client import WireClient, eventually
 
@@ -73,7 +74,7 @@ def _slow_patterns(nodes: Nodes) -> str:
             told = _beat(client, "honest", told.member_epoch)
             assert not told.error_code, told
         took_s = nodes.cpu_s() - before_s
-        assert took_s < 8.0, f"an honest expression was matched after {took_s:.1f} s of the node"
+        assert took_s < 4.0, f"an honest expression was matched after {took_s:.1f} s of the node"
     return f"INVALID_REGULAR_EXPRESSION; an honest one is matched after {took_s:.1f} CPU s"
 
 
@@ -82,8 +83,8 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="slow-patterns",
         sends=f"{GROUPS} consumer groups that subscribe to {SLOW} over {TOPICS:,} topics of 249 letters",
         send=_slow_patterns,
-        # Each is given up after a second; an honest one does not wait for that.
-        cpu_s=GROUPS * 1.5,
+        # Each is given up after a second; an honest one is matched long before that.
+        cpu_s=8.0,
         prepare=_make_topics,
         node_counts=(1,),  # of three nodes another may be the coordinator
     ),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from groupcoord import consumer_regexes
 from groupcoord.admin_commands import DescribeConsumerGroups
 from groupcoord.aside import ResolveRegexes
 from groupcoord.consumer_commands import RegexesResolved
@@ -673,6 +674,24 @@ def test_a_new_topic_alone_is_matched_where_what_changed_is_known() -> None:
     assert held.work.known == {"a.*": {"a1"}} and held.work.changed_since == {"a.*": {"a2"}}
     world.release_aside()
     assert world.group().regexes["a.*"].topics == {"a1", "a2"}
+
+
+def test_a_new_topic_that_an_expression_does_not_match_costs_no_look_at_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = ConsumerWorld(topics={"a1": 1})
+    world.join("m1", regex="a.*")
+    world.stay("m1", 1)
+    world.groups.now_ms += 60_000
+    epoch = world.group().group_epoch
+    world.set_topics({"a1": 1, "b1": 1})
+
+    with monkeypatch.context() as patched:
+        patched.delattr(consumer_regexes, "group_hash")
+        world.stay("m1", world.group().members["m1"].member_epoch)
+
+    assert world.group().regexes["a.*"].version == world.groups.coordinator.shard.topics.version
+    assert world.group().group_epoch == epoch
 
 
 def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None:

@@ -2,10 +2,14 @@
 
 import asyncio
 
+import pytest
+
+from groupcoord import aside
 from groupcoord.assignment import TopicPartitions
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.topics_view import TopicInfo
+from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.delta import ChangedTopic, MetadataChanges
 from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.runtime.group_runtime import Make
@@ -113,6 +117,37 @@ def test_a_consumer_group_on_a_node_reads_topics_as_they_come_and_survives_a_res
 
     first = play(story)
     play(after, GroupNode(first.disk))
+
+
+def test_an_expression_that_takes_too_much_is_told_in_the_log_and_its_member_lives_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(aside, "SLICE_CPU_S", 0.0)
+    monkeypatch.setattr(aside, "MAX_REGEX_CPU_S", -1.0)
+
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        full = {"subscribed_topic_regex": "t.*", "rebalance_timeout_ms": 60_000, "owned": ()}
+        await node.ask("g", beat(0, **full))
+        while not caplog.messages:
+            await asyncio.sleep(0.001)
+        assert isinstance(await node.ask("g", beat(1)), ConsumerGroupHeartbeatResult)
+
+    play(story)
+
+    assert "The regular expression 't.*' of group 'g' is given up" in caplog.messages[-1]
+
+
+def test_a_hostile_expression_is_refused_with_kafkas_code() -> None:
+    async def story(node: GroupNode) -> None:
+        await node.groups.coordinator_of("g")
+        hostile = "[ab]*a[ab]{100}|(?:.?){690}"
+        full = {"subscribed_topic_regex": hostile, "rebalance_timeout_ms": 60_000, "owned": ()}
+        answer = await node.ask("g", beat(0, **full))
+        assert isinstance(answer, KafkaError) and answer.code is ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert answer.detail.startswith(f"SubscribedTopicRegex `{hostile}` is not a valid regular expression")
+
+    play(story)
 
 
 async def until_told(node: GroupNode, member_epoch: int) -> ConsumerGroupHeartbeatResult:
