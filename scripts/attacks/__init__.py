@@ -7,6 +7,7 @@ good_client   a client that behaves, in a process of its own: what it saw
 trial         one attack on running nodes: what it cost, and which limits it missed
 long_ids      attacks with ids of kilobytes, in every API that takes one
 metrics_bomb  attacks with names that make an exposition of metrics large
+slow_patterns  attacks with regular expressions that take long
 giant_requests  attacks with as many elements as one request may have, in every API that takes many
 all_attacks   the table of all attacks
 report        a row for each

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from attacks import giant_requests, long_ids, metrics_bomb
+from attacks import giant_requests, long_ids, metrics_bomb, slow_patterns
 from attacks.attack import Attack
 
 ATTACKS: Final[Sequence[Attack]] = (
     *long_ids.ATTACKS,
     *giant_requests.ATTACKS,
     *metrics_bomb.ATTACKS,
+    *slow_patterns.ATTACKS,
 )

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from attacks.attack import Attack
 from attacks.nodes import Nodes
-
 from logstore.errors import ErrorCode
 from tests.compat.wire_client import WireClient, eventually
 
