@@ -4,6 +4,7 @@ The map, bottom-up; a module imports only from lines above its own:
 
 errors              ErrorCode, KafkaError
 error_words         sentences about errors where a server gives none
+dial_errors         why a connection could not be made, in words
 escaped_text        control characters as escapes, for terminals and logs
 latency             how long things take, in fixed buckets
 topic_partition     the name of a partition; legal topic names; ids as text

@@ -8,6 +8,7 @@ the time is an argument.
 from collections.abc import Mapping
 from typing import Final
 
+from logstore.dial_errors import dial_problem, is_refused
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.voters import VoterSet
 
@@ -28,8 +29,8 @@ class LinkTroubles:
         """A link to this voter could not be made."""
         is_refusal = isinstance(error, KafkaError) and error.code is not ErrorCode.NETWORK_EXCEPTION
         # A voter that is not there any more no longer refuses.
-        if is_refusal or voter_id not in self._refused or isinstance(error, ConnectionRefusedError):
-            self._reasons[voter_id] = _text(error)
+        if is_refusal or voter_id not in self._refused or is_refused(error):
+            self._reasons[voter_id] = reason_of(error)
             self._refused.discard(voter_id)
             if is_refusal:
                 self._refused.add(voter_id)
@@ -67,7 +68,8 @@ def sentence(missing: Mapping[int, str], *, has_majority: bool) -> str:
     return f"Waiting for {', '.join(missing.values())}: {what}."
 
 
-def _text(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Return why a link could not be made, without a full stop."""
     if isinstance(error, KafkaError):
         return (error.detail or error.code.name).rstrip(".")
-    return str(error).rstrip(".") or "it does not answer"
+    return dial_problem(error).rstrip(".") or "it does not answer"

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import Endpoint
-from metadata_raft.link_troubles import LinkTroubles, sentence
+from metadata_raft.link_troubles import LinkTroubles, reason_of, sentence
 from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_handshake import (
     LINK,
@@ -245,9 +245,11 @@ class RaftLinks:
                 await self._dial_once(voter)
             except (KafkaError, OSError, TimeoutError) as error:
                 self._troubles.note(voter.node_id, error)
-                if str(error) != problem:
-                    problem = str(error)
-                    log.info("No link to node %d at %s:%d: %s", voter.node_id, voter.host, voter.port, error)
+                reason = reason_of(error)
+                if reason != problem:
+                    problem = reason
+                    at = f"{voter.host}:{voter.port}"
+                    log.info("No link to node %d at %s: %s.", voter.node_id, at, reason)
             if loop.time() - began > 2 * MAX_PAUSE_SECONDS:
                 pause, problem = FIRST_PAUSE_SECONDS, ""
             await asyncio.sleep(pause * (0.5 + self._chance.random()))

@@ -9,6 +9,7 @@ import socket
 import ssl
 from typing import Final
 
+from logstore.dial_errors import dial_problem, is_refused
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.raft_handshake import read_welcome
 from node.doctor.endpoint_facts import EndpointFacts, Speaks
@@ -35,15 +36,12 @@ async def try_endpoint(host: str, port: int, *, timeout_s: float) -> EndpointFac
     facts = facts._replace(addresses=list(dict.fromkeys(str(one[4][0]) for one in found)))
     try:
         answer = await _exchange(host, port, QUESTION, timeout_s)
-    except ConnectionRefusedError:
-        return facts._replace(speaks=Speaks.REFUSED)
     except TimeoutError:
         return facts._replace(reason=f"no connection within {timeout_s:g} s")
     except OSError as error:
-        # Where a name has several addresses, asyncio puts the errors of all into one text.
-        if "refused" in str(error).lower() or "Connect call failed" in str(error):
+        if is_refused(error):
             return facts._replace(speaks=Speaks.REFUSED)
-        return facts._replace(reason=error.strerror or str(error))
+        return facts._replace(reason=dial_problem(error))
     facts = _judged(facts, answer)
     if facts.speaks is Speaks.SILENT:
         if await _speaks_tls(host, port, timeout_s):

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from logstore.dial_errors import dial_problem
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import schema_of
 from node.wire import codec
@@ -338,9 +339,7 @@ def _give(answer: "asyncio.Future[Any]", error: KafkaError) -> None:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, ConnectionRefusedError) or "Connect call failed" in str(error):
-        return "connection refused"
     if isinstance(error, socket.gaierror | UnicodeError):
         words = f" ({error.strerror})" if isinstance(error, socket.gaierror) and error.strerror else ""
         return f"the name cannot be resolved{words}"
-    return getattr(error, "strerror", None) or str(error)
+    return dial_problem(error)

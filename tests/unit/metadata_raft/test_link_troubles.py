@@ -1,6 +1,7 @@
 """Why there is no link to a voter, and when that is said again."""
 
 import itertools
+import socket
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.link_troubles import FIRST_SAID_SECONDS, MAX_SAID_SECONDS, LinkTroubles
@@ -38,8 +39,25 @@ def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason(
     gone = troubles.of(MISSING)[1]
     troubles.forget(1)
 
-    assert gone == "voter 1 at host1:9093 (Connection refused)"
+    assert gone == "voter 1 at host1:9093 (connection refused)"
     assert troubles.of(MISSING)[1] == "voter 1 at host1:9093"
+
+
+def test_a_voter_that_does_not_run_is_told_in_words_however_the_loop_tells_of_it() -> None:
+    """With one address, with several, and by a name that nobody knows."""
+    once = "[Errno 111] Connect call failed ('127.0.0.1', 9093)"
+    for error, told in (
+        (ConnectionRefusedError(111, f"{once[12:]}"), "connection refused"),
+        (OSError(f"Multiple exceptions: {once}, {once}"), "connection refused"),
+        (socket.gaierror(-2, "Name or service not known"), "Name or service not known"),
+        (OSError(113, "No route to host"), "No route to host"),
+        (TimeoutError(), "it does not answer"),
+    ):
+        troubles = LinkTroubles()
+        troubles.note(1, REFUSAL if told == "connection refused" else ENDED)
+        troubles.note(1, error)
+
+        assert troubles.of(MISSING)[1].startswith(f"voter 1 at host1:9093 ({told}"), error
 
 
 def test_it_is_said_again_at_growing_intervals_and_soon_the_next_time() -> None:
