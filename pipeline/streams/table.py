@@ -3,8 +3,8 @@
 A join of a stream with `records` is one of each micro-batch with the table as it is when that batch runs: a
 change is seen by the batches after it, and all rows of a batch see one table. A batch that is run again after
 a crash sees the table of that moment. The topic is read whole for each batch; that is what keeps it right
-without state, and its price (some millions of rows cost seconds a batch). `spark.read.format("ottla")` would
-be the table as it was when the query began.
+without state, and its price (some millions of rows cost seconds a batch). Of `spark.read.format("ottla")`
+each task would see its partition as it is when the task begins.
 
 A table written in transactions is read with `kafka.isolation.level=read_committed`.
 """
