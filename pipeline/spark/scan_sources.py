@@ -87,7 +87,9 @@ def give_each_scan_a_source(session: SparkSession) -> None:
     """
     known: Any = session
     jvm: Any = SparkContext._jvm
-    if jvm is None or hasattr(known, "_ottla_scan_sources"):
+    # Java stays in a process whose first session has ended, and the next may be one of Spark Connect.
+    extended = getattr(known, "_jsparkSession", None)
+    if jvm is None or extended is None or hasattr(known, "_ottla_scan_sources"):
         return  # of Spark Connect; or it is done
     try:
         compiler = jvm.org.codehaus.janino.SimpleCompiler()
@@ -95,7 +97,7 @@ def give_each_scan_a_source(session: SparkSession) -> None:
         compiler.cook(_JAVA)
         builder = compiler.getClassLoader().loadClass(f"{_CLASS}$Builder").newInstance()
         # The rules of this place run once, right before filters are pushed: no scan is copied in between.
-        known._jsparkSession.extensions().injectPreCBORule(builder)
+        extended.extensions().injectPreCBORule(builder)
     except Py4JError as error:
         LOG.warning("%s has no effect for topics, as this Spark does not take our rule: %s", SETTING, error)
         return
