@@ -1,6 +1,6 @@
 """node.net: sockets. Bottom-up:
 
-`connection_info` (who is at the other end), `connection_reserve` (room for peers and one administrator),
+`connection_info` (who is at the other end), `connection_reserve` (room for peers and administrators),
 `connection_quota` (how many are let in),
 `receive_memory` (the budget of all receive buffers), `unsent_answers` (what lies there for slow readers),
 `receive_windows` (what clients may have under way),

@@ -1,7 +1,7 @@
-"""Room for peers and for one administrator where the limits of connections are reached.
+"""Room for peers and for administrators where the limits of connections are reached.
 
 A node whose limits are used up by clients could not follow a leader that dials it, and nobody could look at
-it or raise the limits. So one connection from this machine is let in beyond them, and a few from anywhere
+it or raise the limits. So a few connections from this machine are let in beyond them, and a few from anywhere
 that have seconds to prove, by the handshake of peers, that they are nodes of the cluster. Until they do,
 nothing else is served to them; where many come, the oldest one that has proven nothing gives way.
 """
@@ -16,7 +16,9 @@ from node.wire.peer_api import PeerApi
 if TYPE_CHECKING:
     from node.net.connection import Connection
 
-MAX_ADMINISTRATORS: Final = 1
+# Not one: each program of an administrator has a connection to the address that it was given and one to the
+# node that is found there, and the REST API of this node asks through connections of its own, which it keeps.
+MAX_LOCAL: Final = 32
 MAX_UNPROVEN: Final = 64
 PROOF_SECONDS: Final = 3.0  # a peer proves itself in two round trips
 _OPENING_KEYS: Final = frozenset(
@@ -27,10 +29,10 @@ _OPENING_KEYS: Final = frozenset(
 class ConnectionReserve:
     """The connections of a node beyond its limits, over all listeners."""
 
-    __slots__ = ("_administrators", "_unproven")
+    __slots__ = ("_local", "_unproven")
 
     def __init__(self) -> None:
-        self._administrators: set[Connection] = set()
+        self._local: set[Connection] = set()
         self._unproven: dict[Connection, tuple[str, asyncio.TimerHandle]] = {}  # the oldest first
 
     def admit(
@@ -42,8 +44,8 @@ class ConnectionReserve:
         may_be_peer: bool,
     ) -> str:
         """Let a connection in that the limits refuse; return the refusal where there is no room for it."""
-        if connection.info.is_local and len(self._administrators) < MAX_ADMINISTRATORS:
-            self._administrators.add(connection)
+        if connection.info.is_local and len(self._local) < MAX_LOCAL:
+            self._local.add(connection)
             return ""
         if not may_be_peer:
             return refusal
@@ -61,7 +63,7 @@ class ConnectionReserve:
 
     def leave(self, connection: "Connection") -> None:
         """Forget a connection: it has proven to be a peer's, or has ended."""
-        self._administrators.discard(connection)
+        self._local.discard(connection)
         held = self._unproven.pop(connection, None)
         if held is not None:
             held[1].cancel()

@@ -5,7 +5,8 @@ import contextlib
 import socket
 import struct
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from node.broker import Broker
 from node.net.connection import Connection
+from node.net.connection_reserve import MAX_LOCAL
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually, only
 from tests.integration.embedded_broker import EmbeddedBroker
@@ -236,14 +238,23 @@ def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -
     with WireClient(node.bootstrap) as first, WireClient(node.bootstrap) as second:
         assert first.call("api_versions", 0).error_code == 0
         assert second.call("api_versions", 0).error_code == 0
-        with WireClient(node.bootstrap) as administrator:
-            assert administrator.call("api_versions", 0).error_code == 0
-            with pytest.raises((Closed, OSError)), WireClient(node.bootstrap) as fourth:
-                fourth.call("metadata", 4)
+        raises = pytest.raises((Closed, OSError))
+        with _reserve_in_use(node), raises, WireClient(node.bootstrap) as one_more:
+            one_more.call("metadata", 4)
 
     deadline = time.monotonic() + 60
     while not _serves(node):  # it may not have seen yet that the others have gone
         assert time.monotonic() < deadline
+
+
+@contextmanager
+def _reserve_in_use(node: EmbeddedBroker) -> Iterator[None]:
+    """Hold all connections that are let in from this machine beyond the limits; each of them is served."""
+    with ExitStack() as held:
+        for _ in range(MAX_LOCAL):
+            administrator = held.enter_context(WireClient(node.bootstrap))
+            assert administrator.call("metadata", 4).brokers
+        yield
 
 
 def _serves(node: EmbeddedBroker) -> bool:
@@ -267,10 +278,9 @@ def test_the_limits_of_connections_change_while_the_node_runs(embedded: Start) -
 
         for name in ("max.connections", "max.connections.per.ip", "listener.name.plaintext.max.connections"):
             limit(name, "1")
-            with WireClient(node.bootstrap) as beside:  # that of an administrator
-                assert beside.call("api_versions", 0).error_code == 0
-                with pytest.raises((Closed, OSError)), WireClient(node.bootstrap) as refused:
-                    refused.call("metadata", 4)
+            raises = pytest.raises((Closed, OSError))
+            with _reserve_in_use(node), raises, WireClient(node.bootstrap) as refused:
+                refused.call("metadata", 4)
             limit(name, None)
             with WireClient(node.bootstrap) as served:
                 assert served.call("api_versions", 0).error_code == 0

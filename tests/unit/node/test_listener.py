@@ -10,7 +10,7 @@ import pytest
 
 from node.net.connection import Connection, Pending, Service
 from node.net.connection_quota import ConnectionLimits, ConnectionQuota
-from node.net.connection_reserve import MAX_UNPROVEN
+from node.net.connection_reserve import MAX_LOCAL, MAX_UNPROVEN
 from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import COMPLAINTS_PER_SWEEP, STALLED_SWEEPS, Listener, ListenerLimits
 from node.net.receive_memory import ReceiveMemory
@@ -184,16 +184,29 @@ def test_a_new_limit_holds_for_new_connections() -> None:
     assert not any(transport.is_aborted for transport in kept)
 
 
-def test_an_administrator_of_this_machine_is_let_in_beyond_the_limit() -> None:
+def test_the_programs_of_this_machine_are_let_in_beyond_the_limit_up_to_a_number() -> None:
     to = listener(ConnectionQuota(ConnectionLimits(max_connections=1)))
     connect(to)
 
-    administrator, transport = connect(to, "127.0.0.1")
-    _, second = connect(to, "127.0.0.1")
-    administrator.connection_lost(None)
-    _, third = connect(to, "127.0.0.1")
+    local = [connect(to, "127.0.0.1") for _ in range(MAX_LOCAL)]
+    _, one_more = connect(to, "127.0.0.1")
+    local[0][0].connection_lost(None)
+    _, in_its_place = connect(to, "127.0.0.1")
 
-    assert not transport.is_aborted and second.is_aborted and not third.is_aborted
+    assert not any(transport.is_aborted for _, transport in local)
+    assert one_more.is_aborted and not in_its_place.is_aborted
+
+
+def test_an_administrators_program_has_room_for_its_second_connection() -> None:
+    to = listener(ConnectionQuota(ConnectionLimits(max_connections=1)), is_for_peers=True)
+    connect(to)
+
+    bootstrap, _ = connect(to, "127.0.0.1")
+    to_the_node, transport = connect(to, "127.0.0.1")
+
+    # Neither has to prove that it is a peer before it is served.
+    assert not transport.is_aborted
+    assert not to.quota.reserve.refusal_of(bootstrap) and not to.quota.reserve.refusal_of(to_the_node)
 
 
 class Timers:
