@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from logstore.errors import KafkaError
+from logstore.escaped_text import escape_controls
 from node.cli.failure import CommandError
 from node.config import parse_config, parse_overrides, refuse_unknown
 from node.rest_settings import REST_LISTENERS
@@ -38,7 +39,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
         refuse_unknown(texts)
         warnings = parse_config(texts).warnings
     except KafkaError as error:
-        raise CommandError(error.detail) from None
+        raise CommandError(escape_controls(error.detail)) from None
     for name, value in texts.items():
         option = _DECIDED_BY.get(name)
         # No REST API is the same for all nodes.
@@ -47,7 +48,7 @@ def check_overrides(overrides: Sequence[str]) -> None:
                 f"{name} is not the same for all nodes, so `ottla cluster up` decides it: use {option}."
             )
     for warning in warnings:
-        print(f"ottla: {warning}", file=sys.stderr)
+        print(f"ottla: {escape_controls(warning)}", file=sys.stderr)
 
 
 def override_lines(overrides: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from logstore.errors import KafkaError
+from logstore.escaped_text import escape_controls
 from node import broker
 from node.cli import log_output
 from node.cli.failure import CommandError
@@ -61,7 +62,7 @@ def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[br
         with _pid_file(config.pid_file):
             broker.run(config, ready=ready)
     except KafkaError as error:
-        raise CommandError(error.detail or error.code.name) from None
+        raise CommandError(escape_controls(error.detail) or error.code.name) from None
     except OSError as error:
         raise CommandError(_reason(error, overrides)) from None
 

@@ -56,6 +56,7 @@ def test_the_directory_of_a_single_node_is_left_alone(tmp_path: Path, name: str)
         ("listeners=PLAINTEXT://:9092", "`ottla cluster up` decides it: use --base-port."),
         ("ottla.rest.listeners=http://:80", "`ottla cluster up` decides it: use --base-port."),
         ("foo=1", "Unknown setting foo."),
+        ("x\x1b[31m=1", "Unknown setting x\\x1b[31m."),
         ("log.retention.hour=1", "Unknown setting log.retention.hour. Did you mean log.retention.hours?"),
     ],
 )

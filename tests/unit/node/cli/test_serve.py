@@ -47,3 +47,10 @@ def test_what_the_machine_refuses_is_told_with_what_to_do(
         serve.start(None, port=None, data=tmp_path, log_format=None, overrides=[listeners])
 
     assert str(refused.value) == sentence
+
+
+def test_control_characters_in_the_name_of_a_setting_are_shown_as_escapes(tmp_path: Path) -> None:
+    with pytest.raises(CommandError) as refused:
+        serve.start(None, port=None, data=tmp_path, log_format=None, overrides=["x\x1b[31m=1"])
+
+    assert str(refused.value) == r"Unknown setting x\x1b[31m."
