@@ -8,6 +8,7 @@ trial         one attack on running nodes: what it cost, and which limits it mis
 long_ids      attacks with ids of kilobytes, in every API that takes one
 metrics_bomb  attacks with names that make an exposition of metrics large
 slow_patterns  attacks with regular expressions that take long
+adding_up     attacks whose memory adds up over many connections
 giant_requests  attacks with as many elements as one request may have, in every API that takes many
 all_attacks   the table of all attacks
 report        a row for each
