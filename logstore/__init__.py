@@ -16,6 +16,7 @@ pure_record_walk    walks over the records of an opened batch, in Python alone; 
 record_walk         the walks, compiled where there was a compiler; what is checked where there was none
 compression         the five compressions, opened with a bound on what comes out
 record_batch        the 61-byte header: read, check, patch
+opened_records      the opened records of a batch, a piece at a time
 record              records inside a batch: build, iterate; transaction markers
 open_batch          a batch that is being written, record by record or many alike at once
 oldest_record       the first record at or after an offset, and how old it is

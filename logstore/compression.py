@@ -16,6 +16,7 @@ them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody
 import importlib
 import struct
 import zlib
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
@@ -34,6 +35,7 @@ MAX_ZSTD_WINDOW_BYTES: Final = 128 * 1024 * 1024
 # Clients make blocks of 32 KiB and more, and one frame or member.
 MAX_BLOCKS: Final = 16 * 1024
 MAX_GZIP_MEMBERS: Final = 1_000
+PIECE_BYTES: Final = 256 * 1024  # of opened records: a millisecond at most
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = struct.Struct(">8sii")  # magic, version, oldest version that can read it
@@ -283,14 +285,22 @@ def _compress_xerial(records: ByteSource) -> bytes:
 
 
 def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
-    view = memoryview(data)
+    opened: list[bytes] = []
+    room = max_bytes
+    for block in _snappy_blocks(memoryview(data)):
+        opened.append(_open_snappy_block(block, room, max_bytes))
+        room -= len(opened[-1])
+    return opened[0] if len(opened) == 1 else b"".join(opened)
+
+
+def _snappy_blocks(view: memoryview) -> Iterator[memoryview]:
     if view[:8] != _XERIAL_MAGIC:
-        return _open_snappy_block(view, max_bytes, max_bytes)
-    blocks: list[bytes] = []
-    position, room = _XERIAL_HEADER.size, max_bytes
+        yield view
+        return
+    position = _XERIAL_HEADER.size
     for _ in range(MAX_BLOCKS):
         if position == len(view):
-            return b"".join(blocks)
+            return
         if view[position : position + len(_XERIAL_MAGIC)] == _XERIAL_MAGIC:  # another stream
             position = min(position + _XERIAL_HEADER.size, len(view))
             continue
@@ -300,9 +310,7 @@ def _decompress_snappy(data: ByteSource, max_bytes: int) -> bytes:
         position += _BLOCK_LENGTH.size
         if not 0 < length <= len(view) - position:
             raise _cut_off(Compression.SNAPPY)
-        block = _open_snappy_block(view[position : position + length], room, max_bytes)
-        blocks.append(block)
-        room -= len(block)
+        yield view[position : position + length]
         position += length
     raise _too_many_pieces(Compression.SNAPPY)
 
@@ -320,3 +328,90 @@ def _open_snappy_block(block: memoryview, room: int, max_bytes: int) -> bytes:
         return bytes(library.snappy.decompress_raw(block))
     except library.DecompressionError as error:
         raise _invalid(Compression.SNAPPY, error) from None
+
+
+def decompress_pieces(
+    compression: Compression,
+    data: ByteSource,
+    *,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    piece_bytes: int = PIECE_BYTES,
+) -> Iterator[ByteSource]:
+    """Yield what `decompress` returns in pieces, each opened when it is asked for.
+
+    Errors come with the piece in which they show. Pieces have some `piece_bytes`, but of snappy those that its
+    blocks have.
+    """
+    if compression is Compression.NONE:
+        yield data
+        return
+    pieces = _PIECES[compression](data, piece_bytes)
+    room = max_bytes
+    while True:
+        try:
+            piece = next(pieces, None)
+        except (zlib.error, RuntimeError, EOFError, zstandard.ZstdError) as error:
+            raise _invalid(compression, error) from None
+        if piece is None:
+            return
+        room -= len(piece)
+        if room < 0:
+            raise _too_large(max_bytes)
+        if piece:
+            yield piece
+
+
+def _gzip_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
+    view, position = memoryview(data), 0
+    for _ in range(MAX_GZIP_MEMBERS):
+        member = zlib.decompressobj(31)
+        waiting: ByteSource = b""
+        while not member.eof:
+            if not waiting:
+                waiting = view[position : position + _GZIP_PIECE_BYTES]
+                position += len(waiting)
+            is_at_end = not waiting
+            piece = member.decompress(waiting, piece_bytes)
+            waiting = member.unconsumed_tail
+            if is_at_end and not piece and not member.eof:
+                raise _cut_off(Compression.GZIP)
+            yield piece
+        position -= len(member.unused_data)
+        if bytes(view[position : position + 2]) != b"\x1f\x8b":
+            return
+    raise _too_many_pieces(Compression.GZIP)
+
+
+def _lz4_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
+    frame = _library(_LZ4_LIBRARY, Compression.LZ4).LZ4FrameDecompressor()
+    view, position = memoryview(data), 0
+    while not frame.eof:
+        # A piece at a time: the library copies what it has not read yet.
+        waiting: ByteSource = b""
+        if frame.needs_input:
+            waiting = view[position : position + _GZIP_PIECE_BYTES]
+            position += len(waiting)
+            if not waiting:
+                raise _cut_off(Compression.LZ4)
+        yield frame.decompress(waiting, piece_bytes)
+
+
+def _zstd_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
+    _check_zstd_is_whole(data)
+    opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
+    stream = opener.stream_reader(data, read_across_frames=True)
+    while piece := stream.read(piece_bytes):
+        yield piece
+
+
+def _snappy_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
+    for block in _snappy_blocks(memoryview(data)):
+        yield _open_snappy_block(block, MAX_DECOMPRESSED_BYTES, MAX_DECOMPRESSED_BYTES)
+
+
+_PIECES: Final[Mapping[Compression, Callable[[ByteSource, int], Iterator[bytes]]]] = {
+    Compression.GZIP: _gzip_pieces,
+    Compression.SNAPPY: _snappy_pieces,
+    Compression.LZ4: _lz4_pieces,
+    Compression.ZSTD: _zstd_pieces,
+}

@@ -3,13 +3,12 @@
 Of each record its length, timestamp and offset are read, no more; markers of transactions are passed over.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-from logstore.compression import decompress
-from logstore.errors import ErrorCode, KafkaError
-from logstore.pure_record_walk import LONG_MIN, SOUND
-from logstore.record_batch import HEADER_SIZE, LOG_APPEND_TIME_BIT, BatchHeader, check_batch, iterate_headers
-from logstore.record_walk import find, sentence
+from logstore.opened_records import NO_PAUSE, find_record, open_records
+from logstore.pure_record_walk import LONG_MIN
+from logstore.record_batch import LOG_APPEND_TIME_BIT, BatchHeader, check_batch, iterate_headers
 from logstore.varint import ByteSource
 
 
@@ -47,30 +46,31 @@ def first_record(
     timestamp_ms: int = LONG_MIN,
     *,
     is_exact: bool = False,
+    pause: Callable[[], None] = NO_PAUSE,
 ) -> Oldest | None:
     """Return the first record at or after `offset` whose timestamp is `timestamp_ms` or later, or None.
 
-    With `is_exact` its timestamp is `timestamp_ms`. Of each record only the head is read. CORRUPT_MESSAGE or
+    With `is_exact` its timestamp is `timestamp_ms`. Of each record only the head is read, and no more is opened
+    than up to there; `pause` is called every millisecond or so, and may raise. CORRUPT_MESSAGE or
     INVALID_RECORD on bytes that are no batch.
     """
-    if len(batch) < header.size_bytes:
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"A batch of {len(batch)} bytes says {header.size_bytes}."
-        )
     is_log_append_time = header.attributes & LOG_APPEND_TIME_BIT
     if is_log_append_time:
         if header.max_timestamp < timestamp_ms or (is_exact and header.max_timestamp != timestamp_ms):
             return None
         timestamp_ms, is_exact = LONG_MIN, False
-    content = decompress(header.compression, memoryview(batch)[HEADER_SIZE : header.size_bytes])
-    count, base, delta = header.records_count, header.base_timestamp, offset - header.base_offset
-    index = position = 0
+    opened = open_records(header, batch, pause=pause)
+    index = 0
     while True:
-        problem, index, position, found, found_ms = find(
-            content, position, index, count, count, base, timestamp_ms, delta
+        index, found, found_ms = find_record(
+            opened,
+            index,
+            header.records_count,
+            base_timestamp=header.base_timestamp,
+            timestamp=timestamp_ms,
+            offset_delta=offset - header.base_offset,
+            pause=pause,
         )
-        if problem != SOUND:
-            raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
         if found < 0:
             return None
         if not is_exact or found_ms == timestamp_ms:

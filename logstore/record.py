@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress
 from logstore.errors import ErrorCode, KafkaError
+from logstore.opened_records import OpenedRecords, open_records, skip_records
+from logstore.pure_record_walk import LENGTH
 from logstore.record_batch import (
     CONTROL_BIT,
     CRC_START,
@@ -32,9 +34,12 @@ from logstore.record_batch import (
     TimestampType,
     read_header,
 )
+from logstore.record_walk import sentence
 from logstore.varint import ByteSource, append_varint, read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
+# An empty one takes two bytes of a record and a hundred of memory.
+MAX_HEADERS: Final = 10_000
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -271,34 +276,50 @@ def marker_of_batch(batch: ByteSource) -> EndTransactionMarker | None:
 def iterate_records(
     batch: ByteSource, *, max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
 ) -> Iterator[Record]:
-    """The records of one batch, in order, with absolute offsets and timestamps.
+    """The records of one batch, in order, with absolute offsets and timestamps, opened as they are asked for.
 
     CORRUPT_MESSAGE or INVALID_RECORD on bytes that are no batch, MESSAGE_TOO_LARGE when they would open into
-    more than `max_decompressed_bytes`. The CRC is not checked here.
+    more than `max_decompressed_bytes`, or a record has more than `MAX_HEADERS`. The CRC is not checked here.
     """
     header = read_header(batch)
-    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(batch) - LOG_OVERHEAD:
-        raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"A batch of {len(batch)} bytes says {header.size_bytes}."
-        )
-    content = decompress(
-        header.compression,
-        memoryview(batch)[HEADER_SIZE : header.size_bytes],
-        max_bytes=max_decompressed_bytes,
-    )
-    if not 0 <= header.records_count <= len(content) // MIN_RECORD_BYTES:
-        raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"{header.records_count} records do not fit in {len(content)} bytes."
-        )
+    return _iterate(header, open_records(header, batch, max_bytes=max_decompressed_bytes), 0)
+
+
+def records_from(batch: ByteSource, offset: int) -> Iterator[Record | None]:
+    """The records of one batch at or after `offset`, as `iterate_records`; None for each pause on the way there.
+
+    The way there costs 15 ns a record, and a pause comes each millisecond or so.
+    """
+    header = read_header(batch)
+    opened = open_records(header, batch)
+    index, delta = 0, offset - header.base_offset
+    if delta > 0:
+        for index in skip_records(opened, 0, header.records_count, delta):
+            yield None
+    for record in _iterate(header, opened, index):
+        if record.offset >= offset:
+            yield record
+
+
+def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator[Record]:
+    count, is_log_append_time = header.records_count, bool(header.attributes & LOG_APPEND_TIME_BIT)
+    if count < 0:
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"A batch counts {count} records.")
     # bytes indexes faster than memoryview and its slices are what a Record holds.
-    content = bytes(content)
-    is_log_append_time = bool(header.attributes & LOG_APPEND_TIME_BIT)
-    position = 0
-    for _ in range(header.records_count):
-        length, position = read_varint(content, position)
+    content, position = bytes(opened.content), opened.position
+    while index < count:
+        start = position
+        try:
+            length, position = read_varint(content, position)
+        except KafkaError:
+            length, position = -1, len(content)
         end = position + length
         if length < MIN_RECORD_BYTES - 1 or end > len(content):
-            raise KafkaError(ErrorCode.INVALID_RECORD, f"A record says that it is {length} bytes long.")
+            opened.position = start
+            if not opened.more():
+                raise KafkaError(ErrorCode.INVALID_RECORD, sentence(LENGTH, index))
+            content, position = bytes(opened.content), 0
+            continue
         timestamp_delta, position = read_varlong(content, position + 1)
         offset_delta, position = read_varint(content, position)
         key, position = _read_nullable(content, position, end)
@@ -317,6 +338,7 @@ def iterate_records(
                 ErrorCode.INVALID_RECORD,
                 f"A record has offset delta {offset_delta} of at most {header.last_offset_delta}.",
             )
+        index += 1
         yield Record(
             header.base_offset + offset_delta,
             header.max_timestamp if is_log_append_time else timestamp,
@@ -324,10 +346,11 @@ def iterate_records(
             value,
             headers,
         )
-    if position != len(content):
+    opened.position = position
+    if not opened.is_at_end():
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"{len(content) - position} bytes are left after the {header.records_count} records of a batch.",
+            f"{opened.left_bytes()} bytes are left after the {count} records of a batch.",
         )
 
 
@@ -346,6 +369,11 @@ def _read_headers(content: bytes, position: int, end: int) -> tuple[Headers, int
         return (), position
     if not 0 < count <= (end - position) // 2:  # A header is two bytes at least.
         raise KafkaError(ErrorCode.INVALID_RECORD, f"A record counts {count} headers.")
+    if count > MAX_HEADERS:
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"A record has {count} headers; more than {MAX_HEADERS} are not read.",
+        )
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         name, position = _read_nullable(content, position, end)

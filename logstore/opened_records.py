@@ -1,0 +1,158 @@
+"""The opened records of a batch, a piece at a time: 4 kB may open into 100 MiB, and into millions of records.
+
+`content` holds what was opened and not passed yet. Whoever reads there moves `position` to the next record that
+is not whole and asks for `more`. So memory is that of a piece, or of one record where that is larger, and a
+reader who stops has opened no more than it read. `pause` is called before each further piece and may raise.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress_pieces
+from logstore.errors import ErrorCode, KafkaError
+from logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
+from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from logstore.record_walk import find, sentence
+from logstore.varint import MAX_VARINT_BYTES, ByteSource, read_varint
+
+FOUND_AT_ONCE: Final = 64 * 1024  # records of a walk between two pauses: a millisecond
+SKIPPED_AT_ONCE: Final = 256
+NO_PAUSE: Final[Callable[[], None]] = lambda: None
+
+
+class OpenedRecords:
+    """What lies behind the header of a batch, opened as it is read."""
+
+    __slots__ = ("_opened_bytes", "_pause", "_pieces", "_room_bytes", "content", "position")
+
+    def __init__(
+        self,
+        compression: Compression,
+        records: ByteSource,
+        *,
+        max_bytes: int = MAX_DECOMPRESSED_BYTES,
+        pause: Callable[[], None] = NO_PAUSE,
+    ) -> None:
+        self._pause = pause
+        self._room_bytes = max(max_bytes, len(records) if compression is Compression.NONE else 0)
+        self._pieces = decompress_pieces(compression, records, max_bytes=max_bytes)
+        self.content: ByteSource = next(self._pieces, b"")
+        self.position = 0
+        self._room_bytes -= len(self.content)
+
+    def more(self) -> bool:
+        """Open on until the record at `position` is whole; False if it never will be.
+
+        What lies before it is dropped, and `position` is 0.
+        """
+        held = len(self.content) - self.position
+        needed = self._needed_bytes(held)
+        if needed <= held or needed - held > self._room_bytes:
+            return False
+        parts: list[ByteSource] = [memoryview(self.content)[self.position :]]
+        while held < needed:
+            self._pause()
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            parts.append(piece)
+            held += len(piece)
+            self._room_bytes -= len(piece)
+        if len(parts) == 1:
+            return False
+        self.content, self.position = b"".join(parts), 0
+        return True
+
+    def is_at_end(self) -> bool:
+        """Tell whether nothing is left behind `position`; what is left is opened to see it."""
+        return self.position == len(self.content) and not self.more()
+
+    def left_bytes(self) -> int:
+        """Return how much of the content lies behind `position`."""
+        return len(self.content) - self.position
+
+    def _needed_bytes(self, held: int) -> int:
+        try:
+            length, end = read_varint(self.content, self.position)
+        except KafkaError:
+            # Cut off, or no number at all.
+            return held + 1 if held < MAX_VARINT_BYTES else held
+        return end - self.position + length
+
+
+def open_records(
+    header: BatchHeader,
+    batch: ByteSource,
+    *,
+    max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    pause: Callable[[], None] = NO_PAUSE,
+) -> OpenedRecords:
+    """Return the records of a batch; CORRUPT_MESSAGE if it is not whole."""
+    if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(batch) - LOG_OVERHEAD:
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A batch of {len(batch)} bytes says {header.size_bytes}."
+        )
+    records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
+    return OpenedRecords(header.compression, records, max_bytes=max_bytes, pause=pause)
+
+
+def find_record(
+    opened: OpenedRecords,
+    index: int,
+    count: int,
+    *,
+    base_timestamp: int,
+    timestamp: int = LONG_MIN,
+    offset_delta: int = 0,
+    pause: Callable[[], None] = NO_PAUSE,
+) -> tuple[int, int, int]:
+    """Return the index behind the next record that is late and far enough, its offset delta and timestamp.
+
+    The delta is -1 where there is none. INVALID_RECORD if the records are not `count`.
+    """
+    while index < count:
+        index, delta, found_ms = _step(
+            opened, index, count, FOUND_AT_ONCE, base_timestamp, timestamp, offset_delta
+        )
+        if delta >= 0:
+            return index, delta, found_ms
+        pause()
+    return index, -1, 0
+
+
+def skip_records(opened: OpenedRecords, index: int, count: int, offset_delta: int) -> Iterator[int]:
+    """Yield the index of a record before the first with this offset delta, nearer and nearer.
+
+    The last one is at most `SKIPPED_AT_ONCE` records before it, and at most `count`.
+    """
+    walked = 0
+    while index < count:
+        content, position = opened.content, opened.position
+        after, delta, _ = _step(opened, index, count, SKIPPED_AT_ONCE, 0, LONG_MIN, offset_delta)
+        if delta >= 0:
+            opened.content, opened.position = content, position
+            break
+        walked += after - index
+        index = after
+        if walked >= FOUND_AT_ONCE or opened.content is not content:
+            walked = 0
+            yield index
+    yield index
+
+
+def _step(
+    opened: OpenedRecords,
+    index: int,
+    count: int,
+    max_records: int,
+    base_timestamp: int,
+    timestamp: int,
+    offset_delta: int,
+) -> tuple[int, int, int]:
+    """Walk over some records; open on where the next is not whole."""
+    problem, index, opened.position, delta, found_ms = find(
+        opened.content, opened.position, index, count, max_records, base_timestamp, timestamp, offset_delta
+    )
+    if problem != SOUND and not (problem == LENGTH and opened.more()):
+        raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+    return index, delta, found_ms
