@@ -3,7 +3,8 @@
 A `CleaningJob` is made on the loop and names only closed segments, which do not change. `index_dirty` fills
 the key map, `clean_group` writes what is left of some neighbours into one `.cleaned` segment, durable before
 anybody hears of it; putting it in their place is the loop's business again (`cleaner_manager`). Every piece
-that is read or written is announced to `on_bytes`, which may wait (throttle) or raise `CleaningAborted`.
+that is read or written is announced to `on_bytes`, which may wait (throttle) or raise `CleaningAborted`; so
+is each piece of a batch that opens into many, with 0 bytes.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,7 +22,6 @@ from logstore.compaction import (
     clean_batch,
     index_batch,
 )
-from logstore.compression import MAX_DECOMPRESSED_BYTES
 from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
@@ -105,7 +105,7 @@ def index_dirty(
                     offset_map=offset_map,
                     tracker=tracker,
                     stats=job.stats,
-                    max_decompressed_bytes=MAX_DECOMPRESSED_BYTES,
+                    pause=lambda: on_bytes(0),
                 ):
                     return offset_map
             # Offsets that no batch has any more are clean too.
@@ -155,6 +155,7 @@ def clean_group(
         offset_map=offset_map,
         end_offset=job.end_offset,
         last_records=job.last_records,
+        pause=lambda: on_bytes(0),
     )
     new = Segment.create(
         job.disk, job.directory, group[0].base_offset, job.config, now_ms=job.now_ms, suffix=CLEANED_SUFFIX

@@ -13,19 +13,20 @@ batch keeps its first and last offset, and what is kept of it keeps its bytes. T
 - A record without a key goes: a compacted topic should never have accepted it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress as selected
 from typing import Final, NamedTuple
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from logstore.compression import MAX_DECOMPRESSED_BYTES, compress, compress_pieces
 from logstore.errors import ErrorCode, KafkaError
 from logstore.offset_map import OffsetMap
-from logstore.pure_record_walk import SOUND
+from logstore.opened_records import NO_PAUSE, OpenedRecords, open_records
+from logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
 from logstore.record import ControlType, iterate_records, parse_marker, seal_batch
 from logstore.record_batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON_BIT,
-    HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     NO_TIMESTAMP,
@@ -36,8 +37,9 @@ from logstore.transaction_index import AbortedTransaction
 from logstore.varint import ByteSource, append_varint
 
 NO_RECORDS: Final = b""
-MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 SPANS_AT_ONCE: Final = 1_000  # of the records of a batch: 0.3 MB in memory
+MAX_REMEMBERED: Final = 10_000  # of the records that stay: 3 MB
+MAX_RELATIVE_OFFSET: Final = 2**31 - 1
 
 
 class LastRecord(NamedTuple):
@@ -145,6 +147,8 @@ class CleaningRound:
     end_offset: int
     last_records: Mapping[int, LastRecord]
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES
+    # Called before each piece of the records of a batch is opened; it may raise.
+    pause: Callable[[], None] = NO_PAUSE
 
 
 class CleanedBatch(NamedTuple):
@@ -163,19 +167,24 @@ def index_batch(
     tracker: TransactionTracker,
     stats: CleaningStats,
     max_decompressed_bytes: int = MAX_DECOMPRESSED_BYTES,
+    pause: Callable[[], None] = NO_PAUSE,
 ) -> bool:
-    """Note the keys of a batch at or above `start_offset`; False when the map is full before its end."""
+    """Note the keys of a batch at or above `start_offset`; False when the map is full before its end.
+
+    `pause` is called before each piece of the records is opened, and may raise.
+    """
     stats.map_bytes += header.size_bytes
     stats.map_records += header.records_count
     if header.is_control:
         tracker.on_marker(header, batch)
     elif not tracker.on_batch(header) and header.last_offset >= start_offset:
         put, base_offset = offset_map.put, header.base_offset
-        content = _open(header, batch, max_decompressed_bytes)
-        for span in record_spans(content, header.records_count, header.last_offset_delta):
-            offset = base_offset + span.offset_delta
-            if span.key is not None and offset >= start_offset and not put(span.key, offset):
-                return False
+        opened = open_records(header, batch, max_bytes=max_decompressed_bytes, pause=pause)
+        for _, spans_here in _spans_of(header, opened):
+            for span in spans_here:
+                offset = base_offset + span.offset_delta
+                if span.key is not None and offset >= start_offset and not put(span.key, offset):
+                    return False
     if header.last_offset >= start_offset:
         offset_map.latest_offset = max(offset_map.latest_offset, header.last_offset)
     return True
@@ -204,18 +213,7 @@ def clean_batch(
         return None
     cleaned: CleanedBatch | None = None
     if not discard_records:
-        content = _open(header, batch, cleaning.max_decompressed_bytes)
-        found = record_spans(content, header.records_count, header.last_offset_delta)
-        kept = [*found] if header.is_control else _kept(header, found, cleaning, stats)
-        if kept:
-            sets_horizon = header.delete_horizon_ms is None and (
-                (may_discard and header.is_control) or not all(span.has_value for span in kept)
-            )
-            if len(kept) == header.records_count and not sets_horizon:
-                cleaned = CleanedBatch(header, batch)
-            else:
-                horizon_ms = cleaning.now_ms + cleaning.delete_retention_ms if sets_horizon else None
-                cleaned = _rebuilt(header, content, kept, horizon_ms)
+        cleaned = _with_kept_records(header, batch, cleaning, may_discard=may_discard, stats=stats)
     if cleaned is None and must_stay:
         cleaned = _emptied(header)
     if cleaned is not None:
@@ -234,60 +232,121 @@ def _is_last_of_producer(header: BatchHeader, last_records: Mapping[int, LastRec
     return header.is_control and header.producer_epoch == last.producer_epoch
 
 
-def _kept(
-    header: BatchHeader, found: Iterator[RecordSpan], cleaning: CleaningRound, stats: CleaningStats
-) -> list[RecordSpan]:
+def _with_kept_records(
+    header: BatchHeader,
+    batch: ByteSource,
+    cleaning: CleaningRound,
+    *,
+    may_discard: bool,
+    stats: CleaningStats,
+) -> CleanedBatch | None:
+    """Return the batch without the records that go; None if all of them do.
+
+    Of many records only one byte each is remembered, and they are opened once more to be copied.
+    """
+    keeps = _keeps_all if header.is_control else _choice(header, cleaning, stats)
+    chosen = bytearray()  # of each record, whether it stays
+    kept: list[RecordSpan] = []
+    kept_count, all_have_values, largest_delta = 0, True, LONG_MIN
+    opened = _opened(header, batch, cleaning)
+    first = opened.content
+    for _, spans_here in _spans_of(header, opened):
+        for span in spans_here:
+            stays = keeps(span)
+            chosen.append(stays)
+            if stays:
+                kept_count += 1
+                all_have_values = all_have_values and span.has_value
+                largest_delta = max(largest_delta, span.timestamp_delta)
+                if len(chosen) <= MAX_REMEMBERED:
+                    kept.append(span)
+    if not kept_count:
+        return None
+    sets_horizon = header.delete_horizon_ms is None and (
+        (may_discard and header.is_control) or not all_have_values
+    )
+    if kept_count == header.records_count and not sets_horizon:
+        return CleanedBatch(header, batch)
+    rebuilt, shift = header, None
+    if sets_horizon:
+        # The horizon takes the place of the base timestamp, so each record says its timestamp relative to it.
+        horizon_ms = cleaning.now_ms + cleaning.delete_retention_ms
+        shift = header.base_timestamp - horizon_ms
+        rebuilt = header._replace(
+            attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon_ms
+        )
+    if not header.attributes & LOG_APPEND_TIME_BIT:
+        rebuilt = rebuilt._replace(max_timestamp=_wrapped(header.base_timestamp + largest_delta))
+    if len(chosen) <= MAX_REMEMBERED and opened.content is first:  # in one piece
+        body = _copied(first, kept, shift)
+        records: ByteSource = body if not header.compression else compress(header.compression, body)
+    else:
+        records = compress_pieces(header.compression, _copies(header, batch, cleaning, chosen, shift))
+    return _sealed(rebuilt._replace(records_count=kept_count), records)
+
+
+def _opened(header: BatchHeader, batch: ByteSource, cleaning: CleaningRound) -> OpenedRecords:
+    return open_records(header, batch, max_bytes=cleaning.max_decompressed_bytes, pause=cleaning.pause)
+
+
+def _spans_of(header: BatchHeader, opened: OpenedRecords) -> Iterator[tuple[ByteSource, list[RecordSpan]]]:
+    return record_spans(opened, header.records_count, header.last_offset_delta)
+
+
+def _keeps_all(span: RecordSpan) -> bool:
+    return True
+
+
+def _choice(
+    header: BatchHeader, cleaning: CleaningRound, stats: CleaningStats
+) -> Callable[[RecordSpan], bool]:
+    """Return what tells whether a data record of this batch stays."""
     latest_offset, get = cleaning.offset_map.latest_offset, cleaning.offset_map.get
     base_offset = header.base_offset
     if base_offset > latest_offset:
-        return [*found]
+        return _keeps_all
     horizon = header.delete_horizon_ms
     keeps_tombstones = horizon is None or cleaning.now_ms < horizon
-    kept: list[RecordSpan] = []
-    for span in found:
+
+    def stays(span: RecordSpan) -> bool:
         offset = base_offset + span.offset_delta
         if offset > latest_offset:
-            kept.append(span)
-        elif span.key is None:
+            return True
+        if span.key is None:
             stats.records_without_key += 1
-        elif (span.has_value or keeps_tombstones) and offset >= get(span.key):
-            kept.append(span)
-    return kept
+            return False
+        return (span.has_value or keeps_tombstones) and offset >= get(span.key)
+
+    return stays
 
 
-def _rebuilt(
-    header: BatchHeader, content: bytes, kept: Sequence[RecordSpan], new_horizon_ms: int | None
-) -> CleanedBatch:
-    """The batch with only `kept` records and, unless None, a delete horizon for its base timestamp."""
+def _copies(
+    header: BatchHeader,
+    batch: ByteSource,
+    cleaning: CleaningRound,
+    chosen: bytearray,
+    shift: int | None,
+) -> Iterator[bytearray]:
+    index = 0
+    for content, spans_here in _spans_of(header, _opened(header, batch, cleaning)):
+        end = index + len(spans_here)
+        yield _copied(content, [*selected(spans_here, chosen[index:end])], shift)
+        index = end
+
+
+def _copied(content: ByteSource, kept: Sequence[RecordSpan], shift: int | None) -> bytearray:
+    """Return the bytes of these records; their timestamp deltas greater by `shift` unless that is None."""
     body = bytearray()
-    base_timestamp = header.base_timestamp
-    attributes = header.attributes
-    if new_horizon_ms is None:
-        for span in kept:
+    for span in kept:
+        if shift is None:
             body += content[span.start : span.end]
-    else:
-        # The horizon takes the place of the base timestamp, so each record says its timestamp relative to it.
-        shift = base_timestamp - new_horizon_ms
-        for span in kept:
-            record = bytearray(1)
-            append_varint(record, _wrapped(span.timestamp_delta + shift))
-            record += content[span.rest : span.end]
-            append_varint(body, len(record))
-            body += record
-        attributes |= DELETE_HORIZON_BIT
-    max_timestamp = header.max_timestamp
-    if not attributes & LOG_APPEND_TIME_BIT:
-        max_timestamp = _wrapped(base_timestamp + max(span.timestamp_delta for span in kept))
-    records: ByteSource = body
-    if header.compression is not Compression.NONE:
-        records = compress(header.compression, body)
-    rebuilt = header._replace(
-        attributes=attributes,
-        base_timestamp=base_timestamp if new_horizon_ms is None else new_horizon_ms,
-        max_timestamp=max_timestamp,
-        records_count=len(kept),
-    )
-    return _sealed(rebuilt, records)
+            continue
+        record = bytearray(1)
+        append_varint(record, _wrapped(span.timestamp_delta + shift))
+        record += content[span.rest : span.end]
+        append_varint(body, len(record))
+        body += record
+    return body
 
 
 def _emptied(header: BatchHeader) -> CleanedBatch:
@@ -307,29 +366,26 @@ def _wrapped(number: int) -> int:
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _open(header: BatchHeader, batch: ByteSource, max_bytes: int) -> bytes:
-    records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
-    return bytes(decompress(header.compression, records, max_bytes=max_bytes))
-
-
 def record_spans(
-    content: ByteSource, records_count: int, last_offset_delta: int = MAX_RELATIVE_OFFSET
-) -> Iterator[RecordSpan]:
-    """Yield where the records of an opened batch lie; INVALID_RECORD if they are not that many.
+    opened: OpenedRecords, count: int, last_offset_delta: int = MAX_RELATIVE_OFFSET
+) -> Iterator[tuple[ByteSource, list[RecordSpan]]]:
+    """Yield where the records of a batch lie, some at a time, and in which bytes; INVALID_RECORD if they are
+    not that many.
 
     Values and headers are stepped over, not opened: they are copied as they stand.
     """
-    index = position = 0
-    while index < records_count:
-        problem, index, position, found = spans(content, position, index, records_count, SPANS_AT_ONCE)
-        for span in map(RecordSpan._make, found):
+    index = 0
+    while index < count:
+        content = opened.content
+        problem, index, opened.position, found = spans(content, opened.position, index, count, SPANS_AT_ONCE)
+        here = [*map(RecordSpan._make, found)]
+        for span in here:
             if span.offset_delta > last_offset_delta:
                 raise KafkaError(ErrorCode.INVALID_RECORD, f"A record has offset delta {span.offset_delta}.")
-            yield span
-        if problem != SOUND:
+        yield content, here
+        if problem != SOUND and not (problem == LENGTH and opened.more()):
             raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
-    if position != len(content):
+    if not opened.is_at_end():
         raise KafkaError(
-            ErrorCode.INVALID_RECORD,
-            f"{len(content) - position} bytes are left after {records_count} records.",
+            ErrorCode.INVALID_RECORD, f"{opened.left_bytes()} bytes are left after {count} records."
         )

@@ -16,7 +16,7 @@ them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody
 import importlib
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final
 
@@ -122,6 +122,38 @@ def compress(compression: Compression, records: ByteSource, level: int | None = 
             )
         )
     return zstandard.ZstdCompressor(level=level).compress(records)
+
+
+def compress_pieces(compression: Compression, pieces: Iterable[ByteSource]) -> ByteSource:
+    """Return what `compress` makes of all pieces, held one at a time."""
+    written = bytearray()
+    if compression is Compression.NONE:
+        for piece in pieces:
+            written += piece
+    elif compression is Compression.GZIP:
+        gzip = zlib.compressobj(DEFAULT_LEVELS[compression], zlib.DEFLATED, 31)
+        for piece in pieces:
+            written += gzip.compress(piece)
+        written += gzip.flush()
+    elif compression is Compression.SNAPPY:
+        written += _XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)
+        for piece in pieces:
+            written += memoryview(_compress_xerial(piece))[_XERIAL_HEADER.size :]
+    elif compression is Compression.LZ4:
+        library = _library(_LZ4_LIBRARY, compression)
+        frame = library.LZ4FrameCompressor(
+            block_size=library.BLOCKSIZE_MAX64KB, block_linked=False, auto_flush=True
+        )
+        written += frame.begin()
+        for piece in pieces:
+            written += frame.compress(bytes(piece))
+        written += frame.flush()
+    else:
+        stream = zstandard.ZstdCompressor(level=DEFAULT_LEVELS[compression]).compressobj()
+        for piece in pieces:
+            written += stream.compress(piece)
+        written += stream.flush()
+    return written
 
 
 def decompress(
@@ -339,8 +371,8 @@ def decompress_pieces(
 ) -> Iterator[ByteSource]:
     """Yield what `decompress` returns in pieces, each opened when it is asked for.
 
-    Errors come with the piece in which they show. Pieces have some `piece_bytes`, but of snappy those that its
-    blocks have.
+    Errors come with the piece in which they show. Pieces have at most `piece_bytes`, those of snappy as many
+    as its blocks.
     """
     if compression is Compression.NONE:
         yield data

@@ -50,8 +50,8 @@ def first_record(
 ) -> Oldest | None:
     """Return the first record at or after `offset` whose timestamp is `timestamp_ms` or later, or None.
 
-    With `is_exact` its timestamp is `timestamp_ms`. Of each record only the head is read, and no more is opened
-    than up to there; `pause` is called every millisecond or so, and may raise. CORRUPT_MESSAGE or
+    With `is_exact` its timestamp is `timestamp_ms`. Of each record only the head is read, and nothing behind
+    the record is opened; `pause` is called every millisecond or so, and may raise. CORRUPT_MESSAGE or
     INVALID_RECORD on bytes that are no batch.
     """
     is_log_append_time = header.attributes & LOG_APPEND_TIME_BIT

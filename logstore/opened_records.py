@@ -1,8 +1,9 @@
 """The opened records of a batch, a piece at a time: 4 kB may open into 100 MiB, and into millions of records.
 
-`content` holds what was opened and not passed yet. Whoever reads there moves `position` to the next record that
-is not whole and asks for `more`. So memory is that of a piece, or of one record where that is larger, and a
-reader who stops has opened no more than it read. `pause` is called before each further piece and may raise.
+`content` holds what was opened and not passed yet. Whoever reads there moves `position` to the next record
+that is not whole and asks for `more`. So memory is that of a piece, or of one record where that is larger,
+and a reader who stops has opened no more than it read. `pause` is called before each further
+piece and may raise.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +18,10 @@ from logstore.varint import MAX_VARINT_BYTES, ByteSource, read_varint
 
 FOUND_AT_ONCE: Final = 64 * 1024  # records of a walk between two pauses: a millisecond
 SKIPPED_AT_ONCE: Final = 256
-NO_PAUSE: Final[Callable[[], None]] = lambda: None
+
+
+def NO_PAUSE() -> None:
+    """Go on at once."""
 
 
 class OpenedRecords:

@@ -286,15 +286,16 @@ def iterate_records(
 
 
 def records_from(batch: ByteSource, offset: int) -> Iterator[Record | None]:
-    """The records of one batch at or after `offset`, as `iterate_records`; None for each pause on the way there.
+    """The records of one batch at or after `offset`, as `iterate_records`; None for each pause on the way.
 
-    The way there costs 15 ns a record, and a pause comes each millisecond or so.
+    The way costs 15 ns a record, and a pause comes each millisecond or so.
     """
     header = read_header(batch)
     opened = open_records(header, batch)
     index, delta = 0, offset - header.base_offset
     if delta > 0:
-        for index in skip_records(opened, 0, header.records_count, delta):
+        for at in skip_records(opened, 0, header.records_count, delta):
+            index = at
             yield None
     for record in _iterate(header, opened, index):
         if record.offset >= offset:

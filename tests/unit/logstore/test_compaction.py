@@ -8,6 +8,7 @@ from logstore.compaction import (
     CleaningRound,
     CleaningStats,
     LastRecord,
+    RecordSpan,
     TransactionTracker,
     clean_batch,
     index_batch,
@@ -16,6 +17,7 @@ from logstore.compaction import (
 from logstore.compression import Compression
 from logstore.errors import KafkaError
 from logstore.offset_map import OffsetMap
+from logstore.opened_records import OpenedRecords
 from logstore.record import (
     ControlType,
     EndTransactionMarker,
@@ -30,6 +32,11 @@ from logstore.transaction_index import AbortedTransaction
 
 NOW_MS = 10_000_000
 RETENTION_MS = 1_000
+
+
+def spans_in(content: bytes, count: int, last_offset_delta: int = 2**31 - 1) -> list[RecordSpan]:
+    opened = OpenedRecords(Compression.NONE, content)
+    return [span for _, spans in record_spans(opened, count, last_offset_delta) for span in spans]
 
 
 def data(
@@ -188,7 +195,7 @@ def test_timestamps_at_the_ends_of_64_bits_wrap_around_as_in_java() -> None:
 
     (cleaned,), _ = run_round([batch])
 
-    (span,) = record_spans(bytes(cleaned.content[HEADER_SIZE:]), 1)
+    (span,) = spans_in(bytes(cleaned.content[HEADER_SIZE:]), 1)
     assert (cleaned.header.base_timestamp + span.timestamp_delta + 2**63) % 2**64 == 0
     assert cleaned.header.max_timestamp == -(2**63) and span.key == b"a"
 
@@ -268,14 +275,14 @@ def test_records_that_are_no_records_are_refused() -> None:
     batch = data(0, (b"a", b"1"), (b"b", b"22"))
     content = batch[HEADER_SIZE:]
 
-    assert len(list(record_spans(content, 2))) == 2
+    assert len(spans_in(content, 2)) == 2
     for size in range(len(content)):
         with pytest.raises(KafkaError):
-            list(record_spans(content[:size], 2))
+            spans_in(content[:size], 2)
     for position in range(len(content)):
         for byte in (0, 1, 0x7F, 0xFF):
             try:
-                list(record_spans(content[:position] + bytes((byte,)) + content[position + 1 :], 2))
+                spans_in(content[:position] + bytes((byte,)) + content[position + 1 :], 2)
             except KafkaError:
                 pass
 
@@ -284,7 +291,7 @@ def test_a_record_outside_the_offsets_of_its_batch_is_refused() -> None:
     content = data(0, (b"a", b"1"), (b"b", b"2"))[HEADER_SIZE:]
 
     with pytest.raises(KafkaError, match="offset delta 1"):
-        list(record_spans(content, 2, 0))
+        spans_in(content, 2, 0)
 
 
 CLOSED = [SegmentSpan(0, 100, 1_000), SegmentSpan(10, 100, 2_000), SegmentSpan(20, 100, 3_000)]
