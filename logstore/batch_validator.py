@@ -10,6 +10,7 @@ What would hold up an event loop is left to a thread: `validate_at_once` says so
 """
 
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
@@ -18,7 +19,16 @@ from logstore import record_walk
 from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
-from logstore.pure_record_walk import KEYLESS, LONG_MIN, MIN_RECORD_BYTES, SOUND, TIMESTAMP, walk_lengths
+from logstore.opened_records import NO_PAUSE, OpenedRecords
+from logstore.pure_record_walk import (
+    KEYLESS,
+    LENGTH,
+    LONG_MIN,
+    MIN_RECORD_BYTES,
+    SOUND,
+    TIMESTAMP,
+    walk_lengths,
+)
 from logstore.record import seal_batch
 from logstore.record_batch import (
     COMPRESSION_MASK,
@@ -62,6 +72,7 @@ MAX_USUAL_AT_ONCE_BYTES: Final = 1024 * 1024 + 4 * 1024
 MAX_RECORDS_AT_ONCE: Final = 16 * 1024
 MAX_OFFSET: Final = 2**63 - 2  # the log end offset after it must fit in 64 bits
 _NO_LIMIT_MS: Final = 2**63 - 1
+_NO_LIMIT_BYTES: Final = 2**31 - 1
 _RECORDS_COUNT = struct.Struct(">i")
 _RECORDS_COUNT_POSITION: Final = 57
 _ZSTD: Final = int(Compression.ZSTD)
@@ -114,6 +125,7 @@ def validate_batch(
     now_ms: int,
     produce_version: int = LATEST_PRODUCE_VERSION,
     is_client: bool = True,
+    pause: Callable[[], None] = NO_PAUSE,
 ) -> ValidBatch:
     """Return the one batch in `records`, checked, and changed as the topic's settings demand.
 
@@ -121,8 +133,9 @@ def validate_batch(
     UNSUPPORTED_COMPRESSION_TYPE, or UNKNOWN_SERVER_ERROR where compressed records do not open; with
     `RecordsRefused.record_errors` where single records are at fault. A torn batch after the first is dropped.
     Batches of a coordinator (not `is_client`) may be control batches and are not held to topic settings.
+    Compressed records are opened a piece at a time; `pause` is called before each, and may raise.
     """
-    return _validate(records, config, now_ms, produce_version, is_client, at_once=False)
+    return _validate(records, config, now_ms, produce_version, is_client, at_once=False, pause=pause)
 
 
 def validate_at_once(
@@ -143,6 +156,7 @@ def _validate(
     is_client: bool,
     *,
     at_once: bool,
+    pause: Callable[[], None] = NO_PAUSE,
 ) -> ValidBatch:
     header, view = _read_batch(records)
     # Every batch comes by here: taking all of the header apart costs as much as three of its attributes.
@@ -188,7 +202,7 @@ def _validate(
         raise _invalid(f"Producer {producer_id} sent sequence {base_sequence}.")
     if codec > _ZSTD:
         raise _unsupported(codec, produce_version)
-    return _apply_settings(header, view, config, now_ms, at_once)
+    return _apply_settings(header, view, config, now_ms, at_once, pause)
 
 
 def plain_header(
@@ -347,16 +361,22 @@ def _check_start(batch_length: int, magic: int) -> None:
 
 
 def _apply_settings(
-    header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int, at_once: bool
+    header: BatchHeader,
+    view: memoryview,
+    config: LogConfig,
+    now_ms: int,
+    at_once: bool,
+    pause: Callable[[], None],
 ) -> ValidBatch:
     target = _TARGETS.get(config.compression_type)
     if target is not None and target == header.attributes & COMPRESSION_MASK:
         target = None
     largest = None
     if target is not None or config.validate_records or config.compact:
-        content = _opened(header, view, config, target, at_once)
-        if content is not None:
-            largest = _check_records(header, content, config, now_ms)
+        if not at_once and target is None and header.attributes & COMPRESSION_MASK:
+            largest = _check_pieces(header, view, config, now_ms, pause)
+        elif (content := _opened(header, view, config, target, at_once)) is not None:
+            largest = _check_records(header, _all_of(content), config, now_ms)
             if target is not None:
                 header, view = _recompressed(header, content, target, config)
     if config.message_timestamp_type == "LogAppendTime":
@@ -401,7 +421,7 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
     try:
         content = _opened(header, view, config, None, at_once=True)
         if content is not None and not header.attributes & LOG_APPEND_TIME_BIT:
-            _check_records(header, content, config, now_ms)
+            _check_records(header, _all_of(content), config, now_ms)
     except (_TooMuchAtOnce, KafkaError) as refusal:
         if isinstance(refusal, RecordsRefused):
             return refusal
@@ -454,13 +474,33 @@ def _opened(
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None
 
 
+def _check_pieces(
+    header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int, pause: Callable[[], None]
+) -> int | None:
+    """Check compressed records as they are opened: `_check_records`; None where no package opens them."""
+    codec, limit = Compression(header.attributes & COMPRESSION_MASK), _max_opened_bytes(config)
+    try:
+        opened = OpenedRecords(codec, view[HEADER_SIZE:], max_bytes=limit, pause=pause)
+        return _check_records(header, opened, config, now_ms)
+    except KafkaError as error:
+        if error.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE and not config.compact:
+            return None
+        if error.code is not ErrorCode.CORRUPT_MESSAGE:
+            raise
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None  # as `_opened`
+
+
+def _all_of(content: ByteSource) -> OpenedRecords:
+    return OpenedRecords(Compression.NONE, content)
+
+
 def _max_opened_bytes(config: LogConfig) -> int:
     return min(MAX_DECOMPRESSED_BYTES, config.max_decompressed_message_bytes)
 
 
-def _check_records(header: BatchHeader, content: ByteSource, config: LogConfig, now_ms: int) -> int | None:
-    """Check the opened records; return their largest timestamp, None where not all timestamps were read."""
-    count, size_bytes = header.records_count, len(content)
+def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int) -> int | None:
+    """Check the records; return their largest timestamp, None where not all timestamps were read."""
+    count, max_bytes = header.records_count, _NO_LIMIT_BYTES
     needs_keys = config.compact
     earliest, latest = LONG_MIN, _NO_LIMIT_MS
     if not (config.log_append_time or header.attributes & LOG_APPEND_TIME_BIT):
@@ -468,30 +508,35 @@ def _check_records(header: BatchHeader, content: ByteSource, config: LogConfig, 
     fully_checked = record_walk.fully_checked(count, needs_keys=needs_keys)
     rest = (header.base_timestamp, earliest, latest, needs_keys)
     code, errors = ErrorCode.INVALID_RECORD, list[RecordError]()
-    problem, index, position, found = walk(content, 0, 0, count, fully_checked, size_bytes, *rest)
-    while problem != SOUND:
+    index, largest = 0, LONG_MIN
+    while True:
+        problem, index, opened.position, found = walk(
+            opened.content, opened.position, index, count, fully_checked - index, max_bytes, *rest
+        )
         if problem == KEYLESS:
             errors.append(RecordError(index, "Compacted topic cannot accept message without key."))
         elif problem == TIMESTAMP:
             code = ErrorCode.INVALID_TIMESTAMP
             errors.append(RecordError(index, _window_message(index, found, config, now_ms)))
         else:
-            raise _invalid(record_walk.sentence(problem, index))
+            largest = max(largest, found)
+            if problem == SOUND:
+                break
+            if problem != LENGTH or not opened.more():
+                raise _invalid(record_walk.sentence(problem, index))
+            continue
         index += 1
         if len(errors) == MAX_RECORD_ERRORS:
             rest = (header.base_timestamp, LONG_MIN, _NO_LIMIT_MS, False)
-        problem, index, position, found = walk(
-            content, position, index, count, fully_checked - index, size_bytes, *rest
-        )
-    if index < count:
-        problem, index, position = walk_lengths(bytes(content), position, index, count)
-        if problem != SOUND:
+    while index < count:
+        problem, index, opened.position = walk_lengths(bytes(opened.content), opened.position, index, count)
+        if problem != SOUND and not opened.more():
             raise _invalid(record_walk.sentence(problem, index))
-    if position != size_bytes:
-        raise _invalid(f"{size_bytes - position} bytes are left after the {count} records of the batch.")
+    if not opened.is_at_end():
+        raise _invalid(f"{opened.left_bytes()} bytes are left after the {count} records of the batch.")
     if errors:
         raise RecordsRefused(code, _REFUSALS[code], tuple(errors))
-    return found if fully_checked == count else None
+    return largest if fully_checked == count else None
 
 
 def _recompressed(

@@ -4,7 +4,7 @@ All of it looks at segments and changes nothing.
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from logstore.disk import EMPTY_SLICE, Disk, FileSlice
 from logstore.errors import KafkaError
+from logstore.opened_records import NO_PAUSE
 from logstore.record_batch import NO_TIMESTAMP
 from logstore.segment import BatchRange, Segment, TimestampAndOffset
 from logstore.transaction_index import AbortedTransaction
@@ -165,34 +166,35 @@ class TimeSearch(NamedTuple):
     timestamp: int
     log_start_offset: int
 
-    def run(self) -> TimestampAndOffset | None:
+    def run(self, pause: Callable[[], None] = NO_PAUSE) -> TimestampAndOffset | None:
         """The record, None if there is none; it opens batches and may wait for the disk.
 
-        SegmentsChanged where the log has lost one of its segments meanwhile.
+        `pause` is called every millisecond or so of its work, and may raise. SegmentsChanged where the log
+        has lost one of its segments meanwhile.
         """
         try:
-            return self._largest() if self.timestamp == MAX_TIMESTAMP else self._first()
+            return self._largest(pause) if self.timestamp == MAX_TIMESTAMP else self._first(pause)
         except (FileNotFoundError, IndexError) as fault:
             # Its files were renamed, or its index was cut, between two steps of ours.
             raise SegmentsChanged from fault
 
-    def _first(self) -> TimestampAndOffset | None:
+    def _first(self, pause: Callable[[], None]) -> TimestampAndOffset | None:
         """The first record from the log start on that is not older than `timestamp`."""
         for segment in self.closed:
             if segment.largest_timestamp >= self.timestamp:
-                found = segment.find_by_timestamp(self.timestamp, self.log_start_offset)
+                found = segment.find_by_timestamp(self.timestamp, self.log_start_offset, pause)
                 if found is not None:
                     return found
         if self.tail_largest_timestamp < self.timestamp:
             return None
-        return self.tail.find(self.timestamp, self.log_start_offset)
+        return self.tail.find(self.timestamp, self.log_start_offset, pause)
 
-    def _largest(self) -> TimestampAndOffset | None:
+    def _largest(self, pause: Callable[[], None]) -> TimestampAndOffset | None:
         """The first record with the largest timestamp of the log."""
         best = max(self.closed, key=lambda segment: segment.largest.timestamp, default=None)
         if best is not None and best.largest.timestamp >= self.tail_largest_timestamp:
-            return best.find_largest_timestamp()
-        return self.tail.find_exactly(self.tail_largest_timestamp)
+            return best.find_largest_timestamp(pause)
+        return self.tail.find_exactly(self.tail_largest_timestamp, pause)
 
 
 class SegmentsChanged(Exception):

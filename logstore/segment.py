@@ -7,7 +7,7 @@ go of all that; a closed segment costs an object and is read through the disk's 
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from logstore.log_config import LogConfig
 from logstore.offset_index import ROW as OFFSET_ROW
 from logstore.offset_index import OffsetIndex
 from logstore.oldest_record import first_record
+from logstore.opened_records import NO_PAUSE
 from logstore.record_batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from logstore.time_index import ROW as TIME_ROW
 from logstore.time_index import TimeIndex, TimestampOffset
@@ -474,13 +475,15 @@ class Segment:
             next_offset, end = header.next_offset, position + header.size_bytes
         return next_offset, end
 
-    def find_by_timestamp(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
+    def find_by_timestamp(
+        self, timestamp: int, start_offset: int, pause: Callable[[], None] = NO_PAUSE
+    ) -> TimestampAndOffset | None:
         """The first record at or above `start_offset` whose timestamp is at least `timestamp`."""
-        return self.range_from_timestamp(timestamp, start_offset).find(timestamp, start_offset)
+        return self.range_from_timestamp(timestamp, start_offset).find(timestamp, start_offset, pause)
 
-    def find_largest_timestamp(self) -> TimestampAndOffset | None:
+    def find_largest_timestamp(self, pause: Callable[[], None] = NO_PAUSE) -> TimestampAndOffset | None:
         """The first record that has the segment's largest timestamp; None without timestamps."""
-        return self.range_from_largest_timestamp().find_exactly(self.largest.timestamp)
+        return self.range_from_largest_timestamp().find_exactly(self.largest.timestamp, pause)
 
     def range_from_timestamp(self, timestamp: int, start_offset: int) -> "BatchRange":
         """The batches in which `find_by_timestamp` looks."""
@@ -588,26 +591,36 @@ class BatchRange(NamedTuple):
     position: int
     end: int
 
-    def find(self, timestamp: int, start_offset: int) -> TimestampAndOffset | None:
-        """The first record at or above `start_offset` that is not older than `timestamp`. Blocks."""
+    def find(
+        self, timestamp: int, start_offset: int, pause: Callable[[], None] = NO_PAUSE
+    ) -> TimestampAndOffset | None:
+        """The first record at or above `start_offset` that is not older than `timestamp`. Blocks.
+
+        `pause` is called before each piece of a batch is opened, and may raise.
+        """
         for position, header in headers_in(self.file, self.path, self.position, self.end):
             if header.max_timestamp < timestamp or header.last_offset < start_offset:
                 continue
+            pause()
             batch = self.file.read_at(position, header.size_bytes)
-            found = first_record(batch, header, start_offset, timestamp)
+            found = first_record(batch, header, start_offset, timestamp, pause=pause)
             if found is not None and found.timestamp_ms is not None:
                 return TimestampAndOffset(found.timestamp_ms, found.offset, header.partition_leader_epoch)
         return None
 
-    def find_exactly(self, timestamp: int) -> TimestampAndOffset | None:
-        """The first record with this timestamp, the largest of the segment; None if it is -1. Blocks."""
+    def find_exactly(self, timestamp: int, pause: Callable[[], None] = NO_PAUSE) -> TimestampAndOffset | None:
+        """The first record with this timestamp, the largest of the segment; None if it is -1. Blocks.
+
+        `pause` as of `find`.
+        """
         if timestamp < 0:
             return None
         for position, header in headers_in(self.file, self.path, self.position, self.end):
             if header.max_timestamp != timestamp:
                 continue
+            pause()
             batch = self.file.read_at(position, header.size_bytes)
-            found = first_record(batch, header, header.base_offset, timestamp, is_exact=True)
+            found = first_record(batch, header, header.base_offset, timestamp, is_exact=True, pause=pause)
             if found is not None:
                 return TimestampAndOffset(timestamp, found.offset, header.partition_leader_epoch)
         return None

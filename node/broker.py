@@ -65,6 +65,7 @@ from node.runtime.administrators import Administrators
 from node.runtime.assignments_manager import AssignmentsManager
 from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.command_sender import HEARTBEAT_PURPOSE
+from node.runtime.fair_pool import FairPool
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
 from node.runtime.group_topics import topics_changed
@@ -79,7 +80,6 @@ from node.runtime.producer_ids import ProducerIds
 from node.runtime.quorum_contact import QuorumContact
 from node.runtime.stop_signals import received_signals, stop_signals
 from node.runtime.topic_creation import offsets_topic, transactions_topic
-from node.runtime.turns import ThreadLane
 from node.runtime.txn_gate import TxnGate
 from node.runtime.txn_runtime import TxnRuntime
 
@@ -91,6 +91,13 @@ GONE_PROBE_PAUSE_S: Final = 0.05
 REST_PATIENCE_S: Final = 2.0
 STILL_STARTING_S: Final = 10.0  # how often a node that starts says what it waits for
 STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
+
+# What may take long of a client's request: opening its batches, and looking up times in those of others.
+# 100 MiB of records of 7 bytes take 0.5 CPU s.
+BATCH_THREADS: Final = 2
+MAX_BATCH_CPU_S: Final = 10.0
+TIME_THREADS: Final = 2
+MAX_TIME_CPU_S: Final = 2.0
 
 T = TypeVar("T")
 
@@ -131,7 +138,8 @@ class Broker:
         self.is_serving = False  # clients are let in
         self.has_started = False  # they were, once
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
-        self.batch_lane = ThreadLane()  # in which the batches of clients are opened
+        self.batch_pool = FairPool("batches", threads=BATCH_THREADS, max_cpu_s=MAX_BATCH_CPU_S)
+        self.time_pool = FairPool("times", threads=TIME_THREADS, max_cpu_s=MAX_TIME_CPU_S)
         self.disk: Disk = disk if disk is not None else OsDisk()
         self.log_manager = LogManager(
             log_dirs=config.log_dirs,
@@ -394,6 +402,8 @@ class Broker:
         self.txns.close()
         self.txn_gate.close()
         self.marker_sender.close()
+        self.batch_pool.close()
+        self.time_pool.close()
         self.replica_manager.answer_waiting()
         if self.metadata_feed is not None:
             self.metadata_feed.close()

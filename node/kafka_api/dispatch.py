@@ -394,6 +394,7 @@ class Dispatcher:
                 result.is_carried_out,
                 result.release,
                 result.keeps_nothing,
+                result.ends_with_client,
             )
         if type(result) is Aside:
             make = result.make

@@ -12,7 +12,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import SegmentsChanged
 from logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
 from logstore.segment import TimestampAndOffset
-from node.kafka_api.request_context import RequestContext
+from node.kafka_api.request_context import Delayed, RequestContext
 from node.replica.partition import Partition
 from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.list_offsets import (
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 _CONSUMER = -1
 _READ_COMMITTED = 1
-# A segment that goes meanwhile makes the search begin again; the last one is made where nothing can go.
-SEARCHES_BESIDE_THE_LOOP = 3
+# A segment that goes meanwhile makes the search begin again.
+MAX_SEARCHES = 10
 # Special timestamp -> the first version that may ask for it.
 _SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
@@ -56,11 +56,16 @@ def handle(broker: "Broker", context: RequestContext, request: ListOffsetsReques
     searches: list[_Search] = []
     steps = _answer_all(broker, context.api_version, request, isolation, searches)
     if context.is_large:
-        return _finish(broker, context.api_version, take_turns(steps), searches, isolation)
+        return _finish(broker, context, take_turns(steps), searches, isolation)
     response = at_once(steps)
     if not searches:
         return response
-    return _search_all(broker, context.api_version, response, searches, isolation)
+    searching = _search_all(broker, context, response, searches, isolation)
+    return Delayed(searching, _as_it_is, ends_with_client=True)
+
+
+def _as_it_is(response: ListOffsetsResponse) -> ListOffsetsResponse:
+    return response
 
 
 def _refuse_follower(request: ListOffsetsRequest) -> ListOffsetsResponse:
@@ -79,12 +84,12 @@ def _refuse_follower(request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 async def _finish(
     broker: "Broker",
-    version: int,
+    context: RequestContext,
     response: Awaitable[ListOffsetsResponse],
     searches: list[_Search],
     isolation: FetchIsolation,
 ) -> ListOffsetsResponse:
-    return await _search_all(broker, version, await response, searches, isolation)
+    return await _search_all(broker, context, await response, searches, isolation)
 
 
 def _answer_all(
@@ -137,7 +142,7 @@ def _partition_of(broker: "Broker", version: int, topic: str, wanted: ListOffset
 
 async def _search_all(
     broker: "Broker",
-    version: int,
+    context: RequestContext,
     response: ListOffsetsResponse,
     searches: Sequence[_Search],
     isolation: FetchIsolation,
@@ -148,26 +153,28 @@ async def _search_all(
         found = None
         try:
             found = one.partition.offset_to_show(
-                one.timestamp, await _search(broker, one.partition, one.timestamp), isolation
+                one.timestamp, await _search(broker, context, one.partition, one.timestamp), isolation
             )
         except KafkaError as error:
-            code = _code_of(error, version)
+            code = _code_of(error, context.api_version)
             if error.code is ErrorCode.CORRUPT_MESSAGE:
                 broker.maintenance.scrub.soon(one.partition.topic_partition)
         one.answers[one.place] = _answer(one.partition_index, code, found)
     return response
 
 
-async def _search(broker: "Broker", partition: Partition, timestamp: int) -> TimestampAndOffset | None:
-    for _ in range(SEARCHES_BESIDE_THE_LOOP):
+async def _search(
+    broker: "Broker", context: RequestContext, partition: Partition, timestamp: int
+) -> TimestampAndOffset | None:
+    for _ in range(MAX_SEARCHES):
         search = partition.log.time_search(timestamp)
         try:
-            return await broker.in_thread(search.run)
+            return await broker.time_pool.submit(context.connection, search.run)
         except SegmentsChanged:
             continue
         except OSError as error:
             raise partition.log.flush_failed(error) from error
-    return partition.log.fetch_offset_for_timestamp(timestamp)
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition.topic_partition} loses segments all the time.")
 
 
 def _code_of(error: KafkaError, version: int) -> ErrorCode:

@@ -6,7 +6,7 @@ transaction (`transactional_produce`); since 13 topics go by id.
 acks=0 is never answered: an error closes the connection, so that the client notices.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +32,7 @@ from node.kafka_api.request_context import Delayed, RequestContext
 from node.net.connection import CloseConnection
 from node.replica.delayed_produce import Place, later_of
 from node.replica.partition import Partition
+from node.runtime.fair_pool import Pause
 from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -72,9 +73,15 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -
     if context.is_large:
         return _handle_large(broker, context, request, append)
     to_open = at_once(append.steps_to_open(request))
-    if to_open:
+    if not to_open:
+        return _handle(broker, context, request, append)
+    if request.acks == 0:  # its client may be gone as soon as it has sent
         return _handle_opened(broker, context, request, append, to_open)
-    return _handle(broker, context, request, append)
+    return Delayed(
+        append.open_all(to_open),
+        lambda _: _handle(broker, context, request, append),
+        ends_with_client=True,
+    )
 
 
 async def _handle_large(
@@ -92,8 +99,7 @@ async def _handle_opened(
     to_open: Sequence[tuple[Buffer, LogConfig]],
 ) -> Any:
     """The same once batches were opened, and compressed anew, beside the loop: of 1 MB that takes 0.1 s."""
-    for records, config in to_open:
-        await append.open_beside(records, config)
+    await append.open_all(to_open)
     return _handle(broker, context, request, append)
 
 
@@ -140,6 +146,10 @@ def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
                 TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)
             )
     return append.answer(responses)
+
+
+def _pausing(validate: "partial[ValidBatch]") -> Callable[[Pause], ValidBatch]:
+    return lambda pause: validate(pause=pause)
 
 
 def _is_transactional(records: Buffer | None) -> bool:
@@ -228,19 +238,22 @@ class Append:
             self._opened[id(records)] = valid
         return valid is not None
 
-    async def open_beside(self, records: Buffer, config: LogConfig) -> None:
-        """Have `validate_batch` do its work in a thread, one batch of the node at a time."""
-        validate = partial(
-            validate_batch,
-            records,
-            config=config,
-            now_ms=self.now_ms,
-            produce_version=self._context.api_version,
-        )
-        try:
-            self._opened[id(records)] = await self._broker.batch_lane.run(validate)
-        except KafkaError as error:
-            self._opened[id(records)] = error
+    async def open_all(self, to_open: Sequence[tuple[Buffer, LogConfig]]) -> None:
+        """Have `validate_batch` do its work in a thread, one batch of the request after the other."""
+        for records, config in to_open:
+            validate = partial(
+                validate_batch,
+                records,
+                config=config,
+                now_ms=self.now_ms,
+                produce_version=self._context.api_version,
+            )
+            try:
+                self._opened[id(records)] = await self._broker.batch_pool.submit(
+                    self._context.connection, _pausing(validate)
+                )
+            except KafkaError as error:
+                self._opened[id(records)] = error
 
     def refuse_all(self, refusal: KafkaError) -> None:
         """Append nothing of this request."""

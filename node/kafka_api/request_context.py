@@ -30,7 +30,8 @@ class Delayed(NamedTuple):
     Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn. A request
     that `is_carried_out` has a Future, waits once, and keeps nothing of what was received. One that waits for
     news brings `release`, by which its connection has the future done when it cannot wait any longer. One
-    that `keeps_nothing` of what was received lets its connection have the memory back while it waits.
+    that `keeps_nothing` of what was received lets its connection have the memory back while it waits. What
+    `ends_with_client` is a coroutine that changes nothing, and is cancelled once its client has gone.
     """
 
     future: Awaitable[Any]
@@ -38,6 +39,7 @@ class Delayed(NamedTuple):
     is_carried_out: bool = False
     release: Callable[[], None] | None = None
     keeps_nothing: bool = False
+    ends_with_client: bool = False
 
 
 class Aside(NamedTuple):

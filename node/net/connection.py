@@ -67,7 +67,8 @@ class Pending(NamedTuple):
     `encode` may find that there is more to wait for. A request that `is_carried_out` waits only to be
     acknowledged, and holds nothing that was received: the next of its kind need not wait for it. What waits
     for news has a `release`, called when something comes behind it and when nobody is left to be told. One
-    that `keeps_nothing` of its frame gives the memory back: it may wait for hours.
+    that `keeps_nothing` of its frame gives the memory back: it may wait for hours. One that
+    `ends_with_client` changes nothing before it is encoded, so nobody needs it once its client has gone.
     """
 
     awaitable: Awaitable[Any]
@@ -75,6 +76,7 @@ class Pending(NamedTuple):
     is_carried_out: bool = False
     release: Callable[[], None] | None = None
     keeps_nothing: bool = False
+    ends_with_client: bool = False
 
 
 class Run(NamedTuple):
@@ -144,6 +146,7 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_awaits_memory",
+        "_ends_with_client",
         "_file_sender",
         "_frame_bytes",
         "_gathered",
@@ -200,6 +203,7 @@ class Connection(asyncio.BufferedProtocol):
         self._window_bytes = 0  # of the kernel's receive window, where it was widened
         self._file_sender: FileSender | None = None
         self._waiting: asyncio.Future[Any] | None = None
+        self._ends_with_client = False
         self._release: Callable[[], None] | None = None  # of what waits for news
         self._owed: deque[_Owed] = deque()  # to Produce requests that wait for replicas, and those behind
         self.is_closed = False
@@ -233,7 +237,7 @@ class Connection(asyncio.BufferedProtocol):
         self._release_waiting()
         waiting, self._waiting = self._waiting, None
         # A request that only waits is given up; one that is under way goes on, whoever is told.
-        if waiting is not None and not isinstance(waiting, asyncio.Task):
+        if waiting is not None and (self._ends_with_client or not isinstance(waiting, asyncio.Task)):
             waiting.cancel()
         owed, self._owed = self._owed, deque()
         for one in owed:
@@ -619,7 +623,7 @@ class Connection(asyncio.BufferedProtocol):
                 # A node that ends in this very turn never begins it; Python would warn of that.
                 future.add_done_callback(lambda _: awaitable.close())
         self._is_busy = True
-        self._waiting = future
+        self._waiting, self._ends_with_client = future, pending.ends_with_client
         future.add_done_callback(lambda done: self._answered(done, pending, frame))
         self._release = pending.release
         if self._is_ended and self._only_waits():

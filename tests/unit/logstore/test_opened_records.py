@@ -23,7 +23,6 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.offset_map import OffsetMap
 from logstore.oldest_record import Oldest, first_record
 from logstore.record import (
-    Headers,
     Record,
     append_record,
     build_batch,

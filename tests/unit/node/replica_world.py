@@ -26,9 +26,9 @@ from node.kafka_api.served_apis import SERVED
 from node.net.unsent_answers import UnsentAnswers
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
+from node.runtime.fair_pool import FairPool
 from node.runtime.large_requests import LargeRequests
 from node.runtime.log_flusher import LogFlusher
-from node.runtime.turns import ThreadLane
 
 NODE_ID = 1
 OTHER_ID = 2
@@ -89,7 +89,8 @@ class ReplicaWorld:
         self.large_requests = LargeRequests()
         self.is_cut_off = False
         self.txn_gate: Any = None
-        self.batch_lane = ThreadLane()
+        self.batch_pool = FairPool("batches", threads=1, max_cpu_s=60.0)
+        self.time_pool = FairPool("times", threads=1, max_cpu_s=60.0)
         self.served_apis = SERVED
         self.config = SimpleNamespace(
             socket_request_max_bytes=100 * 1024 * 1024,

@@ -11,7 +11,8 @@ from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.log_reader import SegmentsChanged
 from node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
-from node.kafka_api.request_context import Aside
+from node.kafka_api.request_context import Aside, Delayed
+from node.net.connection_info import ConnectionInfo
 from node.runtime.turns import STEPS_PER_TURN
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -51,7 +52,9 @@ def list_one(
         **{"replica_id": -1, **fields}, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
     )
     response = list_offsets.handle(world, context(2, version), request)  # type: ignore[arg-type]
-    if inspect.isawaitable(response):
+    if isinstance(response, Delayed):
+        response = response.answer(asyncio.run(_outcome(response.future)))
+    elif inspect.isawaitable(response):
         response = asyncio.run(_outcome(response))
     return response.topics[0].partitions[0]
 
@@ -99,13 +102,13 @@ def test_batches_are_opened_beside_the_loop(world: ReplicaWorld, monkeypatch: py
     world.create_topic(leader_epoch=3)
     start = world.clock.now_ms()
     world.append(count=2)
-    ran: list[Callable[[], Any]] = []
+    ran: list[Callable[..., Any]] = []
 
-    async def in_thread(work: Callable[[], Any]) -> Any:
+    async def submit(client: ConnectionInfo, work: Callable[..., Any]) -> Any:
         ran.append(work)
-        return work()
+        return work(lambda: None)
 
-    monkeypatch.setattr(world, "in_thread", in_thread)
+    monkeypatch.setattr(world.time_pool, "submit", submit)
 
     for timestamp in (LATEST, EARLIEST, LOCAL, TIERED, PENDING):
         list_one(world, timestamp)
@@ -123,14 +126,14 @@ def test_a_segment_that_goes_while_it_is_searched_is_no_failure_of_the_disk(
     world.append(count=2)
     left = times
 
-    async def in_thread(work: Callable[[], Any]) -> Any:
+    async def submit(client: ConnectionInfo, work: Callable[..., Any]) -> Any:
         nonlocal left
         left -= 1
         if left >= 0:
             raise SegmentsChanged
-        return work()
+        return work(lambda: None)
 
-    monkeypatch.setattr(world, "in_thread", in_thread)
+    monkeypatch.setattr(world.time_pool, "submit", submit)
 
     assert place(list_one(world, start)) == (0, start, 0, 3)
     assert world.partition().log.failure is None

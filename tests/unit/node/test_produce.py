@@ -1,7 +1,7 @@
 """Produce: what a leader answers, by version, acks and what is wrong with the request."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Any
 
 import pytest
@@ -245,9 +245,14 @@ def sent_beside(
 ) -> list[PartitionProduceResponse]:
     """The answers to a request whose batches are opened in a thread."""
     waiting = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
-    assert asyncio.iscoroutine(waiting)
-    response = loop.run_until_complete(waiting)
+    assert isinstance(waiting, Delayed)
+    assert waiting.ends_with_client
+    response = waiting.answer(loop.run_until_complete(_outcome(waiting.future)))
     return [one for topic in response.responses for one in topic.partition_responses]
+
+
+async def _outcome(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
 
 
 def compressed(*values: bytes, codec: Compression = Compression.GZIP) -> bytes:
@@ -342,7 +347,7 @@ def test_batches_of_a_request_with_very_many_partitions_are_opened_beside_the_lo
     async def answered() -> Any:
         result = produce.handle(world, asked, request(compressed(bytes(range(256)) * 100)))  # type: ignore[arg-type]
         while not isinstance(result, ProduceResponse):
-            result = await result
+            result = result.answer(await result.future) if isinstance(result, Delayed) else await result
         return result
 
     response = loop.run_until_complete(answered())

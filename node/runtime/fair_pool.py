@@ -1,0 +1,210 @@
+"""Threads for one kind of work that a client may make long, shared fairly by CPU time.
+
+Next is the client that has had the least CPU time of those that wait: first among addresses, then among the
+connections of one. So whoever asks for little is served soon, however many batches that open into much
+another one sent. Work calls `pause` every few milliseconds: it raises once nobody waits for the work any
+more, as its client has gone or the node ends, and once it has used more than it may.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, Generic, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from node.net.connection_info import ConnectionInfo
+
+T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
+Pause = Callable[[], None]
+
+# Those that have had no more than everybody who waits need not be remembered.
+MAX_REMEMBERED: Final = 1_000
+
+
+class GivenUp(Exception):
+    """Nobody waits for this work any more."""
+
+
+class FairPool:
+    """At most `threads` pieces of work at a time, each at most `max_cpu_s` of CPU time."""
+
+    def __init__(self, name: str, *, threads: int, max_cpu_s: float) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._name = name
+        self._free = threads
+        self._max_cpu_s = max_cpu_s
+        self._addresses: _Shares[str] = _Shares()
+        self._connections: _Shares[tuple[str, int]] = _Shares()
+        self._waiting: dict[str, dict[tuple[str, int], list[_Job]]] = {}
+        self._running: set[_Job] = set()
+        self._is_closed = False
+
+    def submit(self, client: ConnectionInfo, work: Callable[[Pause], T]) -> "asyncio.Future[T]":
+        """Return the result of `work` to be; to cancel it stops the work at its next pause.
+
+        The result is REQUEST_TIMED_OUT where the work used more CPU time than it may.
+        """
+        address, key = client.client_host, (client.client_host, client.number)
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        job = _Job(address, key, work, future, self._max_cpu_s, self._name)
+        if self._is_closed:
+            future.cancel()
+            return future
+        of_address = self._waiting.setdefault(address, {})
+        if not of_address:
+            self._addresses.arrive(address, self._waiting)
+        jobs = of_address.setdefault(key, [])
+        if not jobs:
+            self._connections.arrive(key, of_address)
+        jobs.append(job)
+        future.add_done_callback(job.stop)
+        self._start()
+        return future
+
+    def close(self) -> None:
+        """Give up all work, and take no more."""
+        self._is_closed = True
+        for of_address in self._waiting.values():
+            for jobs in of_address.values():
+                for job in jobs:
+                    job.future.cancel()
+        for job in list(self._running):
+            job.future.cancel()
+        self._waiting.clear()
+        self._executor.shutdown(wait=False)
+
+    def _start(self) -> None:
+        while self._free and self._waiting:
+            job = self._next()
+            if job.future.done():
+                continue
+            self._free -= 1
+            self._running.add(job)
+            loop = asyncio.get_running_loop()
+            done = loop.run_in_executor(self._executor, job.run)
+            done.add_done_callback(lambda _, job=job: self._ended(job))  # type: ignore[misc]
+
+    def _next(self) -> "_Job":
+        address = self._addresses.next_of(self._waiting)
+        of_address = self._waiting[address]
+        key = self._connections.next_of(of_address)
+        jobs = of_address[key]
+        job = jobs.pop(0)
+        if not jobs:
+            del of_address[key]
+            if not of_address:
+                del self._waiting[address]
+        return job
+
+    def _ended(self, job: "_Job") -> None:
+        self._free += 1
+        self._running.discard(job)
+        self._addresses.charge(job.address, job.cpu_s)
+        self._connections.charge(job.key, job.cpu_s)
+        job.tell()
+        if not self._is_closed:
+            self._start()
+
+
+class _Shares(Generic[K]):
+    """How much CPU time each has had; who comes anew begins with as much as those have had who are served."""
+
+    def __init__(self) -> None:
+        self._used_s: dict[K, float] = {}
+        self._floor_s = 0.0
+
+    def arrive(self, key: K, waiting: dict[K, Any]) -> None:
+        if len(self._used_s) > MAX_REMEMBERED:
+            self._used_s = {
+                one: used_s
+                for one, used_s in self._used_s.items()
+                if used_s > self._floor_s or one in waiting
+            }
+        self._used_s[key] = max(self._used_s.get(key, 0.0), self._floor_s)
+
+    def next_of(self, waiting: dict[K, Any]) -> K:
+        key = min(waiting, key=self._so_far)
+        self._floor_s = max(self._floor_s, self._so_far(key))
+        return key
+
+    def charge(self, key: K, cpu_s: float) -> None:
+        self._used_s[key] = max(self._so_far(key), self._floor_s) + cpu_s
+
+    def _so_far(self, key: K) -> float:
+        return self._used_s.get(key, self._floor_s)
+
+
+class _Job:
+    """One piece of work. `run` is for a thread, everything else for the loop."""
+
+    __slots__ = (
+        "_began_s",
+        "_error",
+        "_is_stopped",
+        "_max_cpu_s",
+        "_name",
+        "_result",
+        "_work",
+        "address",
+        "cpu_s",
+        "future",
+        "key",
+    )
+
+    def __init__(
+        self,
+        address: str,
+        key: tuple[str, int],
+        work: Callable[[Pause], Any],
+        future: "asyncio.Future[Any]",
+        max_cpu_s: float,
+        name: str,
+    ) -> None:
+        self.address = address
+        self.key = key
+        self.future = future
+        self.cpu_s = self._began_s = 0.0
+        self._work: Callable[[Pause], Any] | None = work
+        self._max_cpu_s = max_cpu_s
+        self._name = name
+        self._is_stopped = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def stop(self, future: "asyncio.Future[Any]") -> None:
+        """Have the work end at its next pause; what it holds is let go."""
+        self._is_stopped = True
+        self._work = None
+
+    def run(self) -> None:
+        work = self._work
+        if work is None:
+            return
+        self._began_s = time.thread_time()
+        try:
+            self._result = work(self._pause)
+        except BaseException as error:
+            self._error = error
+        finally:
+            self.cpu_s = time.thread_time() - self._began_s
+
+    def tell(self) -> None:
+        """Give the result to whoever waits for it."""
+        result, error = self._result, self._error
+        self._result = self._error = None
+        if self.future.done():
+            return
+        if error is not None:
+            self.future.set_exception(error)
+        else:
+            self.future.set_result(result)
+
+    def _pause(self) -> None:
+        if self._is_stopped:
+            raise GivenUp
+        if time.thread_time() - self._began_s > self._max_cpu_s:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, f"{self._name} took more than {self._max_cpu_s:g} CPU s."
+            )
