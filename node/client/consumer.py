@@ -6,18 +6,17 @@ Between two rounds nothing runs, so the caller may change the partitions or spea
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Record, iterate_records
-from logstore.record_batch import check_batch, iterate_headers
+from logstore.record import Record
 from logstore.topic_partition import TopicPartition
 from node.client.ask_leaders import error_of, find_leaders, may_pass
 from node.client.cluster_client import RETRY_PAUSE_S, Client, check
 from node.client.deadline import Deadline
+from node.client.record_cursor import RecordCursor
 from node.wire.messages.fetch import (
-    AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchResponse,
@@ -29,19 +28,24 @@ FETCH_WAIT_MS: Final = 500  # Kafka's fetch.max.wait.ms
 FETCH_MAX_BYTES: Final = 8 * 1024 * 1024
 PARTITION_MAX_BYTES: Final = 1024 * 1024  # Kafka's max.partition.fetch.bytes
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-_ABORT_MARKER: Final = 0
+RECORDS_AT_ONCE: Final = 500  # between two turns of the loop: some 2 ms
 
 
 class FetchLimits(NamedTuple):
-    """How much one round takes of each leader, and how long it waits where there is nothing."""
+    """How much one round takes of each leader, and how long it waits where there is nothing.
+
+    Of each partition it opens at most `max_records`, and no more once these have `max_record_bytes`.
+    """
 
     wait_ms: int = FETCH_WAIT_MS
     max_bytes: int = FETCH_MAX_BYTES
     partition_max_bytes: int = PARTITION_MAX_BYTES
+    max_records: int = 20_000
+    max_record_bytes: int = 16 * 1024 * 1024
 
 
 # For callers that open record by record on the loop that answers everybody: short rounds.
-SHORT_ROUNDS: Final = FetchLimits(FETCH_WAIT_MS, 1024 * 1024, 256 * 1024)
+SHORT_ROUNDS: Final = FetchLimits(FETCH_WAIT_MS, 1024 * 1024, 256 * 1024, 2_000, 2 * 1024 * 1024)
 
 
 class Consumer:
@@ -63,27 +67,41 @@ class Consumer:
         self._isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
         self.problems: dict[TopicPartition, KafkaError] = {}  # why the last round had nothing of these
         self._failing_since_s: dict[TopicPartition, float] = {}
+        # What was fetched and not taken yet; of use while its position is that of the partition.
+        self._kept: dict[TopicPartition, RecordCursor] = {}
 
     async def fetch(self, deadline: Deadline | None = None) -> list[tuple[TopicPartition, list[Record]]]:
         """The next records of whatever partitions have some, with positions moved behind them.
 
         Partitions that cannot be read now stand in `problems`; the others are read. Without a deadline the
-        round has the whole time of the client.
+        round has the whole time of the client. What is left of a batch of very many records comes in the next
+        rounds, with what the other partitions have meanwhile.
         """
         client = self._client.renewed() if deadline is None else self._client.until(deadline)
+        kept = {
+            one: cursor for one, cursor in self._kept.items() if self.positions.get(one) == cursor.position
+        }
+        self._kept = {}
         by_leader: dict[int, list[TopicPartition]] = {}
         problems: dict[TopicPartition, KafkaError] = {}
-        for partition, leader in (await find_leaders(client, self.positions)).items():
+        asked_of = {one: place for one, place in self.positions.items() if one not in kept}
+        leaders = await find_leaders(client, asked_of) if asked_of else {}
+        for partition, leader in leaders.items():
             if isinstance(leader, KafkaError):
                 problems[partition] = leader
             else:
                 by_leader.setdefault(leader, []).append(partition)
         async with asyncio.TaskGroup() as tasks:
             asked = {
-                leader: tasks.create_task(self._fetch_from(client, leader, partitions))
+                leader: tasks.create_task(self._fetch_from(client, leader, partitions, waits=not kept))
                 for leader, partitions in sorted(by_leader.items())
             }
         fetched: list[tuple[TopicPartition, list[Record]]] = []
+        for partition, cursor in kept.items():
+            try:
+                fetched.append((partition, await self._take(partition, cursor, client.deadline)))
+            except KafkaError as error:
+                problems[partition] = error
         for leader, task in asked.items():
             result = task.result()
             if isinstance(result, KafkaError):
@@ -92,7 +110,8 @@ class Consumer:
             is_empty = not any(records_in(data) for data in result.values())
             for partition, data in result.items():
                 try:
-                    fetched.append((partition, self._take(partition, data)))
+                    cursor = self._cursor(partition, data)
+                    fetched.append((partition, await self._take(partition, cursor, client.deadline)))
                     if is_empty:
                         await self._pass_hole(client, leader, partition, data)
                 except KafkaError as error:
@@ -128,7 +147,7 @@ class Consumer:
             await asyncio.sleep(min(RETRY_PAUSE_S, deadline.remaining_s))
 
     async def _fetch_from(
-        self, client: Client, leader: int, partitions: Sequence[TopicPartition]
+        self, client: Client, leader: int, partitions: Sequence[TopicPartition], *, waits: bool
     ) -> Mapping[TopicPartition, PartitionData] | KafkaError:
         positions = {partition: self.positions[partition] for partition in partitions}
         try:
@@ -139,27 +158,48 @@ class Consumer:
                 partition_max_bytes=self._limits.partition_max_bytes,
                 max_bytes=self._limits.max_bytes,
                 # The node answers when the time is nearly over, so that its answer still counts.
-                wait_ms=min(self._limits.wait_ms, client.remaining_ms // 2),
+                wait_ms=min(self._limits.wait_ms, client.remaining_ms // 2) if waits else 0,
                 isolation=self._isolation,
             )
         except KafkaError as error:
             return error
 
-    def _take(self, partition: TopicPartition, data: PartitionData) -> list[Record]:
+    def _cursor(self, partition: TopicPartition, data: PartitionData) -> RecordCursor:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} has no offset {self.positions[partition]}"
             )
         check(data.error_code, None, str(partition))
-        view = records_in(data)
-        position = self.positions[partition]
+        return RecordCursor(records_in(data), data.aborted_transactions or (), self.positions[partition])
+
+    async def _take(
+        self, partition: TopicPartition, cursor: RecordCursor, deadline: Deadline
+    ) -> list[Record]:
+        """The next records of what was fetched, as many as a round may have; the rest is kept for the next.
+
+        An error behind the first record is kept, too: it is met again where it is.
+        """
+        self._kept.pop(partition, None)
         records: list[Record] = []
-        for record_or_end in _open(view, data.aborted_transactions or ()):
-            if isinstance(record_or_end, int):
-                position = max(position, record_or_end)
-            elif record_or_end.offset >= self.positions[partition]:
-                records.append(record_or_end)
-        self.positions[partition] = position
+        room_bytes, work = self._limits.max_record_bytes, 0
+        try:
+            for record in cursor:
+                work += 1
+                if record is not None:
+                    records.append(record)
+                    room_bytes -= len(record.key or b"") + len(record.value or b"") + 32 * len(record.headers)
+                    if len(records) >= self._limits.max_records or room_bytes <= 0:
+                        self._kept[partition] = cursor
+                        break
+                if record is None or not work % RECORDS_AT_ONCE:
+                    if deadline.is_over:
+                        self._kept[partition] = cursor
+                        break
+                    await asyncio.sleep(0)
+        except KafkaError:
+            if not records:
+                raise
+        self.positions[partition] = cursor.position
         return records
 
     async def _pass_hole(
@@ -233,25 +273,3 @@ def records_in(data: PartitionData) -> memoryview:
     """The bytes of an answer's batches; the last one may be torn."""
     assert not isinstance(data.records, Sequence) or isinstance(data.records, bytes | memoryview)
     return memoryview(data.records or b"")
-
-
-def _open(view: memoryview, aborted: Sequence[AbortedTransaction]) -> Iterator[Record | int]:
-    """The data records of whole batches, and after each batch the offset that follows it.
-
-    Batches of aborted transactions are left out: from the transaction's first offset to its marker.
-    """
-    waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
-    open_aborted: set[int] = set()
-    for position, header in iterate_headers(view):
-        check_batch(view, position)
-        batch = view[position : position + header.size_bytes]
-        while waiting and waiting[-1].first_offset <= header.last_offset:
-            open_aborted.add(waiting.pop().producer_id)
-        if header.is_control:
-            marker = next(iterate_records(batch), None)
-            kind = int.from_bytes((marker.key or b"")[2:4], "big") if marker is not None else -1
-            if kind == _ABORT_MARKER:
-                open_aborted.discard(header.producer_id)
-        elif not (header.is_transactional and header.producer_id in open_aborted):
-            yield from iterate_records(batch)
-        yield header.next_offset

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from attacks import adding_up, giant_requests, long_ids, metrics_bomb, slow_patterns
+from attacks import adding_up, giant_requests, long_ids, metrics_bomb, record_bombs, slow_patterns
 from attacks.attack import Attack
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -12,4 +12,5 @@ ATTACKS: Final[Sequence[Attack]] = (
     *metrics_bomb.ATTACKS,
     *slow_patterns.ATTACKS,
     *adding_up.ATTACKS,
+    *record_bombs.ATTACKS,
 )

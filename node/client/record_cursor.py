@@ -1,0 +1,53 @@
+"""Records out of the bytes of an answer to Fetch, opened as they are taken.
+
+4 kB may open into millions of records: who takes some of them pays for these, and for the way to them some
+nanoseconds a record.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from logstore.record import Record, iterate_records, records_from
+from logstore.record_batch import check_batch, iterate_headers
+from node.wire.messages.fetch import AbortedTransaction
+
+_ABORT_MARKER = 0
+
+
+class RecordCursor:
+    """Goes over the data records of whole batches from an offset on.
+
+    Iterated it gives records, and None where it has worked for a millisecond or so without finding one.
+    `position` is the offset to go on with, after each. Batches of aborted transactions are left out: from the
+    transaction's first offset to its marker. KafkaError on bytes that are no batches.
+    """
+
+    def __init__(self, view: memoryview, aborted: Sequence[AbortedTransaction], position: int) -> None:
+        self.position = position
+        self._found = self._open(view, aborted)
+
+    def __iter__(self) -> Iterator[Record | None]:
+        return self
+
+    def __next__(self) -> Record | None:
+        return next(self._found)
+
+    def _open(self, view: memoryview, aborted: Sequence[AbortedTransaction]) -> Iterator[Record | None]:
+        waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+        open_aborted: set[int] = set()
+        for start, header in iterate_headers(view):
+            check_batch(view, start)
+            batch = view[start : start + header.size_bytes]
+            while waiting and waiting[-1].first_offset <= header.last_offset:
+                open_aborted.add(waiting.pop().producer_id)
+            if header.is_control:
+                marker = next(iterate_records(batch), None)
+                kind = int.from_bytes((marker.key or b"")[2:4], "big") if marker is not None else -1
+                if kind == _ABORT_MARKER:
+                    open_aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in open_aborted):
+                for record in records_from(batch, self.position):
+                    if record is not None:
+                        self.position = record.offset + 1
+                    yield record
+                yield None
+            self.position = max(self.position, header.next_offset)

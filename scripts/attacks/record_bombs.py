@@ -1,0 +1,204 @@
+"""Batches of some kB that open into millions of records, and who must open them: produce, look-ups by time,
+compaction, the readers of the REST API.
+"""
+
+import json
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, Final
+
+from attacks.attack import Attack
+from attacks.hostile import TIMEOUT_S, codes_in, in_words
+from attacks.nodes import Nodes
+from logstore.compression import Compression, compress
+from logstore.record import seal_batch
+from logstore.record_batch import BatchHeader
+from tests.compat.batches import batch
+from tests.compat.wire_client import WireClient, eventually
+
+MILLION: Final = 1_000_000
+TINY: Final = bytes.fromhex("0c000000010100")  # no key, no value
+LIE_MS: Final = 4_000_000_000_000  # the largest timestamp that a header claims, and no record has
+LATE_MS: Final = LIE_MS - 1
+GONE_CLIENTS: Final = 8
+
+
+@cache
+def bomb(number: int, *, max_timestamp: int | None = None) -> bytes:
+    """One batch of so many records, 0.7 kB a million."""
+    now_ms = int(time.time() * 1000)
+    header = BatchHeader(
+        0, 0, 0, 2, 0, Compression.ZSTD, number - 1, now_ms, max_timestamp or now_ms, -1, -1, -1, number
+    )
+    return bytes(seal_batch(header, compress(Compression.ZSTD, TINY * number)))
+
+
+def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
+    """What makes a topic of one partition with these settings on the first node."""
+
+    def prepare(nodes: Nodes) -> None:
+        with WireClient(nodes.bootstrap) as client:
+            wanted = {
+                "name": topic,
+                "num_partitions": 1,
+                "replication_factor": 1,
+                "configs": [{"name": name, "value": value} for name, value in configs.items()],
+            }
+            client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
+            eventually(lambda: _produce(nodes.bootstrap, topic, batch([b"first"], key=b"k")), "NONE".__eq__)
+
+    return prepare
+
+
+def _produce(bootstrap: str, topic: str, records: bytes) -> str:
+    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+        data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
+        answer = client.call("produce", 9, acks=1, timeout_ms=30_000, topic_data=data)
+        return in_words(codes_in(answer)).removeprefix("1 x ")
+
+
+def _list_offsets(bootstrap: str, topic: str, timestamp: int) -> Any:
+    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+        return _asked_for_time(client, topic, timestamp)
+
+
+def _asked_for_time(client: WireClient, topic: str, timestamp: int) -> Any:
+    partitions = [{"partition_index": 0, "timestamp": timestamp}]
+    answer = client.call("list_offsets", 7, replica_id=-1, topics=[{"name": topic, "partitions": partitions}])
+    return answer.topics[0].partitions[0]
+
+
+# ---- the attacks ---------------------------------------------------------------------------------
+
+
+def _send_refused(nodes: Nodes) -> str:
+    told = {_produce(nodes.bootstrap, "bombs-checked", bomb(10 * MILLION)) for _ in range(10)}
+    assert told == {"INVALID_RECORD"}, told
+    return "10 x INVALID_RECORD"
+
+
+def _send_to_compacted(nodes: Nodes) -> str:
+    """Its records have no keys: each batch is opened, beside the batches of an honest producer."""
+    with ThreadPoolExecutor(8) as threads:
+        hostile = [
+            threads.submit(_produce, nodes.bootstrap, "bombs-compacted", bomb(MILLION)) for _ in range(40)
+        ]
+        honest = batch([b"honest" * 20_000], key=b"k")
+        told = {_produce(nodes.bootstrap, "bombs-compacted", honest) for _ in range(5)}
+        refused = {one.result() for one in hostile}
+    assert told == {"NONE"}, f"an honest producer was told {told}"
+    assert refused == {"INVALID_RECORD"}, refused
+    return "40 x INVALID_RECORD"
+
+
+def _prepare_times(nodes: Nodes) -> None:
+    _made("bombs-times", **{"validate.records": "false"})(nodes)
+    _made("honest-times")(nodes)
+    for _ in range(20):
+        told = _produce(nodes.bootstrap, "bombs-times", bomb(10 * MILLION, max_timestamp=LIE_MS))
+        assert told == "NONE", told
+
+
+def _send_times(nodes: Nodes) -> str:
+    """Clients that go at once, and one that stays: its look-up in another topic is served meanwhile."""
+    for _ in range(GONE_CLIENTS):
+        with WireClient(nodes.bootstrap) as client:
+            partitions = [{"partition_index": 0, "timestamp": LATE_MS}]
+            topics = [{"name": "bombs-times", "partitions": partitions}]
+            client.send("list_offsets", 7, replica_id=-1, topics=topics)
+    honest = _list_offsets(nodes.bootstrap, "honest-times", 1)
+    assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up was told {honest}"
+    told = _list_offsets(nodes.bootstrap, "bombs-times", LATE_MS)
+    return f"error code {told.error_code}"
+
+
+def _prepare_readers(nodes: Nodes) -> None:
+    _made("bombs-read", **{"validate.records": "false"})(nodes)
+    for _ in range(5):
+        told = _produce(nodes.bootstrap, "bombs-read", bomb(10 * MILLION))
+        assert told == "NONE", told
+
+
+def _send_readers(nodes: Nodes) -> str:
+    with urllib.request.urlopen(f"{nodes.rest}/v3/clusters", timeout=TIMEOUT_S) as answer:
+        cluster = json.load(answer)["data"][0]["cluster_id"]
+    url = f"{nodes.rest}/v3/clusters/{cluster}/topics/bombs-read/records?offset=earliest&count="
+    found = []
+    for count in (1, 2, 100, 1, 1, 1):
+        with urllib.request.urlopen(f"{url}{count}", timeout=TIMEOUT_S) as answer:
+            found.append(len(json.load(answer)["data"]))
+        with urllib.request.urlopen(f"{nodes.rest}/healthz", timeout=TIMEOUT_S) as answer:
+            assert answer.status == 200
+    assert found == [1, 2, 100, 1, 1, 1], found
+    return "pages of as many records as were asked for"
+
+
+def _prepare_cleaner(nodes: Nodes) -> None:
+    _made("bombs-cleaned", **{"validate.records": "false"})(nodes)
+    assert _produce(nodes.bootstrap, "bombs-cleaned", bomb(2 * MILLION)) == "NONE"
+
+
+def _send_cleaner(nodes: Nodes) -> str:
+    """A topic that is made compacted when the bomb is in it already."""
+    with WireClient(nodes.bootstrap) as client:
+        wanted = {
+            "cleanup.policy": "compact",
+            "segment.ms": "1",
+            "min.cleanable.dirty.ratio": "0",
+        }
+        configs = [{"name": name, "config_operation": 0, "value": value} for name, value in wanted.items()]
+        resources = [{"resource_type": 2, "resource_name": "bombs-cleaned", "configs": configs}]
+        client.call("incremental_alter_configs", 1, resources=resources, validate_only=False)
+    for _ in range(2):  # the next batches close the segment with the bomb
+        time.sleep(0.05)
+        _produce(nodes.bootstrap, "bombs-cleaned", batch([b"next"], key=b"k"))
+    time.sleep(5.0)
+    return "compacted"
+
+
+ATTACKS: Final[Sequence[Attack]] = (
+    Attack(
+        name="bombs-produced",
+        sends="10 batches of 7 kB with 10 million records each, that claim one offset",
+        send=_send_refused,
+        prepare=_made("bombs-checked"),
+        cpu_s=5.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="bombs-to-a-compacted-topic",
+        sends="40 batches of a million records without a key, and an honest producer beside them",
+        send=_send_to_compacted,
+        prepare=_made("bombs-compacted", **{"cleanup.policy": "compact"}),
+        cpu_s=10.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="bombs-by-time",
+        sends="look-ups by time in 20 batches of 10 million records that lie, by clients that go at once",
+        send=_send_times,
+        prepare=_prepare_times,
+        cpu_s=12.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="bombs-read",
+        sends="pages of a topic with 5 batches of 10 million records",
+        send=_send_readers,
+        prepare=_prepare_readers,
+        cpu_s=4.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="bombs-cleaned",
+        sends="a topic with 2 million records without a key in 1.4 kB is made compacted",
+        send=_send_cleaner,
+        prepare=_prepare_cleaner,
+        cpu_s=15.0,
+        settings={"log.cleaner.backoff.ms": "100"},
+        node_counts=(1,),
+    ),
+)

@@ -1,0 +1,143 @@
+"""What a reader takes of batches that open into very much: some records, in the memory of a piece."""
+
+import asyncio
+import time
+import tracemalloc
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from logstore.compression import Compression, compress
+from logstore.errors import ErrorCode
+from logstore.record import NewRecord, build_batch, seal_batch
+from logstore.record_batch import BatchHeader
+from logstore.topic_partition import TopicPartition
+from node.client import consumer as consumer_module
+from node.client.consumer import Consumer, FetchLimits
+from node.client.deadline import Deadline
+from node.client.record_cursor import RecordCursor
+from node.wire.messages.fetch import PartitionData
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+MIB = 1024 * 1024
+COUNT = 3_000_000
+
+
+def bomb(record: bytes = bytes.fromhex("0c000000010100"), number: int = COUNT) -> bytes:
+    header = BatchHeader(0, 0, 0, 2, 0, Compression.ZSTD, number - 1, 0, 0, -1, -1, -1, number)
+    return bytes(seal_batch(header, compress(Compression.ZSTD, record * number)))
+
+
+def batch(base_offset: int, count: int, **more: Any) -> bytes:
+    records: list[NewRecord] = [(b"k", b"%d" % (base_offset + index), 0, ()) for index in range(count)]
+    return bytes(build_batch(records, base_offset=base_offset, **more))
+
+
+class Logs:
+    """A cluster of one node that answers with all of a log, from the batch with the offset on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, logs: Mapping[TopicPartition, bytes]) -> None:
+        self.logs = logs
+        self.asked: list[tuple[dict[TopicPartition, int], int]] = []
+        monkeypatch.setattr(consumer_module, "find_leaders", self._find_leaders)
+        monkeypatch.setattr(consumer_module, "fetch_once", self._fetch_once)
+
+    async def _find_leaders(self, client: Any, partitions: Any) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 1)
+
+    async def _fetch_once(
+        self, client: Any, leader: int, positions: Mapping[TopicPartition, int], *, wait_ms: int, **more: Any
+    ) -> dict[TopicPartition, PartitionData]:
+        self.asked.append((dict(positions), wait_ms))
+        return {
+            one: PartitionData(partition_index=one.partition, records=self.logs[one]) for one in positions
+        }
+
+    def consumer(self, **limits: int) -> Consumer:
+        client: Any = SimpleNamespace(deadline=Deadline.after(600.0), remaining_ms=600_000, timeout_s=600.0)
+        client.forget = lambda topic: None
+        client.renewed = client.until = lambda *_: client
+        return Consumer(client, read_committed=False, limits=FetchLimits(**limits))
+
+
+def test_a_page_of_a_bomb_costs_what_a_page_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Logs(monkeypatch, {A: bomb()}).consumer(max_records=100)
+    consumer.positions = {A: 0}
+    tracemalloc.start()
+    began_s = time.process_time()
+
+    ((_, records),) = asyncio.run(consumer.fetch())
+
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(records) == 100
+    assert time.process_time() - began_s < 1.0
+    assert peak_bytes < 4 * MIB
+
+
+def test_records_of_many_mib_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    value = b"\0" * MIB
+    records: list[NewRecord] = [(None, value, 0, ())] * 60
+    whole = bytes(build_batch(records, compression=Compression.ZSTD))
+    consumer = Logs(monkeypatch, {A: whole}).consumer(max_record_bytes=4 * MIB)
+    consumer.positions = {A: 0}
+
+    sizes = []
+    while consumer.positions[A] < 60:
+        ((_, taken),) = asyncio.run(consumer.fetch())
+        sizes.append(len(taken))
+
+    assert sizes == [4] * 15
+
+
+def test_what_is_left_of_a_batch_comes_in_the_next_rounds_without_another_fetch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logs = Logs(monkeypatch, {A: batch(0, 250) + batch(250, 50), B: batch(7, 1)})
+    consumer = logs.consumer(max_records=100)
+    consumer.positions = {A: 5, B: 7}
+
+    found: dict[TopicPartition, list[int]] = {A: [], B: []}
+    for _ in range(3):
+        for one, records in asyncio.run(consumer.fetch()):
+            found[one] += [record.offset for record in records]
+
+    assert found == {A: list(range(5, 300)), B: [7]}
+    assert [sorted(positions) for positions, _ in logs.asked] == [[A, B], [B], [B]]
+    assert logs.asked[1][1] == 0  # nothing is waited for while something is left
+
+
+def test_a_caller_that_goes_elsewhere_is_given_what_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    consumer = Logs(monkeypatch, {A: batch(0, 300)}).consumer(max_records=100)
+    consumer.positions = {A: 0}
+    asyncio.run(consumer.fetch())
+
+    consumer.positions = {A: 290}
+    ((_, records),) = asyncio.run(consumer.fetch())
+
+    assert [record.offset for record in records] == list(range(290, 300))
+
+
+def test_records_before_a_broken_place_are_given_and_then_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = bytearray(batch(3, 2))
+    broken[-1] ^= 1
+    consumer = Logs(monkeypatch, {A: batch(0, 3) + bytes(broken)}).consumer()
+    consumer.positions = {A: 0}
+
+    ((_, records),) = asyncio.run(consumer.fetch())
+    assert [record.offset for record in records] == [0, 1, 2]
+    assert consumer.positions == {A: 3}
+    monkeypatch.setattr(consumer_module, "RETRY_PAUSE_S", 0)
+    assert asyncio.run(consumer.fetch()) == []
+    assert consumer.problems[A].code is ErrorCode.CORRUPT_MESSAGE
+
+
+def test_the_way_to_an_offset_is_gone_in_turns() -> None:
+    cursor = RecordCursor(memoryview(bomb()), (), COUNT - 1)
+
+    found = list(cursor)
+
+    assert found.count(None) == len(found) > 50
+    assert cursor.position == COUNT
