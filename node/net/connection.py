@@ -604,7 +604,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _only_waits(self) -> bool:
         """Whether nothing is under way, and nothing was asked behind what waits."""
-        if self._waiting is None or isinstance(self._waiting, asyncio.Task):
+        if self._waiting is None:
+            return False
+        if isinstance(self._waiting, asyncio.Task) and not self._ends_with_client:
             return False
         received = self._write_position - self._read_position
         if received < 4:

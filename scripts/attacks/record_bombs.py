@@ -21,9 +21,12 @@ from tests.compat.wire_client import WireClient, eventually
 
 MILLION: Final = 1_000_000
 TINY: Final = bytes.fromhex("0c000000010100")  # no key, no value
-LIE_MS: Final = 4_000_000_000_000  # the largest timestamp that a header claims, and no record has
+# The largest timestamp that a header claims, and no record has: within what a topic accepts.
+LIE_MS: Final = int(time.time() * 1000) + 1_800_000
 LATE_MS: Final = LIE_MS - 1
 GONE_CLIENTS: Final = 8
+# A node that stores what is refused by default, as nodes did before records were checked.
+BELIEVES: Final = {"validate.records": "false", "log.cleaner.backoff.ms": "100"}
 
 
 @cache
@@ -47,8 +50,11 @@ def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
                 "replication_factor": 1,
                 "configs": [{"name": name, "value": value} for name, value in configs.items()],
             }
-            client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
-            eventually(lambda: _produce(nodes.bootstrap, topic, batch([b"first"], key=b"k")), "NONE".__eq__)
+            created = client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000).topics[0]
+            assert not created.error_code, created
+            first = batch([b"first"], keys=[b"k"])
+            told = eventually(lambda: _produce(nodes.bootstrap, topic, first), "NONE".__eq__)
+            assert told == "NONE", told
 
     return prepare
 
@@ -86,7 +92,7 @@ def _send_to_compacted(nodes: Nodes) -> str:
         hostile = [
             threads.submit(_produce, nodes.bootstrap, "bombs-compacted", bomb(MILLION)) for _ in range(40)
         ]
-        honest = batch([b"honest" * 20_000], key=b"k")
+        honest = batch([b"honest" * 20_000], keys=[b"k"])
         told = {_produce(nodes.bootstrap, "bombs-compacted", honest) for _ in range(5)}
         refused = {one.result() for one in hostile}
     assert told == {"NONE"}, f"an honest producer was told {told}"
@@ -95,7 +101,7 @@ def _send_to_compacted(nodes: Nodes) -> str:
 
 
 def _prepare_times(nodes: Nodes) -> None:
-    _made("bombs-times", **{"validate.records": "false"})(nodes)
+    _made("bombs-times")(nodes)
     _made("honest-times")(nodes)
     for _ in range(20):
         told = _produce(nodes.bootstrap, "bombs-times", bomb(10 * MILLION, max_timestamp=LIE_MS))
@@ -116,7 +122,7 @@ def _send_times(nodes: Nodes) -> str:
 
 
 def _prepare_readers(nodes: Nodes) -> None:
-    _made("bombs-read", **{"validate.records": "false"})(nodes)
+    _made("bombs-read")(nodes)
     for _ in range(5):
         told = _produce(nodes.bootstrap, "bombs-read", bomb(10 * MILLION))
         assert told == "NONE", told
@@ -137,7 +143,7 @@ def _send_readers(nodes: Nodes) -> str:
 
 
 def _prepare_cleaner(nodes: Nodes) -> None:
-    _made("bombs-cleaned", **{"validate.records": "false"})(nodes)
+    _made("bombs-cleaned")(nodes)
     assert _produce(nodes.bootstrap, "bombs-cleaned", bomb(2 * MILLION)) == "NONE"
 
 
@@ -154,7 +160,7 @@ def _send_cleaner(nodes: Nodes) -> str:
         client.call("incremental_alter_configs", 1, resources=resources, validate_only=False)
     for _ in range(2):  # the next batches close the segment with the bomb
         time.sleep(0.05)
-        _produce(nodes.bootstrap, "bombs-cleaned", batch([b"next"], key=b"k"))
+        _produce(nodes.bootstrap, "bombs-cleaned", batch([b"next"], keys=[b"k"]))
     time.sleep(5.0)
     return "compacted"
 
@@ -182,6 +188,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_times,
         prepare=_prepare_times,
         cpu_s=12.0,
+        settings=BELIEVES,
         node_counts=(1,),
     ),
     Attack(
@@ -190,6 +197,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_readers,
         prepare=_prepare_readers,
         cpu_s=4.0,
+        settings=BELIEVES,
         node_counts=(1,),
     ),
     Attack(
@@ -198,7 +206,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_cleaner,
         prepare=_prepare_cleaner,
         cpu_s=15.0,
-        settings={"log.cleaner.backoff.ms": "100"},
+        settings=BELIEVES,
         node_counts=(1,),
     ),
 )
