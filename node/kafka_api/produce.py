@@ -300,9 +300,16 @@ class Append:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         if self._broker.is_cut_off:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
-        if is_internal_topic(topic) and self._context.client_id != ADMIN_CLIENT_ID:
+        if is_internal_topic(topic) and not self._may_write_internal_topics():
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
         return self._broker.replica_manager.partition((topic, index))
+
+    def _may_write_internal_topics(self) -> bool:
+        """Return whether this is a tool of an administrator: coordinators read all that stands there."""
+        context = self._context
+        return context.client_id == ADMIN_CLIENT_ID and self._broker.administrators.includes(
+            context.connection
+        )
 
     def done(self, partition: Partition, index: int, result: AppendResult) -> PartitionProduceResponse:
         """The part of the answer for a partition whose batch is in the log."""

@@ -187,7 +187,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         sends="look-ups by time in 20 batches of 10 million records that lie, by clients that go at once",
         send=_send_times,
         prepare=_prepare_times,
-        cpu_s=12.0,
+        cpu_s=6.0,
         settings=BELIEVES,
         node_counts=(1,),
     ),

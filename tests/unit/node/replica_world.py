@@ -91,6 +91,7 @@ class ReplicaWorld:
         self.txn_gate: Any = None
         self.batch_pool = FairPool("batches", threads=1, max_cpu_s=60.0)
         self.time_pool = FairPool("times", threads=1, max_cpu_s=60.0)
+        self.administrators = SimpleNamespace(includes=lambda connection: True)
         self.served_apis = SERVED
         self.config = SimpleNamespace(
             socket_request_max_bytes=100 * 1024 * 1024,

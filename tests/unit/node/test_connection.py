@@ -556,6 +556,31 @@ def test_a_half_closed_peer_gets_its_answers_then_the_connection_closes(peer: Pe
     assert peer.transport.is_closed
 
 
+@pytest.mark.parametrize("how", ["gone", "half closed"])
+def test_work_that_ends_with_its_client_is_cancelled_when_the_client_has_gone(peer: Peer, how: str) -> None:
+    given_up: list[str] = []
+
+    async def work() -> bytes:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            given_up.append("work")
+            raise
+        return b"never"
+
+    peer.listener.answer = lambda body: Pending(work(), lambda answer: [answer], ends_with_client=True)
+    peer.send(frame(b"long"))
+    peer.turn()
+
+    if how == "half closed":
+        assert not peer.connection.eof_received()
+    peer.connection.connection_lost(None)
+    peer.turn()
+
+    assert given_up == ["work"]
+    assert peer.memory.used_bytes == 0
+
+
 def test_a_half_closed_peer_is_not_kept_for_a_long_poll(peer: Peer) -> None:
     future: asyncio.Future[bytes] = peer.loop.create_future()
     peer.listener.answer = lambda body: Pending(future, lambda answer: [answer])

@@ -138,6 +138,10 @@ def test_internal_topics_are_written_by_admin_tools_only(world: ReplicaWorld) ->
     assert send(world, message).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert send(world, message, client_id="__admin_client").error_code == 0
 
+    world.administrators.includes = lambda connection: False
+    refused = send(world, message, client_id="__admin_client")
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
 
 def test_a_repeated_batch_has_its_first_offset(world: ReplicaWorld) -> None:
     world.create_topic()
