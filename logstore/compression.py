@@ -430,10 +430,19 @@ def _lz4_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
 
 def _zstd_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
     _check_zstd_is_whole(data)
-    opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
+    try:
+        idle = _idle_zstd.pop()
+        opener = idle[0]
+    except IndexError:
+        idle = None
+        opener = zstandard.ZstdDecompressor(max_window_size=MAX_ZSTD_WINDOW_BYTES)
     stream = opener.stream_reader(data, read_across_frames=True)
-    while piece := stream.read(piece_bytes):
+    piece = stream.read(piece_bytes)
+    if len(piece) < piece_bytes and idle is not None:  # all of it
+        _idle_zstd.append(idle)
+    while piece:
         yield piece
+        piece = b"" if len(piece) < piece_bytes else stream.read(piece_bytes)
 
 
 def _snappy_pieces(data: ByteSource, piece_bytes: int) -> Iterator[bytes]:
