@@ -275,7 +275,14 @@ def _read_zstd(
     return output
 
 
-def _check_zstd_is_whole(data: ByteSource) -> None:
+def _largest_zstd_window(data: ByteSource) -> int:
+    starts: list[int] = []
+    _check_zstd_is_whole(data, starts)
+    heads = (bytes(data[start : start + _ZSTD_MAX_HEADER_BYTES]) for start in starts)
+    return max((zstandard.get_frame_parameters(head).window_size for head in heads), default=0)
+
+
+def _check_zstd_is_whole(data: ByteSource, starts: list[int] | None = None) -> None:
     """Walk the block headers of RFC 8878: the library's stream reader takes a cut-off frame for a short
     one.
     """
@@ -288,6 +295,8 @@ def _check_zstd_is_whole(data: ByteSource) -> None:
         if magic & 0xFFFFFFF0 == _ZSTD_SKIPPABLE_MAGIC and len(data) - position >= 8:
             position += 8 + _ZSTD_WORD.unpack_from(data, position + 4)[0]
             continue
+        if starts is not None:
+            starts.append(position)
         has_checksum = position + 4 < len(data) and data[position + 4] & 0x04
         position += zstandard.frame_header_size(bytes(data[position : position + _ZSTD_MAX_HEADER_BYTES]))
         is_last = False
@@ -368,17 +377,19 @@ def decompress_pieces(
     *,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
     piece_bytes: int = PIECE_BYTES,
+    max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES,
 ) -> Iterator[ByteSource]:
     """Yield what `decompress` returns in pieces, each opened when it is asked for.
 
     Errors come with the piece in which they show. Pieces have at most `piece_bytes`, those of snappy as many
-    as its blocks.
+    as its blocks. MESSAGE_TOO_LARGE also where zstd has to remember more than `max_window_bytes` of what came
+    out, which takes memory as long as the pieces are read.
     """
     if compression is Compression.NONE:
         yield data
         return
     pieces = _PIECES[compression](data, piece_bytes)
-    room = max_bytes
+    room, is_window_known = max_bytes, False
     while True:
         try:
             piece = next(pieces, None)
@@ -389,6 +400,13 @@ def decompress_pieces(
         room -= len(piece)
         if room < 0:
             raise _too_large(max_bytes)
+        if max_bytes - room > max_window_bytes and not is_window_known:
+            is_window_known = True
+            if compression is Compression.ZSTD and _largest_zstd_window(data) > max_window_bytes:
+                raise KafkaError(
+                    ErrorCode.MESSAGE_TOO_LARGE,
+                    f"To read a batch, more than {max_window_bytes} bytes of it would have to be remembered.",
+                )
         if piece:
             yield piece
 

@@ -9,7 +9,7 @@ piece and may raise.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, decompress_pieces
+from logstore.compression import MAX_DECOMPRESSED_BYTES, MAX_ZSTD_WINDOW_BYTES, Compression, decompress_pieces
 from logstore.errors import ErrorCode, KafkaError
 from logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
 from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
@@ -35,11 +35,14 @@ class OpenedRecords:
         records: ByteSource,
         *,
         max_bytes: int = MAX_DECOMPRESSED_BYTES,
+        max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES,
         pause: Callable[[], None] = NO_PAUSE,
     ) -> None:
         self._pause = pause
         self._room_bytes = max(max_bytes, len(records) if compression is Compression.NONE else 0)
-        self._pieces = decompress_pieces(compression, records, max_bytes=max_bytes)
+        self._pieces = decompress_pieces(
+            compression, records, max_bytes=max_bytes, max_window_bytes=max_window_bytes
+        )
         self.content: ByteSource = next(self._pieces, b"")
         self.position = 0
         self._room_bytes -= len(self.content)
@@ -89,6 +92,7 @@ def open_records(
     batch: ByteSource,
     *,
     max_bytes: int = MAX_DECOMPRESSED_BYTES,
+    max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES,
     pause: Callable[[], None] = NO_PAUSE,
 ) -> OpenedRecords:
     """Return the records of a batch; CORRUPT_MESSAGE if it is not whole."""
@@ -97,7 +101,9 @@ def open_records(
             ErrorCode.CORRUPT_MESSAGE, f"A batch of {len(batch)} bytes says {header.size_bytes}."
         )
     records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
-    return OpenedRecords(header.compression, records, max_bytes=max_bytes, pause=pause)
+    return OpenedRecords(
+        header.compression, records, max_bytes=max_bytes, max_window_bytes=max_window_bytes, pause=pause
+    )
 
 
 def find_record(

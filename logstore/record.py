@@ -40,6 +40,8 @@ from logstore.varint import ByteSource, append_varint, read_varint, read_varlong
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 # An empty one takes two bytes of a record and a hundred of memory.
 MAX_HEADERS: Final = 10_000
+# Levels of zstd up to 19 remember so much; many readers may be in the middle of a batch at the same time.
+MAX_READER_WINDOW_BYTES: Final = 8 * 1024 * 1024
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -288,10 +290,11 @@ def iterate_records(
 def records_from(batch: ByteSource, offset: int) -> Iterator[Record | None]:
     """The records of one batch at or after `offset`, as `iterate_records`; None for each pause on the way.
 
-    The way costs 15 ns a record, and a pause comes each millisecond or so.
+    The way costs 15 ns a record, and a pause comes each millisecond or so. MESSAGE_TOO_LARGE also for a large
+    batch that needs more than `MAX_READER_WINDOW_BYTES` of what was opened before to open the rest.
     """
     header = read_header(batch)
-    opened = open_records(header, batch)
+    opened = open_records(header, batch, max_window_bytes=MAX_READER_WINDOW_BYTES)
     index, delta = 0, offset - header.base_offset
     if delta > 0:
         for at in skip_records(opened, 0, header.records_count, delta):

@@ -23,31 +23,38 @@ class RecordCursor:
 
     def __init__(self, view: memoryview, aborted: Sequence[AbortedTransaction], position: int) -> None:
         self.position = position
-        self._found = self._open(view, aborted)
+        # It does not know this cursor: both are given back as soon as nobody reads on, with what was opened.
+        self._found = _open(view, aborted, position)
 
     def __iter__(self) -> Iterator[Record | None]:
         return self
 
     def __next__(self) -> Record | None:
-        return next(self._found)
+        found = next(self._found)
+        if isinstance(found, int):
+            self.position = max(self.position, found)
+            return None
+        if found is not None:
+            self.position = found.offset + 1
+        return found
 
-    def _open(self, view: memoryview, aborted: Sequence[AbortedTransaction]) -> Iterator[Record | None]:
-        waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
-        open_aborted: set[int] = set()
-        for start, header in iterate_headers(view):
-            check_batch(view, start)
-            batch = view[start : start + header.size_bytes]
-            while waiting and waiting[-1].first_offset <= header.last_offset:
-                open_aborted.add(waiting.pop().producer_id)
-            if header.is_control:
-                marker = next(iterate_records(batch), None)
-                kind = int.from_bytes((marker.key or b"")[2:4], "big") if marker is not None else -1
-                if kind == _ABORT_MARKER:
-                    open_aborted.discard(header.producer_id)
-            elif not (header.is_transactional and header.producer_id in open_aborted):
-                for record in records_from(batch, self.position):
-                    if record is not None:
-                        self.position = record.offset + 1
-                    yield record
-                yield None
-            self.position = max(self.position, header.next_offset)
+
+def _open(
+    view: memoryview, aborted: Sequence[AbortedTransaction], offset: int
+) -> Iterator[Record | int | None]:
+    """The data records from `offset` on, None for pauses, and after each batch the offset that follows it."""
+    waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
+    open_aborted: set[int] = set()
+    for start, header in iterate_headers(view):
+        check_batch(view, start)
+        batch = view[start : start + header.size_bytes]
+        while waiting and waiting[-1].first_offset <= header.last_offset:
+            open_aborted.add(waiting.pop().producer_id)
+        if header.is_control:
+            marker = next(iterate_records(batch), None)
+            kind = int.from_bytes((marker.key or b"")[2:4], "big") if marker is not None else -1
+            if kind == _ABORT_MARKER:
+                open_aborted.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in open_aborted):
+            yield from records_from(batch, offset)
+        yield header.next_offset

@@ -3,15 +3,17 @@
 import asyncio
 import time
 import tracemalloc
+import weakref
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import zstandard
 
 from logstore.compression import Compression, compress
-from logstore.errors import ErrorCode
-from logstore.record import NewRecord, build_batch, seal_batch
+from logstore.errors import ErrorCode, KafkaError
+from logstore.record import NewRecord, append_record, build_batch, seal_batch
 from logstore.record_batch import BatchHeader
 from logstore.topic_partition import TopicPartition
 from node.client import consumer as consumer_module
@@ -141,3 +143,30 @@ def test_the_way_to_an_offset_is_gone_in_turns() -> None:
 
     assert found.count(None) == len(found) > 50
     assert cursor.position == COUNT
+
+
+def test_a_cursor_that_nobody_reads_is_given_back_at_once() -> None:
+    cursor = RecordCursor(memoryview(batch(0, 5)), (), 0)
+    next(cursor)
+    gone = weakref.ref(cursor._found)
+
+    del cursor
+
+    assert gone() is None
+
+
+def test_readers_remember_no_more_of_a_batch_than_its_usual_window() -> None:
+    record = bytearray()
+    append_record(record, timestamp_delta=0, offset_delta=0, key=None, value=bytes(MIB))
+    large = zstandard.ZstdCompressionParameters.from_level(3, window_log=27)
+    stream = zstandard.ZstdCompressor(compression_params=large).compressobj()
+    content = stream.compress(bytes(record) * 30) + stream.flush()
+    header = BatchHeader(0, 0, 0, 2, 0, Compression.ZSTD, 29, 0, 0, -1, -1, -1, 30)
+    cursor = RecordCursor(memoryview(seal_batch(header, content)), (), 0)
+    usual = bytes(seal_batch(header, compress(Compression.ZSTD, bytes(record) * 30)))
+
+    with pytest.raises(KafkaError) as refusal:
+        list(cursor)
+
+    assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert len([one for one in RecordCursor(memoryview(usual), (), 0) if one is not None]) == 30
