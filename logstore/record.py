@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress
+from logstore.compression import MAX_DECOMPRESSED_BYTES, MAX_ZSTD_WINDOW_BYTES, Compression, compress
 from logstore.errors import ErrorCode, KafkaError
 from logstore.opened_records import OpenedRecords, open_records, skip_records
 from logstore.pure_record_walk import LENGTH
@@ -40,8 +40,6 @@ from logstore.varint import ByteSource, append_varint, read_varint, read_varlong
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 # An empty one takes two bytes of a record and a hundred of memory.
 MAX_HEADERS: Final = 10_000
-# Levels of zstd up to 19 remember so much; many readers may be in the middle of a batch at the same time.
-MAX_READER_WINDOW_BYTES: Final = 8 * 1024 * 1024
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -287,14 +285,16 @@ def iterate_records(
     return _iterate(header, open_records(header, batch, max_bytes=max_decompressed_bytes), 0)
 
 
-def records_from(batch: ByteSource, offset: int) -> Iterator[Record | None]:
+def records_from(
+    batch: ByteSource, offset: int, max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES
+) -> Iterator[Record | None]:
     """The records of one batch at or after `offset`, as `iterate_records`; None for each pause on the way.
 
     The way costs 15 ns a record, and a pause comes each millisecond or so. MESSAGE_TOO_LARGE also for a large
-    batch that needs more than `MAX_READER_WINDOW_BYTES` of what was opened before to open the rest.
+    batch that needs more than `max_window_bytes` of what was opened before to open the rest.
     """
     header = read_header(batch)
-    opened = open_records(header, batch, max_window_bytes=MAX_READER_WINDOW_BYTES)
+    opened = open_records(header, batch, max_window_bytes=max_window_bytes)
     index, delta = 0, offset - header.base_offset
     if delta > 0:
         for at in skip_records(opened, 0, header.records_count, delta):

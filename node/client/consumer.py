@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from logstore.compression import MAX_ZSTD_WINDOW_BYTES
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import Record
 from logstore.topic_partition import TopicPartition
@@ -42,10 +43,14 @@ class FetchLimits(NamedTuple):
     partition_max_bytes: int = PARTITION_MAX_BYTES
     max_records: int = 20_000
     max_record_bytes: int = 16 * 1024 * 1024
+    max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES
 
 
-# For callers that open record by record on the loop that answers everybody: short rounds.
-SHORT_ROUNDS: Final = FetchLimits(FETCH_WAIT_MS, 1024 * 1024, 256 * 1024, 2_000, 2 * 1024 * 1024)
+# For callers that open record by record on the loop that answers everybody: short rounds. Many of them may be
+# in the middle of a batch; levels of zstd up to 19 need no larger window.
+SHORT_ROUNDS: Final = FetchLimits(
+    FETCH_WAIT_MS, 1024 * 1024, 256 * 1024, 2_000, 2 * 1024 * 1024, 8 * 1024 * 1024
+)
 
 
 class Consumer:
@@ -170,7 +175,12 @@ class Consumer:
                 ErrorCode.OFFSET_OUT_OF_RANGE, f"{partition} has no offset {self.positions[partition]}"
             )
         check(data.error_code, None, str(partition))
-        return RecordCursor(records_in(data), data.aborted_transactions or (), self.positions[partition])
+        return RecordCursor(
+            records_in(data),
+            data.aborted_transactions or (),
+            self.positions[partition],
+            self._limits.max_window_bytes,
+        )
 
     async def _take(
         self, partition: TopicPartition, cursor: RecordCursor, deadline: Deadline

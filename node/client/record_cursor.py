@@ -6,6 +6,7 @@ nanoseconds a record.
 
 from collections.abc import Iterator, Sequence
 
+from logstore.compression import MAX_ZSTD_WINDOW_BYTES
 from logstore.record import Record, iterate_records, records_from
 from logstore.record_batch import check_batch, iterate_headers
 from node.wire.messages.fetch import AbortedTransaction
@@ -21,10 +22,16 @@ class RecordCursor:
     transaction's first offset to its marker. KafkaError on bytes that are no batches.
     """
 
-    def __init__(self, view: memoryview, aborted: Sequence[AbortedTransaction], position: int) -> None:
+    def __init__(
+        self,
+        view: memoryview,
+        aborted: Sequence[AbortedTransaction],
+        position: int,
+        max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES,
+    ) -> None:
         self.position = position
         # It does not know this cursor: both are given back as soon as nobody reads on, with what was opened.
-        self._found = _open(view, aborted, position)
+        self._found = _open(view, aborted, position, max_window_bytes)
 
     def __iter__(self) -> Iterator[Record | None]:
         return self
@@ -40,7 +47,7 @@ class RecordCursor:
 
 
 def _open(
-    view: memoryview, aborted: Sequence[AbortedTransaction], offset: int
+    view: memoryview, aborted: Sequence[AbortedTransaction], offset: int, max_window_bytes: int
 ) -> Iterator[Record | int | None]:
     """The data records from `offset` on, None for pauses, and after each batch the offset that follows it."""
     waiting = sorted(aborted, key=lambda one: one.first_offset, reverse=True)
@@ -56,5 +63,5 @@ def _open(
             if kind == _ABORT_MARKER:
                 open_aborted.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in open_aborted):
-            yield from records_from(batch, offset)
+            yield from records_from(batch, offset, max_window_bytes)
         yield header.next_offset

@@ -162,11 +162,11 @@ def test_readers_remember_no_more_of_a_batch_than_its_usual_window() -> None:
     stream = zstandard.ZstdCompressor(compression_params=large).compressobj()
     content = stream.compress(bytes(record) * 30) + stream.flush()
     header = BatchHeader(0, 0, 0, 2, 0, Compression.ZSTD, 29, 0, 0, -1, -1, -1, 30)
-    cursor = RecordCursor(memoryview(seal_batch(header, content)), (), 0)
+    cursor = RecordCursor(memoryview(seal_batch(header, content)), (), 0, 8 * MIB)
     usual = bytes(seal_batch(header, compress(Compression.ZSTD, bytes(record) * 30)))
 
     with pytest.raises(KafkaError) as refusal:
         list(cursor)
 
     assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
-    assert len([one for one in RecordCursor(memoryview(usual), (), 0) if one is not None]) == 30
+    assert len([one for one in RecordCursor(memoryview(usual), (), 0, 8 * MIB) if one is not None]) == 30
