@@ -13,7 +13,7 @@ from logstore.compression import MAX_DECOMPRESSED_BYTES, MAX_ZSTD_WINDOW_BYTES, 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
 from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from logstore.record_walk import find, sentence
+from logstore.record_walk import IS_COMPILED, find, sentence
 from logstore.varint import MAX_VARINT_BYTES, ByteSource, read_varint
 
 FOUND_AT_ONCE: Final = 64 * 1024  # records of a walk between two pauses: a millisecond
@@ -43,7 +43,9 @@ class OpenedRecords:
         self._pieces = decompress_pieces(
             compression, records, max_bytes=max_bytes, max_window_bytes=max_window_bytes
         )
-        self.content: ByteSource = next(self._pieces, b"")
+        content = next(self._pieces, b"")
+        # The walk in Python copies what is not bytes at each call.
+        self.content: ByteSource = content if IS_COMPILED else bytes(content)
         self.position = 0
         self._room_bytes -= len(self.content)
 
