@@ -6,6 +6,7 @@ RE2 takes a step for each character and instruction of its program at most, what
 threads run meanwhile. While it compiles none does, so what it may be given is bounded here first.
 """
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from logstore.errors import ErrorCode, KafkaError
@@ -35,6 +36,10 @@ _RE2J_WORDS: Final = {
     "invalid named capture group": "invalid named capture",
     "pattern too large - compile failed": f"needs more than {MAX_MEMORY_BYTES >> 10} KiB",
 }
+
+
+_LITERALS: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
+_NAMED_GROUP: Final = re.compile(r"\(\?P?<(\w+)>")
 
 
 class TopicRegex:
@@ -80,6 +85,9 @@ def _compiled(pattern: str) -> "re2._Regexp":
         raise _refused(_in_re2j_words(error.args[0])) from None
     finally:
         re2.purge()  # else the last 128 are kept, with all that they learned
+    names = _NAMED_GROUP.findall(_LITERALS.sub("", pattern))
+    if len(names) != len(set(names)):  # RE2 takes them, re2j does not
+        raise _refused("duplicate capture group name")
     if regex.programsize > MAX_INSTRUCTIONS:
         raise _refused(f"needs more than {MAX_INSTRUCTIONS} instructions")
     return regex

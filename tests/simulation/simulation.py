@@ -535,6 +535,7 @@ def _node_settings(node_id: int, options: Options) -> dict[str, str]:
     name = f"node-{node_id}"
     settings = {
         "ottla.rest.listeners": "",
+        "ottla.anonymous.administrators": "anywhere",  # clients have hosts of their own
         "node.id": str(node_id),
         "listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",
         "advertised.listeners": f"PLAINTEXT://{name}:{CLIENT_PORT}",

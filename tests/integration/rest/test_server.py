@@ -12,6 +12,7 @@ import pytest
 
 from node.config import parse_config
 from node.embedded import Cluster
+from node.memory_budget import divide
 from node.rest_api.connections import Connections
 from node.rest_api.server_thread import RestServer
 from node.rest_settings import REST_LISTENERS, RestAddress
@@ -127,6 +128,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
     config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
     broker = SimpleNamespace(config=config, listeners=[SimpleNamespace(host="127.0.0.1", port=9)])
     broker.is_serving = False
+    broker.memory = divide(1 << 30)
     server = RestServer(cast(Any, broker))
     server.bind()
     [address] = server.addresses
