@@ -137,6 +137,14 @@ static void walk_records(walked_t *walked, place stop, int64_t last, int64_t max
     walked->largest = largest;
 }
 
+/* Walks with the lock of the interpreter released where the buffer is large. */
+static void walk_buffer(walked_t *walked, const Py_buffer *view, int64_t last, int64_t max_bytes, const rules_t *rules) {
+    place stop = (place)view->buf + view->len;
+    PyThreadState *state = view->len >= RELEASE_LOCK_BYTES ? PyEval_SaveThread() : NULL;
+    walk_records(walked, stop, last, max_bytes, rules);
+    if (state != NULL) PyEval_RestoreThread(state);
+}
+
 /* Whole numbers from the arguments; 0 and an exception where one is none. */
 static int numbers(PyObject *const *arguments, Py_ssize_t count, int64_t *into) {
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -174,17 +182,11 @@ static PyObject *walk(PyObject *self, PyObject *const *arguments, Py_ssize_t giv
     int64_t n[9];
     Py_buffer view;
     if (!opened(arguments, given, 10, &view, n)) return NULL;
-    place begin = view.buf, stop = begin + view.len;
+    place begin = view.buf;
     walked_t walked = {SOUND, n[1], begin + n[0], INT64_MIN};
     rules_t rules = {n[5], n[6], n[7], n[8] != 0};
     int64_t last = n[1] < n[2] ? at_most(n[1], n[3], n[2]) : n[1];
-    if (view.len >= RELEASE_LOCK_BYTES) {
-        Py_BEGIN_ALLOW_THREADS
-        walk_records(&walked, stop, last, n[4], &rules);
-        Py_END_ALLOW_THREADS
-    } else {
-        walk_records(&walked, stop, last, n[4], &rules);
-    }
+    walk_buffer(&walked, &view, last, n[4], &rules);
     Py_ssize_t position = walked.at - begin;
     PyBuffer_Release(&view);
     return Py_BuildValue("(iLnL)", walked.problem, (long long)walked.index, position, (long long)walked.largest);
@@ -200,13 +202,7 @@ static PyObject *is_plain(PyObject *self, PyObject *const *arguments, Py_ssize_t
     place begin = view.buf, stop = begin + view.len;
     walked_t walked = {SOUND, 0, begin + n[0], INT64_MIN};
     rules_t rules = {n[2], n[4], n[5], 0};
-    if (view.len >= RELEASE_LOCK_BYTES) {
-        Py_BEGIN_ALLOW_THREADS
-        walk_records(&walked, stop, n[1], INT64_MAX, &rules);
-        Py_END_ALLOW_THREADS
-    } else {
-        walk_records(&walked, stop, n[1], INT64_MAX, &rules);
-    }
+    walk_buffer(&walked, &view, n[1], INT64_MAX, &rules);
     PyBuffer_Release(&view);
     return PyBool_FromLong(walked.problem == SOUND && walked.at == stop && walked.largest == n[3]);
 }

@@ -1,5 +1,6 @@
 """The functions of pure_record_walk, compiled; they take any contiguous buffer."""
 
+from logstore.pure_record_walk import Span
 from logstore.varint import ByteSource
 
 def walk(
@@ -38,4 +39,4 @@ def find(
 ) -> tuple[int, int, int, int, int]: ...
 def spans(
     content: ByteSource, position: int, index: int, count: int, max_records: int, /
-) -> tuple[int, int, int, list[tuple[int, int, int, int, int, bytes | None, bool]]]: ...
+) -> tuple[int, int, int, list[Span]]: ...

@@ -529,7 +529,7 @@ def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig
         if len(errors) == MAX_RECORD_ERRORS:
             rest = (header.base_timestamp, LONG_MIN, _NO_LIMIT_MS, False)
     while index < count:
-        problem, index, opened.position = walk_lengths(bytes(opened.content), opened.position, index, count)
+        problem, index, opened.position = walk_lengths(opened.content, opened.position, index, count)
         if problem != SOUND and not opened.more():
             raise _invalid(record_walk.sentence(problem, index))
     if not opened.is_at_end():

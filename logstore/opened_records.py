@@ -27,7 +27,7 @@ def NO_PAUSE() -> None:
 class OpenedRecords:
     """What lies behind the header of a batch, opened as it is read."""
 
-    __slots__ = ("_opened_bytes", "_pause", "_pieces", "_room_bytes", "content", "position")
+    __slots__ = ("_pause", "_pieces", "_room_bytes", "content", "position")
 
     def __init__(
         self,

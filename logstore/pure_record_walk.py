@@ -6,12 +6,13 @@ the position that it returned. Nothing is believed: each length is compared with
 
 An answer begins with one of the numbers below: SOUND, or what is wrong with the record at the index and
 position that follow. Both twins give the same answers (`tests/property/walk_twins.py`, `scripts/fuzz-walk`).
+What is not `bytes` is copied at each call.
 """
 
 from typing import Final
 
 from logstore.errors import KafkaError
-from logstore.varint import read_varint, read_varlong
+from logstore.varint import ByteSource, read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 LONG_MIN: Final = -(2**63)
@@ -27,9 +28,12 @@ ENDS_EARLY: Final = 6  # bytes are left between the headers and the end of the r
 KEYLESS: Final = 7  # there is no key where one is needed
 TIMESTAMP: Final = 8  # outside of what is accepted
 
+FULLY_CHECKED_RECORDS: Final = 16  # of a batch, where there was no compiler
+Span = tuple[int, int, int, int, int, bytes | None, bool]
+
 
 def walk(
-    content: bytes,
+    content: ByteSource,
     position: int,
     index: int,
     count: int,
@@ -39,6 +43,7 @@ def walk(
     earliest: int,
     latest: int,
     needs_key: bool,
+    /,
 ) -> tuple[int, int, int, int]:
     """Check all of each record; return (problem, index, position, largest timestamp).
 
@@ -47,12 +52,9 @@ def walk(
     timestamp is -2^63 of no records; after TIMESTAMP it is that of the record at fault. A timestamp of -1
     is always accepted.
     """
-    last, pause, size, largest = (
-        min(count, index + max(max_records, 0)),
-        position + max_bytes,
-        len(content),
-        LONG_MIN,
-    )
+    content = bytes(content)
+    last, pause = min(count, index + max(max_records, 0)), position + max_bytes
+    size, largest = len(content), LONG_MIN
     while index < last and position < pause:
         start = position
         # Most varints here are one byte, so that case is written out.
@@ -143,13 +145,14 @@ def _step_over_headers(content: bytes, position: int, end: int, headers: int) ->
 
 
 def is_plain(
-    content: bytes,
+    content: ByteSource,
     position: int,
     count: int,
     base_timestamp: int,
     max_timestamp: int,
     earliest: int,
     latest: int,
+    /,
 ) -> bool:
     """Tell whether there is nothing to say about `count` records, which end where `content` ends.
 
@@ -162,8 +165,32 @@ def is_plain(
     return problem == SOUND and position == size and largest == max_timestamp
 
 
-def walk_lengths(content: bytes, position: int, index: int, count: int) -> tuple[int, int, int]:
+def is_plain_as_far_as_checked(
+    content: ByteSource,
+    position: int,
+    count: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    earliest: int,
+    latest: int,
+    /,
+) -> bool:
+    """Tell what `is_plain` tells, by what is checked of many records where there was no compiler."""
+    content = bytes(content)
+    if count <= FULLY_CHECKED_RECORDS:
+        return is_plain(content, position, count, base_timestamp, max_timestamp, earliest, latest)
+    size = len(content)
+    problem, index, position, _ = walk(
+        content, position, 0, FULLY_CHECKED_RECORDS, count, size + 1, base_timestamp, earliest, latest, False
+    )
+    if problem == SOUND:
+        problem, _, position = walk_lengths(content, position, index, count)
+    return problem == SOUND and position == size
+
+
+def walk_lengths(content: ByteSource, position: int, index: int, count: int) -> tuple[int, int, int]:
     """Check the lengths of the records alone, in a fifth of the time; return (problem, index, position)."""
+    content = bytes(content)
     size = len(content)
     while index < count:
         start = position
@@ -183,7 +210,7 @@ def walk_lengths(content: bytes, position: int, index: int, count: int) -> tuple
 
 
 def find(
-    content: bytes,
+    content: ByteSource,
     position: int,
     index: int,
     count: int,
@@ -191,12 +218,14 @@ def find(
     base_timestamp: int,
     timestamp: int,
     offset_delta: int,
+    /,
 ) -> tuple[int, int, int, int, int]:
     """Find the first record that has no earlier timestamp and no smaller offset delta than these.
 
     Return (problem, index, position, its offset delta, its timestamp), the index and position being those
     behind the record; its offset delta is -1 where none was found so far. Of records only the head is read.
     """
+    content = bytes(content)
     last, size = min(count, index + max(max_records, 0)), len(content)
     while index < last:
         start = position
@@ -227,15 +256,16 @@ def find(
 
 
 def spans(
-    content: bytes, position: int, index: int, count: int, max_records: int
-) -> tuple[int, int, int, list[tuple[int, int, int, int, int, bytes | None, bool]]]:
+    content: ByteSource, position: int, index: int, count: int, max_records: int, /
+) -> tuple[int, int, int, list[Span]]:
     """Find where the next records lie; return (problem, index, position, a tuple for each).
 
     A tuple has where the record begins, what follows its timestamp delta, where it ends, its offset delta and
     timestamp delta, its key, and whether it has a value. Values and headers are stepped over.
     """
+    content = bytes(content)
     last, size = min(count, index + max(max_records, 0)), len(content)
-    found: list[tuple[int, int, int, int, int, bytes | None, bool]] = []
+    found: list[Span] = []
     while index < last:
         start = position
         try:

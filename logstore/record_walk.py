@@ -10,28 +10,33 @@ What is returned, and how a walk is paused and taken up again, stands in `pure_r
 
 from typing import Final
 
-from logstore import pure_record_walk
 from logstore.pure_record_walk import (
     DELTA,
     ENDS_EARLY,
     FIELD,
+    FULLY_CHECKED_RECORDS,
     HEADER_NAME,
     HEADERS,
     LENGTH,
-    SOUND,
-    walk_lengths,
 )
-from logstore.varint import ByteSource
+
+try:
+    from logstore._record_walk import find, is_plain, spans, walk
+
+    IS_COMPILED = True
+except ImportError:  # There was no compiler when Ottla was installed.
+    from logstore.pure_record_walk import find, spans, walk
+    from logstore.pure_record_walk import is_plain_as_far_as_checked as is_plain
+
+    IS_COMPILED = False
 
 __all__ = ["find", "is_plain", "spans", "walk"]
 
-FULLY_CHECKED_RECORDS: Final = 16
 NOT_COMPILED: Final = (
     "Records that clients send are checked in Python, and of large batches not all of each:"
     " logstore/_record_walk.c was not compiled when Ottla was installed. Install a C compiler and Python.h,"
     " then Ottla again."
 )
-Span = tuple[int, int, int, int, int, bytes | None, bool]
 _WORDS = {
     LENGTH: "is cut off, or shorter than a record can be",
     FIELD: "has a field that leaves it, or a number that is too long",
@@ -41,101 +46,10 @@ _WORDS = {
     ENDS_EARLY: "has bytes behind its last header",
 }
 
-try:
-    from logstore._record_walk import find, is_plain, spans, walk
-
-    IS_COMPILED = True
-except ImportError:  # There was no compiler when Ottla was installed.
-    IS_COMPILED = False
-
-    def walk(
-        content: ByteSource,
-        position: int,
-        index: int,
-        count: int,
-        max_records: int,
-        max_bytes: int,
-        base_timestamp: int,
-        earliest: int,
-        latest: int,
-        needs_key: bool,
-        /,
-    ) -> tuple[int, int, int, int]:
-        return pure_record_walk.walk(
-            bytes(content),
-            position,
-            index,
-            count,
-            max_records,
-            max_bytes,
-            base_timestamp,
-            earliest,
-            latest,
-            needs_key,
-        )
-
-    def is_plain(
-        content: ByteSource,
-        position: int,
-        count: int,
-        base_timestamp: int,
-        max_timestamp: int,
-        earliest: int,
-        latest: int,
-        /,
-    ) -> bool:
-        return is_plain_as_far_as_checked(
-            content, position, count, base_timestamp, max_timestamp, earliest, latest
-        )
-
-    def find(
-        content: ByteSource,
-        position: int,
-        index: int,
-        count: int,
-        max_records: int,
-        base_timestamp: int,
-        timestamp: int,
-        offset_delta: int,
-        /,
-    ) -> tuple[int, int, int, int, int]:
-        return pure_record_walk.find(
-            bytes(content), position, index, count, max_records, base_timestamp, timestamp, offset_delta
-        )
-
-    def spans(
-        content: ByteSource, position: int, index: int, count: int, max_records: int, /
-    ) -> tuple[int, int, int, list[Span]]:
-        return pure_record_walk.spans(bytes(content), position, index, count, max_records)
-
 
 def fully_checked(count: int, *, needs_keys: bool) -> int:
     """Return how many of a batch's `count` records are checked in full here."""
     return count if IS_COMPILED or needs_keys else min(count, FULLY_CHECKED_RECORDS)
-
-
-def is_plain_as_far_as_checked(
-    content: ByteSource,
-    position: int,
-    count: int,
-    base_timestamp: int,
-    max_timestamp: int,
-    earliest: int,
-    latest: int,
-) -> bool:
-    """Tell what `is_plain` tells, by what is checked of many records where there was no compiler."""
-    content = bytes(content)
-    if count <= FULLY_CHECKED_RECORDS:
-        return pure_record_walk.is_plain(
-            content, position, count, base_timestamp, max_timestamp, earliest, latest
-        )
-    size = len(content)
-    problem, index, position, _ = pure_record_walk.walk(
-        content, position, 0, FULLY_CHECKED_RECORDS, count, size + 1, base_timestamp, earliest, latest, False
-    )
-    if problem == SOUND:
-        problem, _, position = walk_lengths(content, position, index, count)
-    return problem == SOUND and position == size
 
 
 def sentence(problem: int, index: int) -> str:

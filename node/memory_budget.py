@@ -61,5 +61,3 @@ def divide(memory_bytes: int) -> MemoryBudget:
 
 
 PARTS: Final = tuple(field.name for field in fields(MemoryBudget))
-# Of a machine that has plenty: for nodes in tests and simulations.
-PLENTY: Final = divide(1 << 40)
