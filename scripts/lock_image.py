@@ -91,6 +91,8 @@ def write_bill(tools: str, requirements: str, name: str) -> None:
         env={**os.environ, "PYTHONPATH": tools},
     )
     bill = json.loads(path.read_text())
+    for tool in bill["metadata"]["tools"]["components"]:
+        del tool["externalReferences"]  # where it may be had
     for component in bill["components"]:
         del component["description"]  # the line of the lock file
         for one in component["externalReferences"]:
