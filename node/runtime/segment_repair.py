@@ -16,7 +16,7 @@ from logstore.disk import Disk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_check import Damage, LogCheck
 from logstore.partition_log import PartitionLog
-from logstore.record_batch import iterate_headers
+from logstore.record_batch import BatchHeader, iterate_headers
 from logstore.schema import Buffer
 from logstore.segment import Segment
 from logstore.segment_copy import SegmentCopy, begin_copy
@@ -109,37 +109,29 @@ class SegmentRepair:
 
         Then nothing is missing: the topic was compacted once, and this replica was made since.
         """
-        partition = self._find(check.log.topic_partition)
-        if partition is None or partition.log is not check.log:
-            return False
         end_offset = next(one.end_offset for one in check.segments if one.segment is damage.segment)
-        for source in self._sources(partition):
-            if source not in partition.assignment.in_sync_replicas:
-                continue
-            try:
-                answer = await self._fetch(partition, damage.offset, source)
-                first = next((header for _, header in iterate_headers(answer.records)), None)
-            except KafkaError:
-                continue
-            return first is not None and first.base_offset >= end_offset
-        return False
+        found = await self._batch_elsewhere(check, damage)
+        return found is not None and found.base_offset >= end_offset
 
     async def is_same_elsewhere(self, check: LogCheck, damage: Damage) -> bool:
         """Return whether another replica in sync has the same batch there, with its leader epoch."""
+        found = await self._batch_elsewhere(check, damage)
+        return found is not None and found == damage.segment.header_at(damage.position)
+
+    async def _batch_elsewhere(self, check: LogCheck, damage: Damage) -> BatchHeader | None:
+        """Return the first batch from the damage on of another replica in sync; None if none answers."""
         partition = self._find(check.log.topic_partition)
         if partition is None or partition.log is not check.log:
-            return False
-        own = damage.segment.header_at(damage.position)
+            return None
         for source in self._sources(partition):
             if source not in partition.assignment.in_sync_replicas:
                 continue
             try:
                 answer = await self._fetch(partition, damage.offset, source)
-                first = next((header for _, header in iterate_headers(answer.records)), None)
+                return next((header for _, header in iterate_headers(answer.records)), None)
             except KafkaError:
                 continue
-            return first is not None and first == own
-        return False
+        return None
 
     def _sources(self, partition: Partition) -> list[int]:
         """Return the other replicas, the leader first, then those in sync."""

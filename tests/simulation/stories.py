@@ -11,6 +11,7 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft.commands import AlterPartition, AlterPartitionReply
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage
+from node.broker import Broker
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from tests.simulation import admin_requests
@@ -276,16 +277,22 @@ async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulat
     await the_end(simulation)
 
 
-async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
-    """It is found, the replica leaves the ISR and comes back whole, and nobody misses a record."""
+async def _flip_on_some_replica(simulation: Simulation) -> tuple[VirtualNode, Broker, "_Bit"]:
+    """Have records written for a while, then flip a bit of one replica's log."""
     world, chance = simulation.world, simulation.world.chance
     add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
     await asyncio.sleep(3)
     node, partition = chance.choice(list(replicas_of(world, FIRST)))
-    broker = node.broker
-    assert broker is not None
+    assert node.broker is not None
     bit = _some_bit(partition, chance)
     _flip(node, bit)
+    return node, node.broker, bit
+
+
+async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
+    """It is found, the replica leaves the ISR and comes back whole, and nobody misses a record."""
+    world = simulation.world
+    node, broker, bit = await _flip_on_some_replica(simulation)
     was_out: list[bool] = []
 
     broker.maintenance.scrub.soon(FIRST, bit.offset)
@@ -307,15 +314,9 @@ async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
 
 
 async def a_bit_flips_on_a_replica_and_another_node_dies(simulation: Simulation) -> None:
-    """Who is asked, or was to lead, is gone in the middle of it; the damage is repaired all the same."""
+    """The damage is repaired, whether the node that dies had the copy or was to lead."""
     world, chance = simulation.world, simulation.world.chance
-    add_producer(simulation.workload, "p", [FIRST], pause_s=0.02)
-    await asyncio.sleep(3)
-    node, partition = chance.choice(list(replicas_of(world, FIRST)))
-    broker = node.broker
-    assert broker is not None
-    bit = _some_bit(partition, chance)
-    _flip(node, bit)
+    node, broker, bit = await _flip_on_some_replica(simulation)
 
     broker.maintenance.scrub.soon(FIRST, bit.offset)
     await asyncio.sleep(0.1 * chance.random())

@@ -14,7 +14,7 @@ from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
 def put_back(world: World, node: Node, *, names: int = 5) -> None:
-    """Copy a follower's disk, let the quorum go on, and start the follower with the copy."""
+    """Copy a follower's disk, let the quorum go on, and leave the follower down with the copy."""
     world.crash(node)
     copy = node.copy_disk()
     world.start(node)
@@ -173,21 +173,6 @@ def test_two_of_three_voters_that_are_put_back_start() -> None:
 
 
 # ---- directories that are copies -------------------------------------------------------------------------
-
-
-def put_files_back(world: World, node: Node, *, names: int = 5) -> None:
-    """Copy a follower's files, let the quorum go on, and leave the follower down with the copy."""
-    world.crash(node)
-    copy = node.copy_disk()
-    world.start(node)
-    world.run(1)
-    leader = world.leader()
-    for number in range(names):
-        leader.propose(f"later{number}")
-    world.run(1)
-    assert f"later{names - 1}" in world.settings(node)
-    world.crash(node)
-    node.put_back(copy)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
