@@ -39,7 +39,7 @@ class ClassicMember:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes, with all that it brought and was assigned."""
+        """Return the bytes of its metadata and assignment."""
         return offered_bytes(self.protocols) + len(self.assignment)
 
     def metadata(self, protocol_name: str) -> bytes:

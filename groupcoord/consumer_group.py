@@ -457,7 +457,7 @@ class ConsumerGroup:
 
 
 def _what_takes(member: ConsumerMember) -> tuple[str, ClassicPart | None]:
-    """What `size_bytes` looks at, beside the names."""
+    """Return the fields by which `size_bytes` changes, beside the topic names."""
     return member.topic_regex, member.classic
 
 

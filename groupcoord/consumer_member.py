@@ -52,7 +52,7 @@ class ConsumerMember:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes, with all that it brought; what it is assigned exists, and so is bounded."""
+        """Return the bytes of its subscription and metadata; its assignment names partitions that exist."""
         names = self.topic_names
         offered = () if self.classic is None else self.classic.protocols
         return (

@@ -17,8 +17,8 @@ MAX_MEMBER_NAME_CHARS = 255
 # (COORDINATOR_NOT_AVAILABLE).
 GROUP_BYTES = 2_000
 MAX_GROUPS_PER_SHARD = 200_000
-# What members of a shard's groups may take, pending ones too, with all that they bring. Room for 14,000
-# members, or 24 groups as large as a record can be.
+# The most bytes of the members of a shard's groups, pending ones included. Room for 14,000 members, or for
+# 24 groups as large as a record can be.
 MAX_MEMBER_BYTES_PER_SHARD = 32 * 1024 * 1024
 # Of `GroupConfig.offsets_retention_ms`: offsets of the group stay, whoever reads or does not read them.
 KEEPS_OFFSETS = -1

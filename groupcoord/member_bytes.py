@@ -1,4 +1,4 @@
-"""What members of groups take, in bytes, and the most that they may: of one shard, and of all of a node.
+"""Bytes of group members, and their limits: for one shard and for all shards of a node.
 
 A member stays until its time is over, also if its client has gone, and may bring a megabyte of metadata.
 Those who come when there is no room are told COORDINATOR_NOT_AVAILABLE: clients look for the coordinator and

@@ -94,7 +94,7 @@ def _compiled(pattern: str) -> "re2._Regexp":
 
 
 def _in_re2j_words(told: bytes | str) -> str:
-    """What RE2 told, without the part of the pattern that it shows."""
+    """Return RE2's message in the words of re2j, without the part of the pattern that it quotes."""
     words = told.decode("utf-8", "replace") if isinstance(told, bytes) else told
     what = words.split(":")[0]
     return _RE2J_WORDS.get(what, what)

@@ -57,8 +57,8 @@ MAGIC_POSITION: Final = 16
 ATTRIBUTES_POSITION: Final = 22  # their low byte
 # A refused batch may have a million bad records; these many are enough to find the mistake.
 MAX_RECORD_ERRORS: Final = 100
-# What an event loop does at once. Compressed bytes may become a thousand times as many: what comes of them is
-# bounded by what was received, so that a client pays for what it asks (a walk of 256 KiB takes 0.5 ms).
+# Limits of the work that an event loop does at once. Compressed bytes may open into a thousand times as many,
+# so the opened size is bounded by the received one: a client pays for what it asks (256 KiB take 0.5 ms).
 MAX_COMPRESSED_AT_ONCE_BYTES: Final = 64 * 1024
 MAX_OPENED_AT_ONCE_BYTES: Final = 256 * 1024
 OPENED_FROM_ANY_BYTES: Final = 4 * 1024

@@ -324,7 +324,7 @@ class OsDisk:
 
     def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
-        # What a crash left there is older than this file will be.
+        # Remove the leftover of a crash: opening it would keep its time of birth.
         temporary.unlink(missing_ok=True)
         file = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         file.write_at(0, (content_of(identity_of(file._fd)),))

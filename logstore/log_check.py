@@ -124,7 +124,8 @@ class LogCheck:
     _last_markers: dict[int, int] = field(default_factory=dict)  # by producer
     _reigns: list[_Reign] = field(default_factory=list)
     _other_epochs: list[Damage] = field(default_factory=list)  # batches whose epoch is not the known one
-    # What the batches say that the leader epochs are, and the finding for it; None where it is not known.
+    # The leader epochs as the batches have them, None where not all of these were read, and what is wrong
+    # with the file of epochs.
     batch_epochs: Sequence[EpochEntry] | None = None
     epochs_damage: Damage | None = None
 
@@ -220,7 +221,7 @@ class LogCheck:
             self.known_transactions[segment.base_offset] = tuple(expected)
 
     def _begin_anew(self, offset: int) -> None:
-        """What lies below was not read: transactions that are open here are not known now."""
+        """Forget the producers: the batches below were not read, so open transactions are not known."""
         self._producers, self._known_from = ProducerState(), offset
         self._last_markers.clear()
         self._is_unbroken = False

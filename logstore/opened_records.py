@@ -25,7 +25,7 @@ def NO_PAUSE() -> None:
 
 
 class OpenedRecords:
-    """What lies behind the header of a batch, opened as it is read."""
+    """The records of one batch, opened as they are read."""
 
     __slots__ = ("_pause", "_pieces", "_room_bytes", "content", "position")
 

@@ -285,7 +285,7 @@ class RaftJournal:
 
     def _load_segment(self, segment: _Segment, *, is_last: bool, follows_start: bool) -> _SeenSegment:
         start, is_indexed = self._entries[0], False
-        # What goes another way is not taken, and all of it will be dropped.
+        # Entries that follow another log than the snapshot are not loaded; all of them will be dropped.
         if follows_start and segment.base_offset > self.last.end_offset:
             problem = f"the records from offset {self.last.end_offset} on are missing."
             raise _Damage(segment.path, 0, problem)

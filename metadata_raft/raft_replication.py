@@ -197,7 +197,7 @@ class Replication:
         engine, progress = self._engine, self._progress.setdefault(node_id, _Progress())
         engine.note_response(node_id)
         self._hear_of_copy(node_id, progress, reply.copy_id)
-        # What a copied directory had before it was one binds nobody to start behind that.
+        # A copy may lack entries that its original acknowledged, so sending may begin before those.
         next_index, match = engine.next_of(node_id), 0 if reply.copy_id else engine.match_of(node_id)
         last_index = self._journal.last.raft_index
         if reply.success:

@@ -92,7 +92,7 @@ REST_PATIENCE_S: Final = 2.0
 STILL_STARTING_S: Final = 10.0  # how often a node that starts says what it waits for
 STOP_GRACE_SECONDS = 5.0  # for answers that are still in the sockets when the node stops
 
-# What may take long of a client's request: opening its batches, and looking up times in those of others.
+# Threads for the two kinds of work of clients that may take long: opening batches and looking up times.
 # 100 MiB of records of 7 bytes take 0.5 CPU s.
 BATCH_THREADS: Final = 2
 MAX_BATCH_CPU_S: Final = 10.0
@@ -518,11 +518,11 @@ class Broker:
 
     @property
     def id_bytes(self) -> int:
-        """What groups and transactional ids take that this node coordinates."""
+        """Return the bytes of the groups and transactional ids that this node coordinates."""
         return self.groups.used_bytes + self.txns.used_bytes
 
     def has_room_for_ids(self) -> bool:
-        """Whether there is memory for one more group or transactional id."""
+        """Return whether there is memory for one more group or transactional id."""
         return self.id_bytes < self.memory.groups_and_ids
 
     def memory_uses(self) -> dict[str, tuple[int, int]]:

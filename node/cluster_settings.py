@@ -25,7 +25,7 @@ from node.setting import BOOLEAN, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, 
 
 # As long as a random 96-bit key in base64: whoever records a handshake must not find it by trying words.
 MIN_SECRET_CHARACTERS: Final = 16
-# Who may change the cluster: those on the machines of its nodes, or all.
+# Values of ottla.anonymous.administrators: clients on the machines of the nodes, or all clients.
 CLUSTER: Final = "cluster"
 ANYWHERE: Final = "anywhere"
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -153,7 +153,7 @@ def compile_tests() -> subprocess.Popen[bytes]:
 
 
 def install_compiler() -> None:
-    """What compiles the extension, where it is not there and can be installed."""
+    """Install a C compiler and Python's headers where they are missing and can be installed."""
     packages = []
     if shutil.which("cc") is None:
         packages += ["gcc", "libc6-dev"]
@@ -164,7 +164,7 @@ def install_compiler() -> None:
 
 
 def has_headers() -> bool:
-    """Whether C can be compiled for this Python."""
+    """Return whether the headers of this Python are there."""
     return Path(sysconfig.get_paths()["include"], "Python.h").exists()
 
 

@@ -128,9 +128,10 @@ async def _named(client: Client, group_ids: Sequence[str], every: bool) -> tuple
 async def _of_each(
     client: Client, group_ids: Sequence[str], look: Callable[[Client, str], Awaitable[R]]
 ) -> tuple[dict[str, R], int]:
-    """What is told of each group, and the exit code: one whose coordinator is silent is named and left out.
+    """Ask for each group; return the answers and the exit code.
 
-    KafkaError if it is the only one, or if a coordinator refuses for good.
+    A group whose coordinator is silent is named on stderr and left out. KafkaError if it is the only one, or
+    if a coordinator refuses for good.
     """
     found: dict[str, R] = {}
     code = 0

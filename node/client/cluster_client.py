@@ -28,7 +28,7 @@ from node.wire.messages.metadata import (
 
 CLIENT_ID: Final = "ottla"
 DEFAULT_PORT: Final = 9092
-# What an answer may take from a node that gave up waiting to the client that gave it the time.
+# How long an answer may be on its way: a node that waited for all of the given time answers after it.
 ANSWER_WAY_S: Final = 0.5
 # A node that is up has taken a connection and told its versions within this time; then others are tried, too.
 CONNECT_S: Final = 2.0
@@ -50,7 +50,7 @@ class Topic(NamedTuple):
 
 
 class _Shared:
-    """What all clients of one cluster share that is replaced as a whole."""
+    """State that all clients of one cluster share."""
 
     __slots__ = ("controller_id", "cut_off_since_ms", "has_answered")
 

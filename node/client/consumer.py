@@ -72,7 +72,7 @@ class Consumer:
         self._isolation = READ_COMMITTED if read_committed else READ_UNCOMMITTED
         self.problems: dict[TopicPartition, KafkaError] = {}  # why the last round had nothing of these
         self._failing_since_s: dict[TopicPartition, float] = {}
-        # What was fetched and not taken yet; of use while its position is that of the partition.
+        # Records that were fetched and not returned yet, valid while they begin at the partition's position.
         self._kept: dict[TopicPartition, RecordCursor] = {}
 
     async def fetch(self, deadline: Deadline | None = None) -> list[tuple[TopicPartition, list[Record]]]:

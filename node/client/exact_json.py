@@ -185,7 +185,7 @@ def _scalar(value: Any) -> Any:
     if isinstance(value, bool):
         return (value,)
     if isinstance(value, float):
-        # What was written: the shortest decimal that gives this float.
+        # The shortest decimal that gives this float is the text that was written.
         return int(value) if value.is_integer() and abs(value) < _EXACT_FLOATS else Decimal(repr(value))
     return value
 

@@ -48,7 +48,7 @@ def checked_resource_type(broker: "Broker", number: int, name: str) -> ConfigRes
     return kind
 
 
-# What an administrator alone may change: one request could stop a node.
+# Resources that only administrators may change: one request could stop a node.
 OF_BROKERS: Final = frozenset({ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER})
 
 log = logging.getLogger(__name__)

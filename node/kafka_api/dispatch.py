@@ -265,7 +265,7 @@ class Dispatcher:
         counters: RequestCounters,
         room: Room | None,
     ) -> Answer:
-        """The same for a request that is so large that to read it would hold up the loop."""
+        """Read, answer and free a large request beside the loop, which each of these would hold up."""
         began_s = monotonic_s()
         is_peer = context.connection.peer_id != NO_PEER
         lane = self._peer_lane if is_peer else self._lane

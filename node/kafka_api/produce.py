@@ -54,8 +54,8 @@ NO_OFFSET = -1
 FLUSH_TIMEOUT_MS = 30_000
 # Nothing that is smaller and not compressed takes long, whatever a topic's settings ask for.
 MIN_LOOKED_AT_BYTES = 8 * 1024
-# As much of one request is checked at once, in some two milliseconds at worst; the rest beside the loop.
-# What is compressed counts as often as it may become larger.
+# So many bytes of one request are checked on the loop, in some two milliseconds at worst; the rest beside it.
+# Compressed bytes count OPENED_BY_RECEIVED times.
 AT_ONCE_BYTES = 2 * 1024 * 1024
 _ZERO_RESPONSE = PartitionProduceResponse()
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})

@@ -109,7 +109,7 @@ _CODES: Final = ("error_code", "partition_error_code")
 
 
 def has_top(api: ApiKey | PeerApi, version: int) -> bool:
-    """Whether the response can be refused at its top, without knowing what the request named."""
+    """Return whether the response has an error code of its own, so that no element need be named."""
     fields = schema_of(codec.response_class(api)).plain_fields(version)
     # Metadata has one since 13, but clients look at its topics.
     return any(field.name == "error_code" for field in fields) and api is not ApiKey.METADATA

@@ -45,7 +45,7 @@ class Written(NamedTuple):
 
 
 class Room:
-    """What is left of the bytes of one scrape, and how many samples found none, by family."""
+    """The bytes that one scrape still has room for, and how many samples found none, by family."""
 
     def __init__(self, max_bytes: int) -> None:
         self.left_bytes = max_bytes - ALWAYS_BYTES
@@ -75,7 +75,7 @@ async def write(family: Family, pace: Pace, room: Room) -> Written:
 
 
 def cut_family(room: Room) -> Family:
-    """What was left out for want of room."""
+    """Return the family that counts the samples left out for want of room."""
     return gauge(
         "ottla_scrape_cut_series",
         "Samples that ottla.metrics.bytes.max left out of this scrape, by name.",

@@ -75,7 +75,7 @@ def loop_families(watch: LoopWatch, idle_share: float) -> list[Family]:
 
 
 def memory_families(reading: NodeReading, limit_bytes: int, process_bytes: int) -> list[Family]:
-    """What clients make the node hold, by the parts of its budget."""
+    """Return the families of the memory that clients make the node hold, by part of its budget."""
     parts = [(labels(part=part), uses) for part, uses in reading.memory.items()]
     return [
         gauge(

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 # For the ends of logs that other nodes lead. Who does not answer by then is left out of this scrape.
 LAG_TIMEOUT_S: Final = 2.0
-# What a group and a committed offset make at most, under the names of both exporters, and how long a series
-# is beside the id of the group.
+# The most series of a group and of a committed offset, under the names of both exporters, and the bytes of a
+# series beside the id of the group.
 SERIES_OF_GROUP: Final = 3
 SERIES_OF_OFFSET: Final = 8
 BYTES_OF_SERIES: Final = 150

@@ -44,7 +44,7 @@ class ConnectionQuota:
         return self._seen
 
     def is_open(self, number: int) -> bool:
-        """Whether the connection with that number has not ended."""
+        """Return whether the connection with that number is open."""
         return number in self._open
 
     def enter(self, listener: str, address: str) -> str:

@@ -68,7 +68,7 @@ class Listener:
         receive_windows: ReceiveWindows | None = None,
         send_buffers: SendBuffers | None = None,
     ) -> None:
-        """What is counted over all listeners of a node is handed in; else a listener counts its own."""
+        """`unsent`, `receive_windows` and `send_buffers` are the node's; by default each has its own."""
         self.name = name
         self.security_protocol = security_protocol
         self.service = service

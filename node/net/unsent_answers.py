@@ -31,7 +31,7 @@ class UnsentAnswers:
 
     @property
     def is_scarce(self) -> bool:
-        """Whether answers are to be as small as they can be."""
+        """Return whether so much is unsent that answers should be as small as they can be."""
         return self.used_bytes > self._scarce_bytes
 
     def hold(self, holder: Holder, size_bytes: int) -> None:

@@ -139,7 +139,7 @@ class FetchSessionCache:
 
     @property
     def used_bytes(self) -> int:
-        """What these sessions take."""
+        """Return the bytes that these sessions take."""
         return len(self._sessions) * SESSION_BYTES + self._partition_count * PARTITION_BYTES
 
     def remove(self, session_id: int) -> None:
@@ -217,7 +217,7 @@ class FetchSessionCache:
         return session
 
     def _make_room(self, has: int, more: int, growing: FetchSession | None, now_ms: int) -> bool:
-        """Whether there is memory for more partitions in a session; sessions that nobody uses give way."""
+        """Return whether a session may have `more` partitions; unused sessions are evicted for them."""
         size = has + more
         limit_bytes = self._limit_bytes
         if size * PARTITION_BYTES * 4 > limit_bytes:

@@ -155,7 +155,7 @@ class FollowerSessions:
 
     @property
     def used_bytes(self) -> int:
-        """What these sessions take. Followers are never refused one: they name partitions that exist."""
+        """Return the bytes of these sessions. None is refused: followers name partitions that exist."""
         return sum(
             SESSION_BYTES + PARTITION_BYTES * len(session.partitions) for session in self._sessions.values()
         )

@@ -232,7 +232,7 @@ class InSyncReplicas:
     def propose_shrinking(
         self, leader_end_offset: int, *, now_ms: int, max_lag_ms: int, own_broker_epoch: int
     ) -> IsrProposal | None:
-        """What to ask of the controller because followers lag behind or are damaged, None if none is.
+        """Return the ISR to ask the controller for as followers lag behind or are damaged; None if none is.
 
         They count until the controller has agreed. A damaged leader keeps damaged followers: what one of them
         has lost another may have.

@@ -10,7 +10,7 @@ from typing import Final
 
 from node.rest_api.rest_error import RestError
 
-# What becomes of a body takes some times its size.
+# A body that is read takes several times its size.
 ROOM_BYTES: Final = 64 * 1024 * 1024
 
 

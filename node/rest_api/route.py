@@ -147,7 +147,7 @@ class Route:
 
     @property
     def parameters(self) -> tuple[QueryParameter, ...]:
-        """What may stand in the query: what `query` has, and the time limit of whatever asks the cluster."""
+        """Return the parameters of the query: those of `query`, and a time limit if it asks the cluster."""
         if not self.uses_cluster or any(one.name == TIMEOUT_MS for one in self.query):
             return self.query
         return (*self.query, TIME_LIMIT)

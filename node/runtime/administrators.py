@@ -1,4 +1,4 @@
-"""Who may change the cluster itself while nobody can log in: nodes, and whoever works on a node's machine.
+"""Decides which clients may change the cluster itself while nobody can log in.
 
 Topics and groups belong to all clients. Settings of brokers, voters of the quorum, markers in the logs of
 others and the registration of brokers do not: one anonymous request could stop a node or the cluster. Until

@@ -16,7 +16,7 @@ CHECK_S: Final = 0.02
 
 
 class DamagedReplicas:
-    """What the scrub of a node has to say to the replicas."""
+    """Tells the replicas of a node which of them the scrub found damaged or repaired."""
 
     def __init__(
         self,

@@ -293,7 +293,7 @@ class GroupRuntime:
 
     @property
     def used_bytes(self) -> int:
-        """What the groups take, beside their members and offsets."""
+        """Return the bytes of the groups, without their members and offsets."""
         return GROUP_BYTES * sum(
             len(one.coordinator.shard.groups) for one in self._shards.values() if one.coordinator is not None
         )

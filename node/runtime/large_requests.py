@@ -15,7 +15,7 @@ GROWTH: Final = 24
 
 
 class LargeRequests:
-    """Those of the clients of one node; lives on the event loop."""
+    """Grants room to the large requests of one node's clients; lives on the event loop."""
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self.limit_bytes = limit_bytes
@@ -43,7 +43,7 @@ class LargeRequests:
         return Room(self, size_bytes)
 
     def give_back(self, size_bytes: int) -> None:
-        """Whoever waits is served."""
+        """Take room back, and grant it to those who wait."""
         self.used_bytes -= size_bytes
         self._serve()
 
@@ -59,7 +59,7 @@ class LargeRequests:
 
 
 class Room:
-    """What one request has of it."""
+    """The room that one request was granted."""
 
     __slots__ = ("_requests", "_size_bytes")
 
@@ -68,7 +68,7 @@ class Room:
         self._size_bytes = size_bytes
 
     def leave(self) -> None:
-        """The request is answered, or only waits for news; may be called again."""
+        """Give the room back, once: the request is answered, or only waits for news."""
         size_bytes, self._size_bytes = self._size_bytes, 0
         if size_bytes:
             self._requests.give_back(size_bytes)

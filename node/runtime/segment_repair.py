@@ -39,7 +39,7 @@ class Peer(Protocol):
 
 
 class Outcome(Enum):
-    """What became of a repair that did not fail."""
+    """The result of a repair that did not fail."""
 
     REPAIRED = "repaired"
     CHANGED = "the log has changed meanwhile"

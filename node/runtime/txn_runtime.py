@@ -154,7 +154,7 @@ class TxnRuntime:
 
     @property
     def used_bytes(self) -> int:
-        """What the transactional ids take."""
+        """Return the bytes of the transactional ids."""
         return ID_BYTES * sum(
             len(one.coordinator.shard.transactions)
             for one in self.shards.values()

@@ -56,7 +56,7 @@ def decode_request_header(
 def decode_client_id(
     frame: Buffer, position: int, *, header_version: int, limit: FieldLimit = NO_LIMIT
 ) -> tuple[str | None, int]:
-    """What follows the correlation id, for whoever has read that: the client id, and the body's position.
+    """Return the client id, which follows the correlation id, and the position of the body.
 
     FieldTooLong if the client id is beyond the limit.
     """

@@ -45,8 +45,8 @@ PATH: Final = FieldLimit(4_096, ErrorCode.INVALID_REQUEST)  # as file systems al
 # Values of settings (lists of throttled replicas are long) and metadata of commits, which have a limit and a
 # code of their own (offset.metadata.max.bytes).
 VALUE: Final = FieldLimit(STRING_MAX_BYTES, ErrorCode.INVALID_REQUEST)
-# What a member offers or a leader assigns; a copy of it takes a millisecond. Beyond what fits in a record of
-# __consumer_offsets the group refuses it.
+# Metadata of a member, or an assignment; a copy of so much takes a millisecond. The group refuses those that
+# do not fit in a record of __consumer_offsets.
 PAYLOAD: Final = FieldLimit(4 << 20, ErrorCode.INVALID_REQUEST)
 COMMAND: Final = FieldLimit(
     16 << 20, ErrorCode.INVALID_REQUEST
@@ -214,7 +214,7 @@ def limited_decoder(api: ApiKey | PeerApi, version: int) -> Decoder[Any]:
 
 @cache
 def cutting_decoder(api: ApiKey | PeerApi, version: int, max_bytes: int) -> Decoder[Any]:
-    """The same for an answer that refuses the request: every text with a limit is cut at so many bytes."""
+    """Return a decoder that cuts each limited text at `max_bytes`, for answers that refuse the request."""
     fields = LIMITS[api].fields
     cut = {path: limit._replace(max_bytes=max_bytes) for path, limit in fields.items()}
     return build_decoder(codec.request_class(api), version, cut, cuts=True)

@@ -55,7 +55,7 @@ class IntegerRanges:
 
     @property
     def is_all(self) -> bool:
-        """Whether no integer is left out."""
+        """Return whether every integer is in the ranges."""
         return self == ALL
 
 

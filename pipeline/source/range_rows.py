@@ -21,7 +21,7 @@ def read_rows(
     policy: LossPolicy,
     timestamps_ms: IntegerRanges = ALL,
 ) -> Iterator[pa.RecordBatch]:
-    """What is visible of the range, fetch by fetch, with the columns `fields` and timestamps among these.
+    """Yield the columns `fields` of the visible records with these timestamps, fetch by fetch.
 
     DataLossError, or without it all that there still is; KafkaError for what no attempt mended.
     """

@@ -76,7 +76,7 @@ class RecordFilter:
         )
 
     def keeps(self, partition: TopicPartition) -> bool:
-        """Whether any record of the partition may be wanted."""
+        """Return whether any record of the partition may be wanted."""
         return (
             bool(self.offsets.ranges and self.timestamps_ms.ranges)
             and partition.partition in self.partitions

@@ -163,7 +163,7 @@ class _Reader:
         return [Condition(column=column, comparison=comparison, values=(_value(column, self._literal()),))]
 
     def _is_literal(self) -> bool:
-        """Whether `TIMESTAMP` is the begin of a literal and not the column."""
+        """Return whether `TIMESTAMP` begins a literal and is not the column."""
         return self._at + 1 < len(self._tokens) and self._tokens[self._at + 1].kind == "text"
 
     def _column(self) -> str:

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
 
 class _AsJson(JStreamingQueryListener):
-    """What Java calls. Spark's own takes the progress of a batch apart value by value, and at the end of each
-    map in it asks Java forty times what kind of an exception the end is: 0.1 s of processor time."""
+    """The listener that Java calls.
+
+    Spark's own takes the progress of a batch apart value by value, and at the end of each map in it asks Java
+    forty times what kind of an exception the end is: 0.1 s of processor time.
+    """
 
     def onQueryProgress(self, jevent: "JavaObject") -> None:
         told = json.loads(jevent.progress().json())

@@ -1,4 +1,4 @@
-"""What queries of our source do, for a Prometheus: lag of each partition, records and bytes of batches.
+"""Metrics of queries that read our source: lag of each partition, records and bytes of batches.
 
 Spark takes no metrics of its own making from a source in Python. Lag is counted from the offsets in each
 progress; the bytes of a batch are there for frames that `observed` has returned.

@@ -1,4 +1,4 @@
-"""What is small by itself and adds up: sessions, members and large requests of many connections."""
+"""Attacks that are small by themselves and add up: sessions, members, large requests of many connections."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -30,7 +30,7 @@ READY: Final = "READY"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What a good client saw: milliseconds, failures in words, whether somebody was fenced."""
+    """The measurements of a good client: milliseconds, failures in words, leaders that changed."""
 
     rounds: int
     p50_ms: float

@@ -119,7 +119,7 @@ def start_nodes(
 
 
 def scrape(rest: str) -> bytes:
-    """What a Prometheus reads of a node."""
+    """Return the metrics of a node, as a Prometheus reads them."""
     with urllib.request.urlopen(f"{rest}/metrics", timeout=SCRAPE_TIMEOUT_S) as answer:
         content: Any = answer.read()
     return bytes(content)

@@ -40,7 +40,7 @@ def bomb(number: int, *, max_timestamp: int | None = None) -> bytes:
 
 
 def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
-    """What makes a topic of one partition with these settings on the first node."""
+    """Return a function that makes a topic of one partition with these settings on the first node."""
 
     def prepare(nodes: Nodes) -> None:
         with WireClient(nodes.bootstrap) as client:

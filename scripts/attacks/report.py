@@ -1,4 +1,4 @@
-"""What attacks cost, a row for each."""
+"""A table of attacks: the cost of each, and the limits that it missed."""
 
 from collections.abc import Sequence
 

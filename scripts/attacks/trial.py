@@ -9,8 +9,8 @@ from attacks.attack import Attack
 from attacks.good_client import GoodClient, Seen
 from attacks.nodes import BETWEEN_SCRAPES_S, Nodes
 
-# What a good client costs in a second, with what nodes do by themselves: the least in some spans before each
-# attack, since there may be an end of something else in one of them.
+# The CPU time of nodes in a second without an attack, with the good client: the least of some spans before
+# each attack, since the end of something else may fall into one of them.
 QUIET_S: Final = 0.4
 QUIET_SPANS: Final = 3
 # A node that takes frames while it answers them has spent what it will some seconds after the last answer.
@@ -19,7 +19,7 @@ SETTLE_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an attack cost, beyond the good client; `missed` in words."""
+    """The cost of an attack, beyond that of the good client; `missed` are the limits missed, in words."""
 
     attack: Attack
     answered: str

@@ -1,4 +1,4 @@
-"""What one hostile client may cost a node: every attack of `scripts/attack` within its limits.
+"""Every attack of `scripts/attack` stays within its limits.
 
 The limits are CPU seconds, MiB and turns of the loop in CPU time. A turn may take twice as long here as
 `scripts/attack` allows: on a busy machine others empty the caches of its processor.

@@ -20,7 +20,7 @@ from tests.integration.cluster.conftest import eventually
 pytestmark = pytest.mark.slow
 SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 TIMEOUT_S = 20
-# What only looks, with what stands on stderr beside the warning, and the exit code.
+# Commands that change nothing, with the text on stderr beside the warning, and the exit code.
 LOOKS: dict[str, tuple[tuple[str, ...], str, int | None]] = {
     "topic list": ((), "", 0),
     "topic describe": (("t",), "", 0),

@@ -1,4 +1,4 @@
-"""What clients can make a node hold, one beside the other, stays within its budget; others are served."""
+"""Clients that fill every part of a node's memory stay within its budget, and others are served."""
 
 import re
 import urllib.request

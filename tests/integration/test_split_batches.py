@@ -48,7 +48,7 @@ class Loss:
         self.then: Callable[[], Awaitable[None]]
 
     def take(self, message: object) -> str:
-        """What of this message is lost."""
+        """Return which part of this message is lost."""
         if not isinstance(message, ProduceRequest):
             return ""
         lost, self.of = self.of, ""
@@ -170,7 +170,7 @@ def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_stored_once(
         0: expected(0),
         1: expected(1),
     }
-    # What the log had was not sent again, what it had not went in pieces.
+    # Batches that the log had were not sent again; the others went in pieces.
     assert [len(sizes) > 3 for _, sizes, _ in log.values()] == [of == "request"] * 2
 
 

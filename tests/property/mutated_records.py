@@ -11,7 +11,7 @@ _BYTES = (0, 1, 2, 3, 0x0C, 0x0E, 0x7F, 0x80, 0xFE, 0xFF)
 
 
 class Case(NamedTuple):
-    """What a walk is given."""
+    """The arguments of a walk."""
 
     content: bytes
     count: int

@@ -118,7 +118,7 @@ class ModelLog:
         return sorted(one for one in told if first <= one < end)
 
     def read(self, index: int, position: int, isolation: int, room: int, *, has_any: bool) -> PartitionData:
-        """What a fetch gets: whole batches that fit, and the first one of an answer however large it is."""
+        """Return the answer to a fetch: whole batches that fit, and the first one however large it is."""
         upper = self.stable if isolation == READ_COMMITTED else self.end
         taken, size = [], 0
         for batch in self.batches:

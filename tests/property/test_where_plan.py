@@ -163,7 +163,7 @@ def with_offsets(options: dict[str, str], logs: Logs) -> dict[str, str]:
 
 
 def rows_of(logs: Logs, options: dict[str, str], chance: random.Random | None) -> list[Row]:
-    """What the tasks of a plan read, each asking for its ranges as the logs are then."""
+    """Return the rows that the tasks of a plan read, each asking for its ranges as the logs are then."""
     read, cluster = SourceOptions.from_options(options, Mode.BATCH), cast(Cluster, logs)
     policy = LossPolicy(fails=False, warn=lambda _text: None)
     tasks = plan_batch(cluster, read, policy)

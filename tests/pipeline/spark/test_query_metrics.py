@@ -40,7 +40,7 @@ def test_lag_records_and_bytes_of_a_running_query_are_scraped(
 
 
 def scraped_until(name: str, port: int) -> str:
-    """What is served once it has the family `name`."""
+    """Return the metrics once they have the family `name`."""
     deadline = time.monotonic() + TIMEOUT_S
     while f"ottla_spark_{name}{{" not in (seen := scrape(port, "/metrics")):
         assert time.monotonic() < deadline, seen

@@ -1,4 +1,4 @@
-"""What members take is counted over all shards of a node, and who finds no room is refused."""
+"""Bytes of members are counted over all shards of a node, and members without room are refused."""
 
 import pytest
 

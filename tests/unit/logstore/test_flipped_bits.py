@@ -45,7 +45,7 @@ def stopped_log(*, loses_segments: int = 0) -> MemoryDisk:
 
 
 class Read(NamedTuple):
-    """What a log tells those who ask."""
+    """The answers of a log to its readers."""
 
     committed: list[tuple[int, bytes | None, int]]
     by_time: list[TimestampAndOffset | None]

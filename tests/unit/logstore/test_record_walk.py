@@ -1,4 +1,4 @@
-"""What the walk over records finds wrong, in both of its twins, and where it pauses."""
+"""Both twins of the walk over records find the same faults, and pause where they are told to."""
 
 import importlib
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""Who may change the cluster itself while nobody can log in."""
+"""Clients that may change the cluster itself while nobody can log in, and those that may not."""
 
 import asyncio
 from collections.abc import Sequence

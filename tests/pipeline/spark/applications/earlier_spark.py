@@ -48,7 +48,7 @@ def main(bootstrap: str, told: str) -> None:
 
 
 def counts_of_a_table(spark: SparkSession, bootstrap: str, topic: str) -> list[int]:
-    """What one frame counts before and after a row is inserted."""
+    """Return the counts of one frame before and after a row is inserted."""
     options = f"kafka.bootstrap.servers '{bootstrap}', topic '{topic}'"
     spark.sql(f"CREATE TABLE rows USING ottla OPTIONS ({options})")
     frame = spark.table("rows")

@@ -1,4 +1,4 @@
-"""What each broker alone knows: those that answer are heard, those that do not are named, and soon."""
+"""All brokers are asked at once; those that do not answer are named, and soon."""
 
 import asyncio
 from types import SimpleNamespace

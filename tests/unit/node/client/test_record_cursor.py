@@ -1,4 +1,4 @@
-"""What a reader takes of batches that open into very much: some records, in the memory of a piece."""
+"""Readers take some records of batches that open into very many, in the memory of a piece."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""What filters that Spark pushes say of offsets, and which say nothing."""
+"""Filters that Spark pushes become ranges of offsets where they restrict them."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -47,7 +47,7 @@ TEN = datetime(2026, 11, 27, 10, tzinfo=UTC)
             [LessThan(TIMESTAMP, TEN.astimezone(timezone(timedelta(hours=2))) + timedelta(microseconds=1))],
             "timestamp < '2026-11-27T10:00:00.000001Z'",
         ),
-        # What says nothing takes nothing from what does.
+        # A filter that restricts nothing leaves the others as they are.
         ([IsNotNull(OFFSET), EqualTo(("value",), b"v"), EqualTo(OFFSET, 5)], "offset = 5"),
     ],
 )
