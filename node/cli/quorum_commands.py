@@ -89,16 +89,16 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
         directory_id = given or _directory_of(view, node_id, is_voter=False)
         listener = await _listener_of(client, view, node_id, where)
         cluster = await cluster_admin.describe_cluster(client)
-        request = AddRaftVoterRequest(
-            cluster_id=cluster.cluster_id,
-            timeout_ms=client.remaining_ms,
-            voter_id=node_id,
-            voter_directory_id=directory_id,
-            listeners=[Listener(name=listener.name, host=listener.host, port=listener.port)],
-        )
 
         async def attempt() -> None:
             connection = await client.controller()
+            request = AddRaftVoterRequest(
+                cluster_id=cluster.cluster_id,
+                timeout_ms=client.remaining_ms,
+                voter_id=node_id,
+                voter_directory_id=directory_id,
+                listeners=[Listener(name=listener.name, host=listener.host, port=listener.port)],
+            )
             response = await connection.request(request, AddRaftVoterResponse, timeout_s=client.remaining_s)
             # An attempt before may have succeeded without our hearing of it.
             if response.error_code != ErrorCode.DUPLICATE_VOTER:

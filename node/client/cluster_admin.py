@@ -142,10 +142,10 @@ async def _move(client: Client, moves: Mapping[TopicPartition, Sequence[int] | N
         )
         for name, partitions in _by_topic(moves).items()
     ]
-    request = AlterPartitionReassignmentsRequest(timeout_ms=client.remaining_ms, topics=topics)
 
     async def attempt() -> None:
         connection = await client.controller()
+        request = AlterPartitionReassignmentsRequest(timeout_ms=client.remaining_ms, topics=topics)
         response = await connection.request(
             request, AlterPartitionReassignmentsResponse, timeout_s=client.remaining_s
         )
@@ -192,12 +192,12 @@ async def elect_leaders(
         TopicPartitions(topic=name, partitions=[one.partition for one in mine])
         for name, mine in _by_topic(partitions).items()
     ]
-    request = ElectLeadersRequest(
-        election_type=election_type, topic_partitions=topics, timeout_ms=client.remaining_ms
-    )
 
     async def attempt() -> ElectLeadersResponse:
         connection = await client.controller()
+        request = ElectLeadersRequest(
+            election_type=election_type, topic_partitions=topics, timeout_ms=client.remaining_ms
+        )
         response = await connection.request(request, ElectLeadersResponse, timeout_s=client.remaining_s)
         check(response.error_code, None, "the election")
         return response

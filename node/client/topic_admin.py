@@ -111,10 +111,12 @@ async def create_topic(
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
     )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=client.remaining_ms, validate_only=only_check)
 
     async def attempt() -> CreatableTopicResult:
         connection = await client.controller()
+        request = CreateTopicsRequest(
+            topics=[topic], timeout_ms=client.remaining_ms, validate_only=only_check
+        )
         response = await connection.request(request, CreateTopicsResponse, timeout_s=client.remaining_s)
         made = only(response.topics, f"topic {name}")
         check(made.error_code, made.error_message, f"topic {name}")
@@ -124,12 +126,11 @@ async def create_topic(
 
 
 async def delete_topic(client: Client, name: str) -> None:
-    request = DeleteTopicsRequest(
-        topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=client.remaining_ms
-    )
-
     async def attempt() -> None:
         connection = await client.controller()
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name)], topic_names=[name], timeout_ms=client.remaining_ms
+        )
         response = await connection.request(request, DeleteTopicsResponse, timeout_s=client.remaining_s)
         deleted = only(response.responses, f"topic {name}")
         check(deleted.error_code, deleted.error_message, f"topic {name}")
@@ -140,12 +141,12 @@ async def delete_topic(client: Client, name: str) -> None:
 async def add_partitions(client: Client, name: str, count: int, *, only_check: bool) -> None:
     """Grow a topic to `count` partitions."""
     topic = CreatePartitionsTopic(name=name, count=count, assignments=None)
-    request = CreatePartitionsRequest(
-        topics=[topic], timeout_ms=client.remaining_ms, validate_only=only_check
-    )
 
     async def attempt() -> None:
         connection = await client.controller()
+        request = CreatePartitionsRequest(
+            topics=[topic], timeout_ms=client.remaining_ms, validate_only=only_check
+        )
         response = await connection.request(request, CreatePartitionsResponse, timeout_s=client.remaining_s)
         grown = only(response.results, f"topic {name}")
         check(grown.error_code, grown.error_message, f"topic {name}")

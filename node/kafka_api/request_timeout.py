@@ -2,12 +2,11 @@
 
 from typing import Final
 
-# A client that names less has given up before a new leader could be found, one that names more holds a
-# connection for nothing.
-MIN_TIMEOUT_MS: Final = 1_000
-MAX_TIMEOUT_MS: Final = 60_000
+# For a client that names no time: 0 and less would be over before a new leader could be found.
+UNNAMED_TIMEOUT_MS: Final = 1_000
+MAX_TIMEOUT_MS: Final = 60_000  # a client that names more holds a connection for nothing
 
 
 def command_timeout_ms(timeout_ms: int) -> int:
-    """The time that a request gives its command, within limits."""
-    return max(MIN_TIMEOUT_MS, min(timeout_ms, MAX_TIMEOUT_MS))
+    """Return the milliseconds that a request gives its command: never more than its client waits."""
+    return min(timeout_ms, MAX_TIMEOUT_MS) if timeout_ms > 0 else UNNAMED_TIMEOUT_MS

@@ -4,6 +4,7 @@ Requests of one connection are served one after the other, so what must not wait
 connection of its own: heartbeats, and changes of ISRs.
 """
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from node.runtime.controller_runtime import Decided
 from node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
 
 HEARTBEAT_PURPOSE: Final = "heartbeat"
+MIN_ANSWER_S: Final = 0.001  # for the answer to a request that goes out at the last moment
 _PURPOSES: Final = {
     BrokerHeartbeat: HEARTBEAT_PURPOSE,
     RegisterBroker: HEARTBEAT_PURPOSE,
@@ -45,8 +47,20 @@ class CommandSender:
     async def send(
         self, node_id: int, command: Command, request: RequestId | None, timeout_s: float
     ) -> Decided:
-        """What that node decided; its refusal, or NETWORK_EXCEPTION and REQUEST_TIMED_OUT if nobody knows."""
-        client = await self._connect(node_id, _PURPOSES.get(type(command), "command"))
+        """Return what that node decided, within `timeout_s` for the connection and the answer together.
+
+        KafkaError as that node refuses; NETWORK_EXCEPTION or REQUEST_TIMED_OUT if nobody knows.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        try:
+            # A lost node is dialled after a back-off, which may take longer than the time that is left.
+            async with asyncio.timeout_at(deadline):
+                client = await self._connect(node_id, _PURPOSES.get(type(command), "command"))
+        except TimeoutError:
+            detail = f"No connection to node {node_id} within {timeout_s:.3g} s."
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
+        timeout_s = max(MIN_ANSWER_S, deadline - loop.time())
         asked = SubmitCommandRequest(timeout_ms=int(timeout_s * 1000), command=encode_command(command))
         if request is not None:
             asked = SubmitCommandRequest(

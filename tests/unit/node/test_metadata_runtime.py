@@ -13,6 +13,7 @@ from metadata_raft.quorum_memory import MemoryQuorum
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import FeatureLevelRecord
 from node.clock import ManualClock
+from node.net.peer_client import PeerClient
 from node.runtime.command_sender import CommandSender, Leader
 from node.runtime.controller_runtime import Decided
 from node.runtime.metadata_runtime import MetadataRuntime
@@ -155,6 +156,34 @@ def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> No
         assert voters.asked[1] == voters.asked[0]
         asking.cancel()
         ticking.cancel()
+
+    asyncio.run(scene())
+
+
+def test_a_command_is_answered_in_its_time_though_its_leader_is_not_dialled_yet() -> None:
+    """A node that was lost is dialled after a back-off of up to a second, and a client may have less."""
+
+    async def dial_later(node_id: int, purpose: str) -> PeerClient:
+        await asyncio.sleep(3_600)
+        raise AssertionError
+
+    async def scene() -> None:
+        metadata = MetadataRuntime(
+            quorum=MemoryQuorum(),
+            image=EMPTY,
+            config=ControllerConfig(),
+            clock=ManualClock(),
+            broker_id=0,
+            sender=CommandSender(dial_later),
+            voters=lambda: (0, 1),
+        )
+        metadata._quorum.lose_leadership()  # type: ignore[attr-defined]
+
+        async with asyncio.timeout(60):
+            with pytest.raises(KafkaError, match="No connection to node 1") as refused:
+                await metadata.submit(create("a"), timeout_ms=50)
+
+        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
 
     asyncio.run(scene())
 
