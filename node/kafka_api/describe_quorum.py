@@ -4,7 +4,6 @@ Only the leader knows how far the others are, so another node asks it. One that 
 says who voted when it was not, to a client that takes that for an answer.
 """
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
@@ -40,12 +39,8 @@ async def handle(
         return _response(broker, request, status, is_answerable=True, cut_off_since_ms=since_ms)
     if not metadata.is_controller and context.connection.peer_id == NO_PEER:
         try:
-            async with asyncio.timeout(FORWARD_TIMEOUT_S):
-                leader = await broker.peers.client(metadata.controller_id, PURPOSE)
-                return await leader.request(request, DescribeQuorumResponse, timeout_s=FORWARD_TIMEOUT_S)
-        except TimeoutError:
-            detail = f"The controller did not answer within {FORWARD_TIMEOUT_S:.0f} s."
-            return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=detail)
+            leader = metadata.controller_id, PURPOSE
+            return await broker.peers.ask(*leader, request, DescribeQuorumResponse, FORWARD_TIMEOUT_S)
         except KafkaError as error:
             return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=error.detail)
     return _response(broker, request, metadata.quorum_status(), is_answerable=metadata.is_controller)

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Callable
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.image import Endpoint
@@ -23,6 +23,8 @@ PROBE_TIMEOUT_S: Final = 0.5
 FIRST_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 1.0
 CLIENT_ID: Final = "ottla-node-{}"
+
+R = TypeVar("R")
 
 
 class _Peer:
@@ -92,6 +94,21 @@ class PeerNetwork:
                 peer.dials += 1
             peer.failures, peer.retry_at = 0, 0.0
             return peer.client
+
+    async def ask(
+        self, node_id: int, purpose: str, request: object, response_type: type[R], timeout_s: float
+    ) -> R:
+        """Return a node's answer, within `timeout_s` for the connection and the answer together.
+
+        REQUEST_TIMED_OUT when it does not come in time; else a KafkaError as `client` and its requests raise.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                client = await self.client(node_id, purpose)
+                return await client.request(request, response_type, timeout_s=timeout_s)
+        except TimeoutError:
+            detail = f"Node {node_id} did not answer within {timeout_s:.3g} s."
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
 
     async def _dial(self, node_id: int) -> PeerClient:
         endpoint = self._endpoint_of(node_id)
