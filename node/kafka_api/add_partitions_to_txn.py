@@ -14,7 +14,8 @@ from groupcoord.transactions.transaction_results import VerifyPartitionsResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import INTERNAL_TOPICS, MetadataImage
-from node.kafka_api.request_context import Aside, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside
 from node.runtime.turns import Steps, in_turns
 from node.runtime.txn_runtime import Make
 from node.wire.messages.add_partitions_to_txn import (

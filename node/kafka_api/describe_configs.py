@@ -23,7 +23,8 @@ from node.kafka_api.config_entries import (
     logger_entries,
     topic_entries,
 )
-from node.kafka_api.request_context import EncodedBody, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import EncodedBody
 from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.describe_configs import (
     DescribeConfigsRequest,

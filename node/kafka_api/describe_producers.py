@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from logstore.errors import KafkaError
 from logstore.producer_state import ProducerEntry
 from logstore.topic_partition import check_topic_name
-from node.kafka_api.request_context import Aside, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside
 from node.runtime.turns import STEPS_PER_TURN, Steps, one_turn_at_once
 from node.wire.messages.describe_producers import (
     DescribeProducersRequest,

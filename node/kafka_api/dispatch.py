@@ -29,9 +29,10 @@ from node.counters.request_counters import (
 from node.kafka_api import api_versions, refusals
 from node.kafka_api.produce_heads import was_taken
 from node.kafka_api.repeated_produce import RepeatedProduces
-from node.kafka_api.request_context import Aside, ConnectionInfo, Delayed, EncodedBody, RequestContext
+from node.kafka_api.request_context import ConnectionInfo, RequestContext
 from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
-from node.net.connection import Answer, CloseConnection, Connection, Pending, Run, Service
+from node.net.answers import Answer, Aside, CloseConnection, Delayed, EncodedBody, Pending, Run, Service
+from node.net.connection import Connection
 from node.net.connection_info import NO_PEER
 from node.net.file_pipe import Piece
 from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof

@@ -12,7 +12,7 @@ from groupcoord.transactions.transaction_effects import CloseAsker
 from groupcoord.transactions.transaction_results import EndTransactionResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
-from node.net.connection import CloseConnection
+from node.net.answers import CloseConnection
 from node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from logstore.schema import Buffer
 from logstore.topic_partition import TopicPartition
 from node.cluster_settings import RACK_AWARE_SELECTOR
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Delayed
 from node.net.connection_info import NO_PEER
 from node.replica.fetch_session import FEW_PARTITIONS, NO_SESSION, FetchItem, FetchSession, TopicKey
 from node.replica.partition import Partition

@@ -12,7 +12,8 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import SegmentsChanged
 from logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
 from logstore.segment import TimestampAndOffset
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Delayed
 from node.replica.partition import Partition
 from node.runtime.turns import Steps, at_once, take_turns
 from node.wire.messages.list_offsets import (

@@ -18,7 +18,8 @@ from logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
 from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from node.kafka_api.leader_hints import controller_to_name
-from node.kafka_api.request_context import EncodedBody, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import EncodedBody
 from node.runtime.topic_creation import auto_created
 from node.runtime.turns import Steps, take_turns
 from node.wire.messages.metadata import (

@@ -18,7 +18,8 @@ from node.kafka_api.packed_commit import (
     encode_answer,
     packing_decoder,
 )
-from node.kafka_api.request_context import Aside, EncodedBody, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside, EncodedBody
 from node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,

@@ -17,7 +17,8 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema_compiler import encoder
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
-from node.kafka_api.request_context import EncodedBody, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import EncodedBody
 from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.group_runtime import Make
 from node.runtime.turns import Steps, in_turns, listed, take_turns

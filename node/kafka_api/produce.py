@@ -28,8 +28,8 @@ from logstore.verification import Guard
 from node.kafka_api import transactional_produce
 from node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
-from node.kafka_api.request_context import Delayed, RequestContext
-from node.net.connection import CloseConnection
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import CloseConnection, Delayed
 from node.replica.delayed_produce import Place, later_of
 from node.replica.partition import Partition
 from node.runtime.fair_pool import Pause

@@ -21,9 +21,9 @@ from node.clock import monotonic_s
 from node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
 from node.kafka_api.produce import FLUSH_TIMEOUT_MS, Append
 from node.kafka_api.produce_heads import KnownHead, ProduceHeads
-from node.kafka_api.request_context import ConnectionInfo, Delayed, RequestContext
+from node.kafka_api.request_context import ConnectionInfo, RequestContext
 from node.kafka_api.transactional_produce import PRODUCER_AT
-from node.net.connection import Answer, Pending, Run
+from node.net.answers import Answer, Delayed, Pending, Run
 from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
 from node.wire.messages.produce import PartitionProduceResponse, ProduceResponse

@@ -13,7 +13,8 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import ColdRead
 from logstore.partition_log import FetchIsolation
 from node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure, slice_of
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Delayed
 from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
 from node.replica.follower_session import FedPartition, FollowerSession
 from node.replica.partition import Partition

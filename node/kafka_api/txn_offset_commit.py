@@ -15,7 +15,8 @@ from groupcoord.request_token import Token
 from logstore.errors import ErrorCode, KafkaError
 from logstore.verification import Guard
 from metadata_raft.image import MetadataImage
-from node.kafka_api.request_context import Aside, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside
 from node.runtime.group_runtime import TransactionPart
 from node.runtime.turns import Steps, in_turns
 from node.wire.messages.txn_offset_commit import (

@@ -8,7 +8,8 @@ an error of its own, and names a producer once, however many markers of it were 
 from typing import TYPE_CHECKING, Any
 
 from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.request_context import Aside, Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside, Delayed
 from node.net.connection_info import NO_PEER
 from node.runtime.marker_messages import Codes, from_wire, to_response
 from node.runtime.marker_writer import PEER_WAIT_MS

@@ -5,6 +5,7 @@
 `receive_memory` (the budget of all receive buffers), `unsent_answers` (what lies there for slow readers),
 `receive_windows` (what clients may have under way),
 `pacing` (what stays on the machine is not paced),
+`answers` (the ways to answer a request),
 `send_buffers` (how much the kernel holds of what goes out), `file_pipe` (the way from files to sockets),
 `file_sender` (records from files to the socket),
 `gathered_answers` (which small answers of a turn leave first, and which together),

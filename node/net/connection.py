@@ -17,20 +17,21 @@ import socket
 import struct
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple, Protocol, cast
 
 from logstore.disk import FileRecords
 from logstore.schema import Buffer
+from node.net.answers import Answer, CloseConnection, Pending, Service
 from node.net.connection_info import ConnectionInfo
-from node.net.file_pipe import Piece
+from node.net.file_pipe import FilePipe, Piece
 from node.net.file_sender import FileSender
 from node.net.gathered_answers import GatheredAnswers
-from node.net.receive_windows import WIDENING_FRAME_BYTES
+from node.net.receive_memory import ReceiveMemory
+from node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
+from node.net.send_buffers import SendBuffers
+from node.net.unsent_answers import UnsentAnswers
 from node.wire.framing import foreign_protocol
-
-if TYPE_CHECKING:
-    from node.net.listener import Listener
 
 INITIAL_BUFFER_BYTES = 8 * 1024  # A few small requests; 5,000 idle clients cost 40 MB.
 # From here on a read stops at the end of a frame, so that the next one starts at the start of the buffer.
@@ -58,59 +59,7 @@ REST_SECONDS = 0.01
 MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
 _SIZE = struct.Struct(">i")
 
-Answer = list[Piece] | None  # The answer as buffers and parts of files, None for "no answer".
-
-
-class Pending(NamedTuple):
-    """An answer that has to be waited for: a coroutine or a future, and what makes the answer of its result.
-
-    `encode` may find that there is more to wait for. A request that `is_carried_out` waits only to be
-    acknowledged, and holds nothing that was received: the next of its kind need not wait for it. What waits
-    for news has a `release`, called when something comes behind it and when nobody is left to be told. One
-    that `keeps_nothing` of its frame gives the memory back: it may wait for hours. One that
-    `ends_with_client` changes nothing before it is encoded, so nobody needs it once its client has gone.
-    """
-
-    awaitable: Awaitable[Any]
-    encode: "Callable[[Any], Answer | Pending]"
-    is_carried_out: bool = False
-    release: Callable[[], None] | None = None
-    keeps_nothing: bool = False
-    ends_with_client: bool = False
-
-
-class Run(NamedTuple):
-    """Requests that were served at once: where in the buffer they end, how many, and all of their answers."""
-
-    stop: int
-    requests: int
-    answers: Answer | Pending
-
-
-def _no_run(connection: "Connection", view: memoryview, position: int, end: int) -> Run | None:
-    return None
-
-
-class Service(NamedTuple):
-    """What serves requests: from a frame (without its length) to the answer.
-
-    `serve_run` may serve several frames at once, from that whose length stands at `position` in `view`, which
-    is filled up to `end`; it serves at least two, or says None.
-
-    `fail` gives the answer to a frame whose serving raised, or raises CloseConnection where the protocol
-    has no room for an error.
-    """
-
-    serve: Callable[["Connection", memoryview], Answer | Pending]
-    fail: Callable[["Connection", memoryview, BaseException], Answer]
-    serve_run: Callable[["Connection", memoryview, int, int], Run | None] = _no_run
-
-
 log = logging.getLogger(__name__)
-
-
-class CloseConnection(Exception):
-    """Raised while a request is served: the only fitting answer is to close. The text goes to the log."""
 
 
 class _Failure(NamedTuple):
@@ -139,6 +88,32 @@ class _Owed:
         self.future = future
         self.answer = answer
         self.refusal = refusal
+
+
+class ConnectionHost(Protocol):
+    """The listener of a connection, as far as the connection needs it."""
+
+    service: "Service[Connection]"
+    opening_service: "Service[Connection]"  # for a connection beyond the limits, until it has proven itself
+    gathered: GatheredAnswers
+    memory: ReceiveMemory
+    receive_windows: ReceiveWindows
+    send_buffers: SendBuffers
+    unsent: UnsentAnswers
+    loop: asyncio.AbstractEventLoop
+    must_rest: Callable[[], bool]  # whether those who send much had better wait for the disk
+    start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
+    max_frame_bytes: int
+    file_limit: int  # numbers of files from here on are left to the logs
+    tick: int  # how often it has looked for idle connections
+
+    def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo: ...
+    def pace(self, connection: "Connection", sock: socket.socket) -> None: ...
+    def admit(self, connection: "Connection") -> str: ...
+    def forget(self, connection: "Connection") -> None: ...
+    def recognize(self, connection: "Connection", peer_id: int) -> None: ...
+    def complain(self, info: ConnectionInfo, reason: str) -> None: ...
+    def open_pipe(self) -> FilePipe: ...
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -179,7 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         "peer_challenge",
     )
 
-    def __init__(self, listener: "Listener") -> None:
+    def __init__(self, listener: ConnectionHost) -> None:
         self._listener = listener
         self._service = listener.service
         self._gathered: GatheredAnswers = listener.gathered

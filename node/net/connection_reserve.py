@@ -8,13 +8,11 @@ nothing else is served to them; where many come, the oldest one that has proven 
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from node.net.connection_info import ConnectionInfo
 from node.wire.api_keys import ApiKey
 from node.wire.peer_api import PeerApi
-
-if TYPE_CHECKING:
-    from node.net.connection import Connection
 
 # Not one: each program of an administrator has a connection to the address that it was given and one to the
 # node that is found there, and the REST API of this node asks through connections of its own, which it keeps.
@@ -26,18 +24,27 @@ _OPENING_KEYS: Final = frozenset(
 )
 
 
+class Admitted(Protocol):
+    """A connection, as the reserve sees it."""
+
+    @property
+    def info(self) -> ConnectionInfo: ...
+    def serve_only_opening(self) -> None: ...
+    def abort(self, reason: str) -> None: ...
+
+
 class ConnectionReserve:
     """The connections of a node beyond its limits, over all listeners."""
 
     __slots__ = ("_local", "_unproven")
 
     def __init__(self) -> None:
-        self._local: set[Connection] = set()
-        self._unproven: dict[Connection, tuple[str, asyncio.TimerHandle]] = {}  # the oldest first
+        self._local: set[Admitted] = set()
+        self._unproven: dict[Admitted, tuple[str, asyncio.TimerHandle]] = {}  # the oldest first
 
     def admit(
         self,
-        connection: "Connection",
+        connection: Admitted,
         refusal: str,
         call_later: Callable[..., asyncio.TimerHandle],
         *,
@@ -56,19 +63,19 @@ class ConnectionReserve:
         connection.serve_only_opening()
         return ""
 
-    def refusal_of(self, connection: "Connection") -> str:
+    def refusal_of(self, connection: Admitted) -> str:
         """Return why a connection is beyond the limits and has proven nothing yet, or ""."""
         held = self._unproven.get(connection)
         return "" if held is None else held[0]
 
-    def leave(self, connection: "Connection") -> None:
+    def leave(self, connection: Admitted) -> None:
         """Forget a connection: it has proven to be a peer's, or has ended."""
         self._local.discard(connection)
         held = self._unproven.pop(connection, None)
         if held is not None:
             held[1].cancel()
 
-    def _give_up(self, connection: "Connection") -> None:
+    def _give_up(self, connection: Admitted) -> None:
         refusal = self.refusal_of(connection)
         self.leave(connection)
         connection.abort(refusal)

@@ -14,7 +14,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.net.answers import Answer, CloseConnection, Pending, Service
+from node.net.connection import Connection
 from node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
 from node.net.connection_quota import ConnectionQuota
 from node.net.connection_reserve import is_opening
@@ -55,7 +56,7 @@ class Listener:
         *,
         name: str,
         security_protocol: str = "PLAINTEXT",
-        service: Service,
+        service: Service[Connection],
         memory: ReceiveMemory,
         quota: ConnectionQuota,
         limits: ListenerLimits,

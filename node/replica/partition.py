@@ -91,7 +91,7 @@ class Partition:
         log: PartitionLog,
         topic_id: bytes,
         assignment: Assignment,
-        context: ReplicaContext | None = None,
+        context: "ReplicaContext[Partition] | None" = None,
         counters: TopicCounters | None = None,
     ) -> None:
         """`context` is that of the node; without one `broker_id` has no other nodes. `counters` are those of

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, Generic, TypeVar
 
 from logstore.partition_log import PartitionLog
 from node.replica.isr import Eligible, IsrProposal
 
-if TYPE_CHECKING:
-    from node.replica.partition import Partition
+# A partition, as `propose` is told it.
+P = TypeVar("P")
 
 
 @dataclass(slots=True, kw_only=True)
-class ReplicaContext:
+class ReplicaContext(Generic[P]):
     """One for all partitions of a node."""
 
     broker_id: int
@@ -22,12 +22,12 @@ class ReplicaContext:
     is_alive: Callable[[int], bool]
     is_eligible: Eligible
     is_current: Callable[[int, int], bool]  # whether no newer process of that broker is known
-    propose: Callable[["Partition", IsrProposal], None]
+    propose: Callable[[P, IsrProposal], None]
     flush_soon: Callable[[PartitionLog], None]  # make durable what is in a log now
     is_fenced: bool = False  # the cluster may have given this node's partitions to others by now
 
 
-def lone_context(broker_id: int) -> ReplicaContext:
+def lone_context(broker_id: int) -> ReplicaContext[Any]:
     """The context of a node without others."""
     return ReplicaContext(
         broker_id=broker_id,

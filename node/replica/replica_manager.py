@@ -85,7 +85,7 @@ class ReplicaManager:
         """
         source = chance if chance is not None else random.SystemRandom()
         self._broker_id = broker_id
-        self.context = ReplicaContext(
+        self.context: ReplicaContext[Partition] = ReplicaContext(
             broker_id=broker_id,
             now_ms=monotonic_ms,
             max_lag_ms=max_lag_ms,

@@ -18,7 +18,7 @@ from groupcoord.request_token import Token
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
-from node.kafka_api.request_context import Aside, Delayed
+from node.net.answers import Aside, Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.timer_queue import TimerQueue

@@ -28,8 +28,7 @@ from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED, Guard
 from metadata_raft.image import MetadataImage
 from node.clock import Clock
-from node.kafka_api.request_context import Delayed
-from node.net.connection import CloseConnection
+from node.net.answers import CloseConnection, Delayed
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime import coordinator_shards

@@ -19,7 +19,7 @@ from groupcoord.transactions.transaction_effects import MarkerJob
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage, PartitionImage
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.net.peer_client import PeerClient
 from node.runtime.marker_messages import (
     Answers,

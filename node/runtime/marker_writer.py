@@ -12,7 +12,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.partition_log import AppendResult
 from logstore.record import ControlType, EndTransactionMarker
 from node.clock import Clock
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.replica.delayed_produce import Place, later_of
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager

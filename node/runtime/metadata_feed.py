@@ -17,7 +17,7 @@ from logstore.schema_compiler import encoder
 from metadata_raft.image import MetadataImage
 from metadata_raft.record_codec import MetadataBatch, encode_batch
 from metadata_raft.snapshot import encode_snapshot
-from node.kafka_api.request_context import Delayed, EncodedBody
+from node.net.answers import Delayed, EncodedBody
 from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse, VoterAddress
 from node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,

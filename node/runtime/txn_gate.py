@@ -17,7 +17,7 @@ from groupcoord.transactions.transaction_commands import AddPartitions, ClientCo
 from groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.net.peer_client import PeerClient
 from node.runtime.coordinator_shards import StartTask
 from node.wire.messages.add_partitions_to_txn import (

@@ -4,6 +4,7 @@ frames      Produce and Fetch frames built once, with bytes that owe nothing to 
 load        generators that replay those frames over raw sockets
 clients     the same work through confluent-kafka (librdkafka)
 servers     Ottla and Apache Kafka as processes: start, CPU, memory, stop
+workload    the shape of a workload: its name, how long a run lasts, its figures
 groups      commits of consumer groups
 group_members     members of librdkafka in processes of their own, and how long they wait for each other
 group_heartbeats  ten thousand members that heartbeat

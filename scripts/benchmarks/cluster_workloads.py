@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks import clients, frames, load, transactions
 from benchmarks.clusters import Cluster, Node
+from benchmarks.workload import Figures, Plan, Workload
 from benchmarks.workloads import (
     KILOBYTE_BATCH,
     LATENCY_RATE,
@@ -21,9 +22,6 @@ from benchmarks.workloads import (
     MB,
     SLICES,
     SMALL_CONNECTIONS,
-    Figures,
-    Plan,
-    Workload,
 )
 
 PARTITIONS = 6

@@ -13,10 +13,11 @@ import struct
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from benchmarks import clients, groups, load
 from benchmarks.servers import Server
+from benchmarks.workload import Figures, Plan
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.messages.consumer_group_heartbeat import (
@@ -26,9 +27,6 @@ from node.wire.messages.consumer_group_heartbeat import (
 from node.wire.messages.heartbeat import HeartbeatRequest
 from node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-
-if TYPE_CHECKING:
-    from benchmarks.workloads import Plan
 
 GROUPS, MEMBERS = 1_000, 10
 PERIOD_S, PERIODS = 3.0, 3  # Java's default of heartbeat.interval.ms
@@ -42,8 +40,6 @@ VERSIONS = {
     ApiKey.HEARTBEAT: 2,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 1,
 }
-
-Figures = dict[str, float]
 
 
 class _Member:
@@ -217,10 +213,10 @@ class _Consumer:
 # ---- the run ---------------------------------------------------------------------------------------
 
 
-def heartbeats(protocol: str, count: int = GROUPS) -> Callable[[Server, "Plan"], Figures]:
+def heartbeats(protocol: str, count: int = GROUPS) -> Callable[[Server, Plan], Figures]:
     """p50 and p99 of an answer, and the server's CPU for it, with `count` groups of ten."""
 
-    def run(server: Server, plan: "Plan") -> Figures:
+    def run(server: Server, plan: Plan) -> Figures:
         topic = clients.create_topic(server.bootstrap, MEMBERS)
         run_id = uuid.uuid4().hex[:8]
         groups.make_offsets_topic(server, f"bench-{run_id}-0")

@@ -8,25 +8,20 @@ import signal
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from benchmarks import clients, groups, load, servers
 from benchmarks.servers import Server
+from benchmarks.workload import Figures, Plan
 from node.wire import codec
 from node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
-
-if TYPE_CHECKING:
-    from benchmarks.workloads import Plan
 
 REQUESTS, PARTITIONS, IN_FLIGHT = 10_000, 100, 10
 OFFSET_FETCH, FETCH_VERSION = 9, 5
 LOADED, EMPTY = "loaded", "empty-1"  # whose partitions of __consumer_offsets differ, with 50 of them
 PATIENCE_S = 120.0
 
-Figures = dict[str, float]
 
-
-def load_of_offsets(running: Server, plan: "Plan") -> Figures:
+def load_of_offsets(running: Server, plan: Plan) -> Figures:
     """Seconds from the birth of the process until the offsets of either group are told."""
     with tempfile.TemporaryDirectory(prefix="bench-load-") as folder:
         data = Path(folder) / "data"

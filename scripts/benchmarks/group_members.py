@@ -16,16 +16,14 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
 from benchmarks import clients
 from benchmarks.servers import Server
-
-if TYPE_CHECKING:
-    from benchmarks.workloads import Plan
+from benchmarks.workload import Figures, Plan
 
 PROCESSES, MEMBERS, PARTITIONS = 2, 10, 20
 PATIENCE_S = 60.0
@@ -42,13 +40,11 @@ ROUNDS = {"classic": 5, "consumer": 3}
 SETTLED_ROUNDS = {"classic": 3, "consumer": 1}
 GOALS = {"join s": 0.5, "leave s": 0.5, "longest s": 0.5}
 
-Figures = dict[str, float]
 
-
-def one_joins_and_leaves(protocol: str) -> Callable[[Server, "Plan"], Figures]:
+def one_joins_and_leaves(protocol: str) -> Callable[[Server, Plan], Figures]:
     """Mean seconds from the birth of an eleventh member, or its leaving, until all own their shares."""
 
-    def run(server: Server, plan: "Plan") -> Figures:
+    def run(server: Server, plan: Plan) -> Figures:
         topic, group = clients.create_topic(server.bootstrap, PARTITIONS), f"bench-{uuid.uuid4().hex[:8]}"
         took_s: dict[str, list[float]] = {"add": [], "remove": []}
         rounds, settled_rounds = ROUNDS[protocol], SETTLED_ROUNDS[protocol]

@@ -5,24 +5,19 @@ import struct
 import time
 import uuid
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from benchmarks import clients, frames, load
 from benchmarks.servers import Server
-
-if TYPE_CHECKING:
-    from benchmarks.workloads import Plan
+from benchmarks.workload import Figures, Plan
 
 OFFSET_COMMIT, COMMIT_VERSION = 8, 7
 COMMITTERS = 32  # groups, each on a connection of its own
 PATIENCE_S = 60.0
 ERROR_LOADING = {14, 15, 16}  # coordinators of a fresh server
 COMMIT_GOALS = {"CPU us/commit": 0.5}
-
-Figures = dict[str, float]
 
 
 # ---- commits -------------------------------------------------------------------------------------
@@ -46,10 +41,10 @@ def _text(text: str) -> bytes:
     return struct.pack(">h", len(text)) + text.encode()
 
 
-def commits(partitions: int) -> Callable[[Server, "Plan"], Figures]:
+def commits(partitions: int) -> Callable[[Server, Plan], Figures]:
     """Commits of `partitions` offsets each, pipelined, by several groups at once."""
 
-    def run(server: Server, plan: "Plan") -> Figures:
+    def run(server: Server, plan: Plan) -> Figures:
         topic = clients.create_topic(server.bootstrap, partitions)
         error_at = commit_error_at(topic)
         answer_bytes = error_at - 4 + partitions * 6

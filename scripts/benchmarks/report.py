@@ -17,7 +17,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.workloads import SMALL_GOALS, Figures, Workload, lower_is_better
+from benchmarks.workload import Figures, Workload, lower_is_better
+from benchmarks.workloads import SMALL_GOALS
 
 # What a server does in the first seconds of its life: a test suite, a restart, an autoscaled pod.
 AT_FIRST = "small requests, first 3 s"

@@ -26,6 +26,7 @@ from rich.table import Table
 
 from benchmarks import clients, load, servers
 from benchmarks.report import machine, number
+from benchmarks.workload import Figures
 
 CONNECTIONS = 4
 BATCH_RECORDS = 1_000
@@ -43,8 +44,6 @@ SCRAPED_S = {
 }  # how long the records are timed, by the seconds between two scrapes; 0: none
 WARM_UP_S = 1.0
 HEADERS = {"Content-Type": "application/json"}
-
-Figures = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

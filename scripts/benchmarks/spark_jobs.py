@@ -17,8 +17,8 @@ from pyspark.sql import DataFrame
 from benchmarks import clients
 from benchmarks.servers import Server
 from benchmarks.spark_session import Client
+from benchmarks.workload import Figures
 
-Figures = dict[str, float]
 PARTITIONS = 4
 VALUE_BYTES = 100
 COPY_TIMEOUT_S = 600

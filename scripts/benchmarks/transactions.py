@@ -13,18 +13,15 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from crc32c import crc32c
 
 from benchmarks import clients, committed_reads, frames, load
+from benchmarks.workload import Figures, Plan
 
-if TYPE_CHECKING:
-    from benchmarks.workloads import Plan
-
-Figures = dict[str, float]
 PARTITIONS = 6
 PRODUCERS = 32
 CLIENT_PRODUCERS = 8
@@ -313,10 +310,10 @@ def figures_of(
 
 def raw(
     speaks: Version1 | Version2, records: int, producers: int = PRODUCERS
-) -> Callable[[Target, "Plan"], Figures]:
+) -> Callable[[Target, Plan], Figures]:
     """So many producers at once, transactions of `records` records."""
 
-    def run(target: Target, plan: "Plan") -> Figures:
+    def run(target: Target, plan: Plan) -> Figures:
         topic = new_topic(target)
         ports, entry = leaders(target, topic), int(target.bootstrap.partition(",")[0].rpartition(":")[2])
         batch = frames.build_batch(RECORD_BYTES, records * (RECORD_BYTES + 14) + frames.BATCH.size)
@@ -352,10 +349,10 @@ def raw(
     return run
 
 
-def client(records: int, producers: int = CLIENT_PRODUCERS) -> Callable[[Target, "Plan"], Figures]:
+def client(records: int, producers: int = CLIENT_PRODUCERS) -> Callable[[Target, Plan], Figures]:
     """The same through librdkafka, with the client's own cost."""
 
-    def run(target: Target, plan: "Plan") -> Figures:
+    def run(target: Target, plan: Plan) -> Figures:
         topic, payloads = new_topic(target), frames.values(records, RECORD_BYTES)
         made = []
         for number in range(producers):
@@ -394,10 +391,10 @@ def client(records: int, producers: int = CLIENT_PRODUCERS) -> Callable[[Target,
     return run
 
 
-def consume(aborted_percent: int) -> Callable[[Target, "Plan"], Figures]:
+def consume(aborted_percent: int) -> Callable[[Target, Plan], Figures]:
     """Committed records of a topic in which a share of the transactions was aborted, by librdkafka."""
 
-    def run(target: Target, plan: "Plan") -> Figures:
+    def run(target: Target, plan: Plan) -> Figures:
         topic, _, records = _filled_topic(target, aborted_percent)
         before = target.cpu_seconds()
         done = _read_committed(target, topic, sum(records), 4 * plan.seconds)
@@ -406,10 +403,10 @@ def consume(aborted_percent: int) -> Callable[[Target, "Plan"], Figures]:
     return run
 
 
-def raw_consume(aborted_percent: int) -> Callable[[Target, "Plan"], Figures]:
+def raw_consume(aborted_percent: int) -> Callable[[Target, Plan], Figures]:
     """The same over raw sockets, which take next to nothing themselves."""
 
-    def run(target: Target, plan: "Plan") -> Figures:
+    def run(target: Target, plan: Plan) -> Figures:
         topic, ports, records = _filled_topic(target, aborted_percent)
         committed_reads.read(ports, topic, records, 0.0)  # the first time from cold files
         before = target.cpu_seconds()
@@ -474,7 +471,7 @@ def _read_committed(target: Target, topic: str, records: int, seconds: float) ->
 
 
 V1, V2 = Version1(), Version2()
-ROWS: list[tuple[str, Callable[[Target, "Plan"], Figures], dict[str, float]]] = [
+ROWS: list[tuple[str, Callable[[Target, Plan], Figures], dict[str, float]]] = [
     ("txn: raw v2, 32 producers, 1 record", raw(V2, 1), COMMIT_GOALS),
     ("txn: raw v2, 32 producers, 10 records", raw(V2, 10), COMMIT_GOALS),
     ("txn: raw v2, 32 producers, 100 records", raw(V2, 100), COMMIT_GOALS),

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from benchmarks.report import Report, number
 from benchmarks.servers import Server
-from benchmarks.workloads import Figures, Plan, Workload
+from benchmarks.workload import Figures, Plan, Workload
 
 
 def settle(folder: Path, size: int) -> None:

@@ -1,15 +1,13 @@
 """What is measured: a table of named workloads, each a function of a running server that returns its figures.
 
 `wire` workloads replay prebuilt frames (the server is the bottleneck), `client` ones run librdkafka (what
-an application sees, the client's own CPU included). Figures are named with their unit; where a name ends as
-in `BETTER_LOW`, less is better.
+an application sees, the client's own CPU included).
 """
 
 import socket
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
@@ -24,9 +22,8 @@ from benchmarks import (
     transactions,
 )
 from benchmarks.servers import Server
+from benchmarks.workload import Figures, Plan, Workload
 
-Figures = dict[str, float]
-Target = TypeVar("Target")
 MB = 1_000_000
 KILOBYTE_BATCH, MEGABYTE_BATCH = 64 << 10, 1_000_000  # under the default max.message.bytes of 1,048,588
 PARTITIONS = 4
@@ -36,45 +33,6 @@ MANY_PARTITIONS = 1000
 LATENCY_RATE = 1000
 LATENCY_SECONDS = 3.0  # then 30 records are beyond the 99th percentile
 MEMORY_AFTER_BYTES = 1 << 30
-BETTER_LOW = (
-    " ms",
-    "s/GB",
-    "us/request",
-    "us/commit",
-    "us/heartbeat",
-    "retries/commit",
-    " s",
-    "CPU s/s",
-    "MB RSS",
-    "MB RSS more",
-    "failed writes",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """A run ends after `seconds` or `limit_bytes`, whichever is first."""
-
-    seconds: float = 3.0
-    limit_bytes: int = 1 << 30
-
-    def slice(self, slices: int) -> "Plan":
-        return Plan(seconds=self.seconds / slices, limit_bytes=self.limit_bytes // slices)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Workload(Generic[Target]):
-    """What is measured of a `Target`, a server or a cluster.
-
-    `goals`: the ratio to reach by figure; at least that, or at most where less is better. A run is cut into
-    `slices`, after each of which the servers change turns. `prepare` comes before the first, for each server.
-    """
-
-    name: str
-    run: Callable[[Target, Plan], Figures]
-    goals: dict[str, float] = field(default_factory=dict)
-    slices: int = 1
-    prepare: Callable[[Target], object] = field(default=lambda _: None)
 
 
 def throughput(server: Server, cpu_before: float, done: load.Done) -> Figures:
@@ -377,7 +335,3 @@ WORKLOADS: list[Workload[Server]] = [
     *(Workload(name=name, run=run, goals=goals) for name, run, goals in transactions.ROWS),
     Workload(name="memory after 1 GB", run=memory),
 ]
-
-
-def lower_is_better(figure: str) -> bool:
-    return figure.endswith(BETTER_LOW)

@@ -14,7 +14,8 @@ import pytest
 import uvloop
 
 from logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
-from node.net.connection import Answer, Connection, Pending, Service
+from node.net.answers import Answer, Pending, Service
+from node.net.connection import Connection
 from node.net.connection_info import ConnectionInfo
 from node.net.file_pipe import FilePipe
 from node.net.file_sender import CHUNK_BYTES, FileSender

@@ -13,7 +13,8 @@ import pytest
 
 from node.net import connection as module
 from node.net import gathered_answers
-from node.net.connection import Answer, Connection, Pending, Run
+from node.net.answers import Answer, Pending, Run
+from node.net.connection import Connection
 from node.net.receive_memory import ReceiveMemory
 from tests.unit.node.test_connection import Peer
 

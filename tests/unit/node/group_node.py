@@ -15,7 +15,7 @@ from logstore.partition_log import PartitionLog
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.clock import ManualClock
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.replica.partition import Assignment, Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.group_runtime import GroupRuntime, Make

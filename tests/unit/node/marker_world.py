@@ -19,7 +19,8 @@ from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
 from node.config import parse_config
 from node.kafka_api import write_txn_markers
-from node.kafka_api.request_context import Aside, Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside, Delayed
 from node.net.peer_client import PeerClient
 from node.runtime.administrators import Administrators
 from node.runtime.group_runtime import GroupRuntime

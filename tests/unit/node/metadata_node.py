@@ -14,7 +14,8 @@ from metadata_raft.image import Endpoint
 from metadata_raft.quorum_memory import MemoryQuorum
 from node.clock import ManualClock
 from node.config import BrokerConfig, parse_config
-from node.kafka_api.request_context import ConnectionInfo, EncodedBody, RequestContext
+from node.kafka_api.request_context import ConnectionInfo, RequestContext
+from node.net.answers import EncodedBody
 from node.runtime.administrators import Administrators
 from node.runtime.broker_lifecycle import Registration
 from node.runtime.metadata_publisher import MetadataPublisher, controller_config

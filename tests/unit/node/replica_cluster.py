@@ -25,7 +25,8 @@ from metadata_raft.commands import (
 from metadata_raft.delta import ChangedTopic, MetadataChanges
 from metadata_raft.image import PartitionImage, TopicImage, TopicsImage
 from node.kafka_api import fetch, list_offsets
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Delayed
 from node.replica.delayed_produce import Place
 from node.replica.follower_fetcher import FetcherSettings, FetcherWorld
 from node.replica.follower_state import FetchBounds

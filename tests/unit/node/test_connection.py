@@ -11,7 +11,8 @@ import pytest
 
 from node.kafka_api.request_context import ConnectionInfo
 from node.net import connection as module
-from node.net.connection import Answer, CloseConnection, Connection, Pending, Service
+from node.net.answers import Answer, CloseConnection, Pending, Service
+from node.net.connection import Connection
 from node.net.gathered_answers import GatheredAnswers
 from node.net.receive_memory import ReceiveMemory
 from node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows

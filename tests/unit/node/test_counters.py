@@ -11,7 +11,7 @@ from node.clock import ManualClock
 from node.counters.request_counters import SAMPLE_EVERY
 from node.counters.topic_counters import TopicCounters
 from node.kafka_api import dispatch
-from node.net.connection import Pending
+from node.net.answers import Pending
 from node.wire import codec
 from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID

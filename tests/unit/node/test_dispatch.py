@@ -13,9 +13,9 @@ from logstore.schema_compiler import decode
 from node.config import parse_config
 from node.kafka_api import api_versions, dispatch, list_groups, metadata
 from node.kafka_api.dispatch import SMALL_REQUEST_BYTES, Dispatcher
-from node.kafka_api.request_context import Aside, Delayed, EncodedBody
 from node.kafka_api.served_apis import SERVED, served_by
-from node.net.connection import CloseConnection, Connection, Pending
+from node.net.answers import Aside, CloseConnection, Delayed, EncodedBody, Pending
+from node.net.connection import Connection
 from node.runtime.turns import STEPS_PER_TURN
 from node.wire import codec
 from node.wire.api_keys import ApiKey

@@ -13,7 +13,7 @@ from logstore.disk import FileRecords
 from logstore.errors import ErrorCode
 from logstore.record import ControlType, EndTransactionMarker
 from node.kafka_api import fetch, fetch_answer
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.replica.fetch_session import FEW_PARTITIONS
 from node.wire.messages.fetch import (
     FetchPartition,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.net.connection import Pending
+from node.net.answers import Pending
 from node.net.gathered_answers import (
     MAX_AHEAD,
     MAX_GATHERED,

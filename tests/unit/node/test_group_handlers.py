@@ -32,7 +32,8 @@ from node.kafka_api import (
     offset_fetch,
     sync_group,
 )
-from node.kafka_api.request_context import ConnectionInfo, Delayed, EncodedBody, RequestContext
+from node.kafka_api.request_context import ConnectionInfo, RequestContext
+from node.net.answers import Delayed, EncodedBody
 from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.group_topics import ImageTopics
 from node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest

@@ -18,7 +18,7 @@ from logstore.log_config import LogConfig
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.replica.partition import Partition
 from node.runtime import group_shard
 from node.runtime.group_runtime import Make

@@ -23,7 +23,7 @@ from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
-from node.kafka_api.request_context import Aside, Delayed
+from node.net.answers import Aside, Delayed
 from node.runtime import coordinator_shards, group_runtime
 from node.runtime.coordinator_shards import partition_for
 from node.runtime.group_runtime import Make

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from node.net.connection import Connection, Pending, Service
+from node.net.answers import Pending, Service
+from node.net.connection import Connection
 from node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from node.net.connection_reserve import MAX_LOCAL, MAX_UNPROVEN
 from node.net.gathered_answers import GatheredAnswers

@@ -20,8 +20,8 @@ from logstore.partition_log import FetchIsolation
 from logstore.record import ControlType, EndTransactionMarker
 from node.kafka_api import produce
 from node.kafka_api.dispatch import Dispatcher
-from node.kafka_api.request_context import Delayed
-from node.net.connection import Connection, Pending
+from node.net.answers import Delayed, Pending
+from node.net.connection import Connection
 from node.replica.delayed_produce import Place
 from node.runtime.coordinator_log import CoordinatorLog
 from node.wire import codec

@@ -11,7 +11,7 @@ from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.log_reader import SegmentsChanged
 from node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
-from node.kafka_api.request_context import Aside, Delayed
+from node.net.answers import Aside, Delayed
 from node.net.connection_info import ConnectionInfo
 from node.runtime.turns import STEPS_PER_TURN
 from node.wire.messages.delete_records import (

@@ -6,7 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from node.net.connection import Connection, Service
+from node.net.answers import Service
+from node.net.connection import Connection
 from node.net.connection_info import ConnectionInfo
 from node.net.connection_quota import ConnectionQuota
 from node.net.gathered_answers import GatheredAnswers

@@ -12,8 +12,7 @@ from logstore.log_config import LogConfig
 from logstore.record import build_batch, iterate_records, seal_batch
 from logstore.record_batch import HEADER_SIZE, check_batch, read_header
 from node.kafka_api import produce
-from node.kafka_api.request_context import Delayed
-from node.net.connection import CloseConnection
+from node.net.answers import CloseConnection, Delayed
 from node.runtime.turns import at_once
 from node.wire.messages.produce import (
     PartitionProduceData,

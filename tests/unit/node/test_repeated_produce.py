@@ -17,7 +17,8 @@ from logstore.record import ControlType, EndTransactionMarker, build_batch, seal
 from logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
 from node.kafka_api import produce_heads
 from node.kafka_api.dispatch import Dispatcher
-from node.net.connection import CloseConnection, Connection, Pending
+from node.net.answers import CloseConnection, Pending
+from node.net.connection import Connection
 from node.replica.delayed_produce import Place
 from node.wire import codec as codec_of
 from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData

@@ -10,7 +10,8 @@ import pytest
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from node.kafka_api import fetch
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Delayed
 from node.replica.partition import Partition
 from node.wire.messages.fetch import (
     FetchPartition,

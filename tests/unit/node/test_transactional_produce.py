@@ -11,9 +11,9 @@ from logstore.errors import ErrorCode
 from logstore.record import ControlType, EndTransactionMarker
 from logstore.topic_partition import TopicPartition
 from node.kafka_api import produce
-from node.kafka_api.request_context import Delayed, RequestContext
+from node.kafka_api.request_context import RequestContext
 from node.kafka_api.transactional_produce import refusal
-from node.net.connection import CloseConnection
+from node.net.answers import CloseConnection, Delayed
 from node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

@@ -21,8 +21,8 @@ from node.kafka_api import (
     init_producer_id,
     list_transactions,
 )
-from node.kafka_api.request_context import Aside, Delayed, RequestContext
-from node.net.connection import CloseConnection
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside, CloseConnection, Delayed
 from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

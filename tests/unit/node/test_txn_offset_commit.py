@@ -16,8 +16,8 @@ from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.config import parse_config
 from node.kafka_api import txn_offset_commit
-from node.kafka_api.request_context import Aside, Delayed, RequestContext
-from node.net.connection import CloseConnection
+from node.kafka_api.request_context import RequestContext
+from node.net.answers import Aside, CloseConnection, Delayed
 from node.runtime import commit_order
 from node.runtime.commit_order import CommitOrder
 from node.runtime.turns import STEPS_PER_TURN

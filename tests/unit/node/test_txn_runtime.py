@@ -18,7 +18,7 @@ from groupcoord.transactions.transaction_results import (
 )
 from logstore.disk import FileSlice
 from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.replica.partition import Partition
 from node.runtime import coordinator_shards, shard_loader, txn_shard
 from node.runtime.txn_runtime import Make

@@ -10,7 +10,7 @@ from groupcoord.offset_results import OffsetFetchResult
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.verification import NOT_VERIFIED
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.runtime import marker_writer
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.marker_world import OFFSETS, MarkerNode, codes, marker, play

@@ -24,7 +24,7 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft.cluster_features import TRANSACTION_VERSION
 from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.clock import ManualClock
-from node.kafka_api.request_context import Delayed
+from node.net.answers import Delayed
 from node.replica.partition import Assignment, Partition
 from node.replica.replica_manager import ReplicaManager
 from node.runtime.txn_runtime import Make, TxnRuntime

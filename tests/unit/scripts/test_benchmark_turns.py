@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).resolve().parents[3] / "scripts"))
 from benchmarks import clusters, servers
 from benchmarks.report import Report
 from benchmarks.turns import alone, measure
-from benchmarks.workloads import Figures, Plan, Workload
+from benchmarks.workload import Figures, Plan, Workload
 
 PLAN = Plan(seconds=3.0, limit_bytes=0)
 

@@ -1,0 +1,221 @@
+"""No module of the product or of `scripts` imports itself by way of others, for its types either.
+
+What hangs in such a circle today stands in `IN_CIRCLES` and `FOR_TYPES_ONLY`. Both lists only shrink: a name
+that no longer needs its line fails here, too.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline", "pyspark_ottla")
+IN_CIRCLES = frozenset(
+    {
+        "node.broker",
+        "node.broker_start",
+        "node.kafka_api.api_versions",
+        "node.kafka_api.dispatch",
+        "node.kafka_api.leader_hints",
+        "node.kafka_api.produce",
+        "node.kafka_api.produce_heads",
+        "node.kafka_api.repeated_produce",
+        "node.kafka_api.transactional_produce",
+        "node.metrics.collector",
+        "node.metrics.exposition",
+        "node.metrics.rates",
+        "node.metrics.read_groups",
+        "node.metrics.read_node",
+        "node.quorum_start",
+        "node.rest_api.acls",
+        "node.rest_api.all_routes",
+        "node.rest_api.broker_configs",
+        "node.rest_api.brokers",
+        "node.rest_api.client_pool",
+        "node.rest_api.cluster_state",
+        "node.rest_api.clusters",
+        "node.rest_api.configs",
+        "node.rest_api.connections",
+        "node.rest_api.console",
+        "node.rest_api.consumer_groups",
+        "node.rest_api.debug_state",
+        "node.rest_api.group_operations",
+        "node.rest_api.group_view",
+        "node.rest_api.groups_overview",
+        "node.rest_api.http_answer",
+        "node.rest_api.http_request",
+        "node.rest_api.http_server",
+        "node.rest_api.leaders",
+        "node.rest_api.metrics_routes",
+        "node.rest_api.moves",
+        "node.rest_api.node_facts",
+        "node.rest_api.openapi",
+        "node.rest_api.operation_words",
+        "node.rest_api.own_process",
+        "node.rest_api.partitions",
+        "node.rest_api.probes",
+        "node.rest_api.produce_records",
+        "node.rest_api.read_records",
+        "node.rest_api.reassignments",
+        "node.rest_api.replicas",
+        "node.rest_api.route",
+        "node.rest_api.server_thread",
+        "node.rest_api.spelling",
+        "node.rest_api.topic_configs",
+        "node.rest_api.topic_partitions",
+        "node.rest_api.topics",
+        "node.rest_api.transactions",
+    }
+)
+# Modules that import for their types only, under TYPE_CHECKING, and from where.
+FOR_TYPES_ONLY: dict[str, set[str]] = {
+    "node.broker_start": {"node.broker"},
+    "node.cli.group_app": {"node.client.group_offsets"},
+    "node.kafka_api.add_offsets_to_txn": {"node.broker"},
+    "node.kafka_api.add_partitions_to_txn": {"node.broker"},
+    "node.kafka_api.add_raft_voter": {"node.broker"},
+    "node.kafka_api.alter_configs": {"node.broker"},
+    "node.kafka_api.alter_partition_reassignments": {"node.broker"},
+    "node.kafka_api.alter_replica_log_dirs": {"node.broker"},
+    "node.kafka_api.api_versions": {"node.broker"},
+    "node.kafka_api.config_resources": {"node.broker"},
+    "node.kafka_api.consumer_group_describe": {"node.broker"},
+    "node.kafka_api.consumer_group_heartbeat": {"node.broker"},
+    "node.kafka_api.create_partitions": {"node.broker"},
+    "node.kafka_api.create_topics": {"node.broker"},
+    "node.kafka_api.delete_groups": {"node.broker"},
+    "node.kafka_api.delete_records": {"node.broker"},
+    "node.kafka_api.delete_topics": {"node.broker"},
+    "node.kafka_api.describe_cluster": {"node.broker"},
+    "node.kafka_api.describe_configs": {"node.broker"},
+    "node.kafka_api.describe_groups": {"node.broker"},
+    "node.kafka_api.describe_lag": {"node.broker"},
+    "node.kafka_api.describe_log_dirs": {"node.broker"},
+    "node.kafka_api.describe_producers": {"node.broker"},
+    "node.kafka_api.describe_quorum": {"node.broker"},
+    "node.kafka_api.describe_topic_partitions": {"node.broker"},
+    "node.kafka_api.describe_transactions": {"node.broker"},
+    "node.kafka_api.dispatch": {"node.broker"},
+    "node.kafka_api.elect_leaders": {"node.broker"},
+    "node.kafka_api.end_txn": {"node.broker"},
+    "node.kafka_api.fetch": {"node.broker"},
+    "node.kafka_api.fetch_answer": {"node.broker"},
+    "node.kafka_api.fetch_metadata": {"node.broker"},
+    "node.kafka_api.fetch_metadata_snapshot": {"node.broker"},
+    "node.kafka_api.find_coordinator": {"node.broker"},
+    "node.kafka_api.heartbeat": {"node.broker"},
+    "node.kafka_api.incremental_alter_configs": {"node.broker"},
+    "node.kafka_api.init_producer_id": {"node.broker"},
+    "node.kafka_api.join_group": {"node.broker"},
+    "node.kafka_api.leader_hints": {"node.broker"},
+    "node.kafka_api.leave_group": {"node.broker"},
+    "node.kafka_api.list_config_resources": {"node.broker"},
+    "node.kafka_api.list_groups": {"node.broker"},
+    "node.kafka_api.list_offsets": {"node.broker"},
+    "node.kafka_api.list_partition_reassignments": {"node.broker"},
+    "node.kafka_api.list_transactions": {"node.broker"},
+    "node.kafka_api.metadata": {"node.broker"},
+    "node.kafka_api.offset_commit": {"node.broker"},
+    "node.kafka_api.offset_delete": {"node.broker"},
+    "node.kafka_api.offset_fetch": {"node.broker"},
+    "node.kafka_api.offset_for_leader_epoch": {"node.broker"},
+    "node.kafka_api.produce": {"node.broker"},
+    "node.kafka_api.produce_heads": {"node.broker"},
+    "node.kafka_api.remove_raft_voter": {"node.broker"},
+    "node.kafka_api.repeated_produce": {"node.broker"},
+    "node.kafka_api.replica_fetch": {"node.broker"},
+    "node.kafka_api.submit_command": {"node.broker"},
+    "node.kafka_api.sync_group": {"node.broker"},
+    "node.kafka_api.transactional_produce": {"node.broker", "node.kafka_api.produce"},
+    "node.kafka_api.txn_offset_commit": {"node.broker"},
+    "node.kafka_api.unregister_broker": {"node.broker"},
+    "node.kafka_api.update_features": {"node.broker"},
+    "node.kafka_api.write_txn_markers": {"node.broker"},
+    "node.metrics.collector": {"node.broker", "node.rest_api.node_facts"},
+    "node.metrics.exposition": {"node.rest_api.node_facts"},
+    "node.metrics.rates": {"node.rest_api.node_facts"},
+    "node.metrics.read_groups": {"node.broker"},
+    "node.metrics.read_node": {"node.broker"},
+    "node.pytest_plugin": {"node.embedded"},
+    "node.quorum_start": {"node.broker"},
+    "node.rest_api.debug_state": {"node.broker"},
+    "node.rest_api.node_facts": {"node.broker"},
+    "node.rest_api.own_process": {"node.broker"},
+    "node.rest_api.probes": {"node.broker"},
+    "node.rest_api.server_thread": {"node.broker", "node.rest_api.http_server"},
+    "pipeline.jobs.cli": {"pipeline.jobs.job", "pipeline.jobs.job_status"},
+    "pipeline.spark.data_source": {
+        "pipeline.spark.batch_reader",
+        "pipeline.spark.batch_writer",
+        "pipeline.spark.stream_reader",
+        "pipeline.spark.stream_writer",
+    },
+}
+
+
+@cache
+def all_modules() -> Mapping[str, Path]:
+    """Return every module by its dotted name: a package is its `__init__`, scripts have no folder."""
+    roots = [(ROOT, ROOT / package) for package in PACKAGES] + [(ROOT / "scripts", ROOT / "scripts")]
+    found = {}
+    for root, folder in roots:
+        for path in folder.rglob("*.py"):
+            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            found[name.removesuffix(".__init__")] = path
+    return found
+
+
+def statements(node: ast.AST, *, is_for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+    """Yield all nodes below one, each with whether it stands under TYPE_CHECKING."""
+    for child in ast.iter_child_nodes(node):
+        under = is_for_types or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test))
+        yield child, under
+        yield from statements(child, is_for_types=under)
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """Yield what of ours a module imports, each with whether that is for types only."""
+    modules = all_modules()
+    for entry, is_for_types in statements(ast.parse(path.read_text())):
+        if isinstance(entry, ast.Import):
+            names = [alias.name for alias in entry.names]
+        elif isinstance(entry, ast.ImportFrom) and entry.module:
+            longer = [f"{entry.module}.{alias.name}" for alias in entry.names]
+            names = [name if name in modules else entry.module for name in longer]
+        else:
+            continue
+        yield from ((name, is_for_types) for name in names if name in modules)
+
+
+@cache
+def graph() -> Mapping[str, frozenset[str]]:
+    return {
+        module: frozenset(name for name, _ in imports(path)) - {module}
+        for module, path in all_modules().items()
+    }
+
+
+def reached_from(module: str) -> set[str]:
+    """Return all modules that one needs, near and far; itself among them if it is in a circle."""
+    found: set[str] = set()
+    waiting = list(graph()[module])
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting.extend(graph()[name])
+    return found
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    assert {module for module in graph() if module in reached_from(module)} == IN_CIRCLES
+
+
+def test_imports_for_types_only_are_few_and_named() -> None:
+    found = {
+        module: {name for name, is_for_types in imports(path) if is_for_types}
+        for module, path in all_modules().items()
+    }
+
+    assert {module: names for module, names in found.items() if names} == FOR_TYPES_ONLY
