@@ -23,6 +23,8 @@ wire                  bytes of the Kafka protocol and the objects that they stan
 net                   listeners and connections; the client side of a connection
 replica               partitions: leader or follower, high watermark, waiting requests, fetch sessions
 runtime               the doors between pure cores and the loop: metadata, groups, timers, care of the logs
+node_state            what changes of a node while it runs
+services              the finished parts of a node, as handlers, metrics and the REST API use them
 kafka_api             one handler per API, and the dispatch from frames to them
 client                what programs ask of a cluster: the command line, and the REST API
 console               the files of the web console

@@ -42,9 +42,7 @@ from node.clock import Clock, SystemClock
 from node.cluster_settings import ANYWHERE
 from node.config import BrokerConfig
 from node.counters.election_counters import ElectionCounters
-from node.group_settings import CONSUMER
 from node.kafka_api.dispatch import Dispatcher
-from node.kafka_api.request_context import ConnectionInfo
 from node.kafka_api.served_apis import served_by
 from node.memory_budget import divide
 from node.memory_limit import memory_limit_bytes
@@ -56,6 +54,7 @@ from node.net.receive_memory import ReceiveMemory
 from node.net.receive_windows import ReceiveWindows, widest_bytes
 from node.net.send_buffers import SendBuffers
 from node.net.unsent_answers import UnsentAnswers
+from node.node_state import NodeState
 from node.replica.replica_manager import ReplicaManager
 from node.replica.replication import Replication
 from node.rest_api.probes import state_of
@@ -77,7 +76,6 @@ from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_publisher import controller_config, log_config_of
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.runtime.producer_ids import ProducerIds
-from node.runtime.quorum_contact import QuorumContact
 from node.runtime.stop_signals import received_signals, stop_signals
 from node.runtime.topic_creation import offsets_topic, transactions_topic
 from node.runtime.txn_gate import TxnGate
@@ -123,7 +121,7 @@ class Broker:
         voter_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.SelectorEventLoop,
         rest_loop: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
     ) -> None:
-        self.config = config
+        self.state = NodeState(config)
         max_bytes = config.ottla_memory_max_bytes
         self.memory_max_bytes = max_bytes if max_bytes > 0 else memory_limit_bytes()
         self.memory = memory = divide(self.memory_max_bytes)
@@ -131,12 +129,7 @@ class Broker:
         self.chance = chance if chance is not None else random.SystemRandom()
         self.unique = unique
         self.clock: Clock = clock if clock is not None else SystemClock()
-        self.cluster_id = ZERO_UUID
         self.is_hurried = False  # it ends without waiting for others to take over
-        self.contact = QuorumContact(config.broker_session_timeout_ms / 1000)
-        self.is_cut_off = False  # others may lead by now what this node believes to lead
-        self.is_serving = False  # clients are let in
-        self.has_started = False  # they were, once
         self.supported_features: Mapping[str, tuple[int, int]] = SUPPORTED_FEATURES
         self.batch_pool = FairPool("batches", threads=BATCH_THREADS, max_cpu_s=MAX_BATCH_CPU_S)
         self.time_pool = FairPool("times", threads=TIME_THREADS, max_cpu_s=MAX_TIME_CPU_S)
@@ -184,7 +177,12 @@ class Broker:
             on_lost=self._peer_connection_lost,
         )
         self.served_apis = served_by(config)
-        self.dispatcher = Dispatcher(self)
+        self.dispatcher = Dispatcher(
+            self.state,
+            served_apis=self.served_apis,
+            large_requests=self.large_requests,
+            peer_gate=self.peer_gate,
+        )
         self.elections = ElectionCounters(lambda: self.metadata.is_controller)
         self.connection_quota = ConnectionQuota(connection_limits(config))
         self.administrators = Administrators(
@@ -222,7 +220,7 @@ class Broker:
         address is taken.
         """
         raise_open_file_limit()
-        self.contact.begin(asyncio.get_running_loop().time(), self.clock.now_ms())
+        self.state.contact.begin(asyncio.get_running_loop().time(), self.clock.now_ms())
         for warning in self.config.warnings:
             log.warning("%s", warning)
         if self.config.values.get(VALIDATE_RECORDS, True) and not record_walk.IS_COMPILED:
@@ -239,7 +237,7 @@ class Broker:
         finally:
             patience.cancel()
             self._reminder.cancel()
-        self.is_serving = self.has_started = True
+        self.state.is_serving = self.state.has_started = True
         self.rest.start()
 
     def _say_what_it_waits_for(self) -> None:
@@ -272,7 +270,7 @@ class Broker:
         """Who this node is to its peers; the directory is that of its metadata."""
         config, dirs = self.config, self.log_manager.dirs
         directory = next((one for one in dirs if one.path == config.metadata_log_dir), dirs[0])
-        return PeerIdentity(config.node_id, self.cluster_id, directory.directory_id or ZERO_UUID)
+        return PeerIdentity(config.node_id, self.state.cluster_id, directory.directory_id or ZERO_UUID)
 
     def peer_endpoint(self, node_id: int) -> Endpoint | None:
         """Where this node reaches another: as it registered, or as a voter told the quorum."""
@@ -284,7 +282,7 @@ class Broker:
 
     def set_cut_off(self, is_cut_off: bool) -> None:
         """Whether nothing was heard of the controller for a whole session: then this node takes nothing."""
-        self.is_cut_off = is_cut_off
+        self.state.is_cut_off = is_cut_off
         self.metadata.encoded_answers.clear()  # they name the controller, which is unknown then
         if is_cut_off:
             self.replica_manager.fence()
@@ -292,9 +290,19 @@ class Broker:
             self.replica_manager.unfence()
 
     @property
+    def config(self) -> BrokerConfig:
+        """The settings that are valid now."""
+        return self.state.config
+
+    @property
+    def is_serving(self) -> bool:
+        """Return whether clients are let in."""
+        return self.state.is_serving
+
+    @property
     def cut_off_since_ms(self) -> int | None:
         """The time (ms) of the last contact to a leader of the quorum if this node is cut off, else None."""
-        return self.contact.cut_off_since_ms(asyncio.get_running_loop().time())
+        return self.state.cut_off_since_ms
 
     @property
     def quorum_leader_id(self) -> int:
@@ -392,7 +400,7 @@ class Broker:
         """
         if self.tasks is None:
             return
-        self.is_serving = False
+        self.state.is_serving = False
         if hands_over:
             await self.hand_over()
         await self.rest.stop()
@@ -456,7 +464,7 @@ class Broker:
 
     async def abandon(self) -> None:
         """End as a kill would: nothing is handed over, flushed or marked, and peers see connections break."""
-        self.is_serving = False
+        self.state.is_serving = False
         for listener in self.listeners:
             listener.stop_accepting()
             listener.abort_connections()
@@ -546,29 +554,11 @@ class Broker:
             "rest_answers": (self.rest.answer_bytes, memory.rest_answers),
         }
 
-    def advertised_endpoint(self, connection: ConnectionInfo) -> Endpoint:
-        """Where the client of this connection reaches this node: what the listener advertises, else what it
-        reached.
-        """
-        for one in self.config.advertised_listeners:
-            if one.name == connection.listener_name:
-                return Endpoint(one.host, one.port, one.security_protocol_id)
-        return Endpoint(connection.local_host, connection.local_port)
-
-    def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
-        """Where the client of this connection reaches a node; None if it cannot."""
-        if broker_id == self.config.node_id:
-            return self.advertised_endpoint(connection)
-        broker = self.metadata.image.brokers.get(broker_id)
-        if broker is None or broker.fenced:
-            return None
-        return broker.listeners.get(connection.listener_name)
-
     def _log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         return log_config_of(self.config, image, topic)
 
     def set_config(self, config: BrokerConfig) -> None:
-        self.config = config
+        self.state.config = config
         self.replica_manager.quotas.configure(
             leader_bytes_per_second=config.leader_replication_throttled_rate,
             follower_bytes_per_second=config.follower_replication_throttled_rate,
@@ -580,12 +570,6 @@ class Broker:
         """Return the names by which the nodes of the cluster are registered."""
         brokers = self.metadata.image.brokers.values()
         return [endpoint.host for one in brokers for endpoint in one.listeners.values()]
-
-    @property
-    def serves_consumer_groups(self) -> bool:
-        """Whether groups may speak the consumer protocol (KIP-848)."""
-        is_enabled = CONSUMER in self.config.group_coordinator_rebalance_protocols
-        return is_enabled and self.metadata.image.group_version >= 1
 
     def tell_groups(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self.log_notes()

@@ -56,6 +56,7 @@ from node.runtime.producer_ids import ProducerIds
 from node.runtime.segment_repair import SegmentRepair
 from node.runtime.txn_gate import TxnGate
 from node.runtime.txn_runtime import TxnRuntime
+from node.services import QuorumServices, Services
 from node.wire.messages.fetch_metadata import VoterAddress
 
 if TYPE_CHECKING:
@@ -147,12 +148,12 @@ async def start_parts(broker: "Broker", when_loaded: Callable[[], None]) -> None
     endpoint = registered_listeners(broker)[broker.config.inter_broker_listener_name]
     image = await _in_thread(open_quorum, broker, found, endpoint)
     _make_metadata(broker, image)
+    broker.dispatcher.serve_peers(_quorum_services(broker))
     broker.metadata_task = broker.start_task(broker.run_metadata())
     if broker.joins_quorum:
         broker.start_task(join_quorum(broker))
     if broker.peer_gate is not None:
         # Peers need what this node knows before it serves clients, and it needs them to start.
-        broker.dispatcher.hold_clients()
         await _inter_broker_listener(broker).start()
     await broker.lifecycle.register()
     broker.start_task(broker.lifecycle.run())
@@ -162,7 +163,7 @@ async def start_parts(broker: "Broker", when_loaded: Callable[[], None]) -> None
     await _in_thread(_load_logs, broker, image)
     _make_runtimes(broker)
     # From here on leaders wait for what this node acknowledges, so whatever holds up the loop comes before.
-    broker.dispatcher.load_usual_routes()
+    broker.dispatcher.load(_services(broker))
     when_loaded()
     # Nobody is let in yet, so the broker may call itself ready before its partitions are told to lead.
     broker.lifecycle.logs_are_open()
@@ -188,6 +189,42 @@ async def start_parts(broker: "Broker", when_loaded: Callable[[], None]) -> None
         if broker.peer_gate is None or listener is not _inter_broker_listener(broker):
             await listener.start()
     broker.dispatcher.serve_clients()
+
+
+def _quorum_services(broker: "Broker") -> QuorumServices:
+    return QuorumServices(
+        state=broker.state,
+        served_apis=broker.served_apis,
+        supported_features=broker.supported_features,
+        metadata=broker.metadata,
+        metadata_feed=broker.metadata_feed,
+    )
+
+
+def _services(broker: "Broker") -> Services:
+    return Services(
+        state=broker.state,
+        clock=broker.clock,
+        unique=broker.unique,
+        in_thread=broker.in_thread,
+        start_task=broker.start_task,
+        metadata=broker.metadata,
+        peers=broker.peers,
+        administrators=broker.administrators,
+        request_counters=broker.dispatcher.counters,
+        unsent=broker.unsent,
+        batch_pool=broker.batch_pool,
+        time_pool=broker.time_pool,
+        log_manager=broker.log_manager,
+        maintenance=broker.maintenance,
+        replica_manager=broker.replica_manager,
+        producer_ids=broker.producer_ids,
+        groups=broker.groups,
+        group_lag=broker.group_lag,
+        marker_writer=broker.marker_writer,
+        txns=broker.txns,
+        txn_gate=broker.txn_gate,
+    )
 
 
 def _inter_broker_listener(broker: "Broker") -> Listener:
@@ -231,7 +268,7 @@ def _make_metadata(broker: "Broker", image: MetadataImage) -> None:
             previous_broker_epoch=broker.log_manager.clean_shutdown_epoch(),
             page_cache_id=broker.log_manager.disk.page_cache_id(),
         ),
-        contact=broker.contact,
+        contact=broker.state.contact,
         clock=broker.clock,
         heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
@@ -286,7 +323,7 @@ def _make_runtimes(broker: "Broker") -> None:
     broker.marker_writer = MarkerWriter(
         replicas=broker.replica_manager,
         groups=broker.groups,
-        is_cut_off=lambda: broker.is_cut_off,
+        is_cut_off=lambda: broker.state.is_cut_off,
         clock=broker.clock,
     )
     _make_transactions(broker)
@@ -466,17 +503,17 @@ def _claim_directories(broker: "Broker", found: FoundQuorum | None) -> None:
     manager.acquire()
     owner = manager.identity()
     if owner is not None:
-        broker.cluster_id = owner.cluster_id
+        broker.state.cluster_id = owner.cluster_id
     else:
-        broker.cluster_id = _new_cluster_id(broker) if found is None else found.cluster_id
+        broker.state.cluster_id = _new_cluster_id(broker) if found is None else found.cluster_id
     check_cluster(broker, found)
-    if config.cluster_id not in (None, broker.cluster_id):
+    if config.cluster_id not in (None, broker.state.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"The log directories belong to the cluster {uuid_to_text(broker.cluster_id)}, not to the one"
-            " that cluster.id names: choose another log.dirs or take cluster.id out.",
+            f"The log directories belong to the cluster {uuid_to_text(broker.state.cluster_id)}, not to the"
+            " one that cluster.id names: choose another log.dirs or take cluster.id out.",
         )
-    manager.claim(cluster_id=broker.cluster_id, node_id=config.node_id)
+    manager.claim(cluster_id=broker.state.cluster_id, node_id=config.node_id)
 
 
 def _new_cluster_id(broker: "Broker") -> bytes:

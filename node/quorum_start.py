@@ -78,11 +78,11 @@ async def find_quorum(broker: "Broker") -> FoundQuorum | None:
 
 def check_cluster(broker: "Broker", found: FoundQuorum | None) -> None:
     """INCONSISTENT_CLUSTER_ID if the log directories belong to another cluster than the voters."""
-    if found is not None and broker.cluster_id != found.cluster_id:
+    if found is not None and broker.state.cluster_id != found.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"The controllers lead the cluster {uuid_to_text(found.cluster_id)}, the log directories belong"
-            f" to {uuid_to_text(broker.cluster_id)}: choose other log.dirs or other controllers.",
+            f" to {uuid_to_text(broker.state.cluster_id)}: choose other log.dirs or other controllers.",
         )
 
 
@@ -91,7 +91,7 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
 
     `endpoint` is where this node serves other brokers.
     """
-    empty = MetadataImage(cluster_id=broker.cluster_id)
+    empty = MetadataImage(cluster_id=broker.state.cluster_id)
     config, identity = broker.config, broker.identity()
     found_voters = {} if found is None else found.voters
     if not (config.is_voter or config.may_vote):
@@ -102,7 +102,7 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
     )
     own = configured.by_id.get(config.node_id) or Voter(config.node_id, ZERO_UUID, *_own_address(config))
     voter = own._replace(directory_id=identity.directory_id)
-    links = _links(config, LinkIdentity(broker.cluster_id, Peer(*voter[:2]), endpoint))
+    links = _links(config, LinkIdentity(broker.state.cluster_id, Peer(*voter[:2]), endpoint))
     # A node that may get a vote has none until the log says so.
     first = configured if len(configured) or not config.is_voter else VoterSet.of([voter])
     quorum = RaftQuorum(

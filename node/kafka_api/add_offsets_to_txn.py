@@ -1,6 +1,6 @@
 """AddOffsetsToTxn: the offsets of a group become part of a transaction: the partition that holds them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
@@ -8,17 +8,15 @@ from groupcoord.transactions.transaction_commands import AddPartitions
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 
 
-def handle(broker: "Broker", context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
     version = context.api_version
-    partition = TopicPartition(OFFSETS_TOPIC, broker.groups.partition_for(request.group_id))
+    partition = TopicPartition(OFFSETS_TOPIC, services.groups.partition_for(request.group_id))
 
     def build(answer: Any) -> AddOffsetsToTxnResponse:
         code = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
@@ -26,7 +24,7 @@ def handle(broker: "Broker", context: RequestContext, request: AddOffsetsToTxnRe
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return AddOffsetsToTxnResponse(error_code=code)
 
-    return broker.txns.ask(
+    return services.txns.ask(
         request.transactional_id,
         lambda token: AddPartitions(
             token=token,

@@ -6,7 +6,7 @@ partition is added for a client that does not. Topics that are the brokers' own 
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
@@ -18,6 +18,7 @@ from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside
 from node.runtime.turns import Steps, in_turns
 from node.runtime.txn_runtime import Make
+from node.services import Services
 from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -26,9 +27,6 @@ from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_BATCH_VERSION = 4
@@ -39,19 +37,21 @@ Refused = dict[TopicPartition, ErrorCode]
 NO_TOPICS: Final[frozenset[str]] = frozenset()
 
 
-def handle(broker: "Broker", context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
     steps = _ask_for_many if context.api_version >= FIRST_BATCH_VERSION else _ask_for_one
-    return in_turns(steps(broker, context, request), is_large=context.is_large)
+    return in_turns(steps(services, context, request), is_large=context.is_large)
 
 
 # ---- of clients --------------------------------------------------------------------------------------------
 
 
-def _ask_for_one(broker: "Broker", context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[Any]:
+def _ask_for_one(
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Steps[Any]:
     version, topics = context.api_version, request.v3_and_below_topics
     transactional_id = request.v3_and_below_transactional_id
     producer = ProducerPair(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    partitions, refused = yield from _look_up(broker.metadata.image, topics, INTERNAL_TOPICS)
+    partitions, refused = yield from _look_up(services.metadata.image, topics, INTERNAL_TOPICS)
 
     def answer(code_of: CodeOf) -> Any:
         def make() -> AddPartitionsToTxnResponse:
@@ -68,21 +68,21 @@ def _ask_for_one(broker: "Broker", context: RequestContext, request: AddPartitio
     if refused:
         return answer(_refusal(refused))
     make = _add(transactional_id, producer, partitions, CLIENT_V1, may_wait=True)
-    return broker.txns.ask(transactional_id, make, build)
+    return services.txns.ask(transactional_id, make, build)
 
 
 # ---- of leaders --------------------------------------------------------------------------------------------
 
 
 def _ask_for_many(
-    broker: "Broker", context: RequestContext, request: AddPartitionsToTxnRequest
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Steps[Any]:
     transactions = request.transactions
     # By the place in the request: a transaction may be in it twice.
     refused: dict[int, Refused] = {}
     asked: list[tuple[str, Make]] = []
     for place, one in enumerate(transactions):
-        partitions, unknown = yield from _look_up(broker.metadata.image, one.topics, NO_TOPICS)
+        partitions, unknown = yield from _look_up(services.metadata.image, one.topics, NO_TOPICS)
         producer = ProducerPair(one.producer_id, one.producer_epoch)
         if unknown:
             refused[place] = unknown
@@ -107,7 +107,7 @@ def _ask_for_many(
             ]
         )
 
-    return broker.txns.ask_each(asked, build)
+    return services.txns.ask_each(asked, build)
 
 
 def _codes(answer: Any) -> CodeOf:

@@ -1,20 +1,16 @@
 """AddRaftVoter: a node that follows the metadata quorum gets a vote in it (KIP-853)."""
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import uuid_to_text
 from metadata_raft.commands import AddRaftVoter, VoterListener
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
+from node.services import Services
 from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: AddRaftVoterRequest
+    services: Services, context: RequestContext, request: AddRaftVoterRequest
 ) -> AddRaftVoterResponse:
     command = AddRaftVoter(
         voter_id=request.voter_id,
@@ -22,21 +18,21 @@ async def handle(
         listeners=[VoterListener(name=one.name, host=one.host, port=one.port) for one in request.listeners],
     )
     try:
-        await broker.administrators.check(context.connection)
-        check_cluster(broker, request.cluster_id)
-        _check_registered(broker, command)
-        await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        await services.administrators.check(context.connection)
+        check_cluster(services, request.cluster_id)
+        _check_registered(services, command)
+        await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.detail)
     return AddRaftVoterResponse(error_message=None)
 
 
-def _check_registered(broker: "Broker", command: AddRaftVoter) -> None:
+def _check_registered(services: Services, command: AddRaftVoter) -> None:
     """Raise INVALID_REQUEST unless the new voter is a registered node, at an address that is known for it.
 
     The leader dials it and tells whoever answers which cluster this is, so it dials nobody else.
     """
-    image = broker.metadata.image
+    image = services.metadata.image
     if any(voter.voter_id == command.voter_id for voter in image.voters) or not command.listeners:
         return  # the controller says what is wrong
     registered = image.brokers.get(command.voter_id)
@@ -46,7 +42,7 @@ def _check_registered(broker: "Broker", command: AddRaftVoter) -> None:
             f"Node {command.voter_id} has not registered with this cluster; start it first.",
         )
     known = {endpoint.host for endpoint in registered.listeners.values()}
-    known |= {one.host for one in broker.config.controller_quorum_voters if one.node_id == command.voter_id}
+    known |= {one.host for one in services.config.controller_quorum_voters if one.node_id == command.voter_id}
     for one in command.listeners:
         if one.host not in known:
             raise KafkaError(
@@ -56,8 +52,8 @@ def _check_registered(broker: "Broker", command: AddRaftVoter) -> None:
             )
 
 
-def check_cluster(broker: "Broker", cluster_id: str | None) -> None:
+def check_cluster(services: Services, cluster_id: str | None) -> None:
     """INCONSISTENT_CLUSTER_ID if the client means another cluster."""
-    own = uuid_to_text(broker.metadata.image.cluster_id)
+    own = uuid_to_text(services.metadata.image.cluster_id)
     if cluster_id not in (None, own):
         raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"This cluster is {own}.")

@@ -1,12 +1,11 @@
 """AlterConfigs: the whole set of a resource's settings anew; what is not named goes back to its default."""
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import ConfigChange, ConfigOperation
 from metadata_raft.records import ConfigResourceType
 from node.kafka_api.config_resources import alter_resources
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
@@ -14,15 +13,12 @@ from node.wire.messages.alter_configs import (
     AlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: AlterConfigsRequest
+    services: Services, context: RequestContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
     responses = await alter_resources(
-        broker,
+        services,
         context,
         request.resources,
         _changes,

@@ -3,13 +3,12 @@
 Since 1 a client may forbid that the number of replicas changes (KIP-860).
 """
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import KafkaError
 from metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
 from node.runtime.turns import listed
+from node.services import Services
 from node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
@@ -17,12 +16,9 @@ from node.wire.messages.alter_partition_reassignments import (
     ReassignableTopicResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: AlterPartitionReassignmentsRequest
+    services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     is_large = context.is_large
     topics = []
@@ -36,7 +32,7 @@ async def handle(
         topics=topics, allow_replication_factor_change=request.allow_replication_factor_change
     )
     try:
-        reply = await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,

@@ -4,12 +4,13 @@ The answer says that a move has begun. The copy is made in the background and ta
 has caught up; DescribeLogDirs shows it as a future replica until then.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import Steps, in_turns
+from node.services import Services
 from node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
@@ -17,15 +18,12 @@ from node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirTopicResult,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
+
+def handle(services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Any:
+    return in_turns(_answer(services, request), is_large=context.is_large)
 
 
-def handle(broker: "Broker", context: RequestContext, request: AlterReplicaLogDirsRequest) -> Any:
-    return in_turns(_answer(broker, request), is_large=context.is_large)
-
-
-def _answer(broker: "Broker", request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
+def _answer(services: Services, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -33,7 +31,7 @@ def _answer(broker: "Broker", request: AlterReplicaLogDirsRequest) -> Steps[Alte
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(
                         partition_index=index,
-                        error_code=_move(broker, TopicPartition(topic.name, index), directory.path),
+                        error_code=_move(services, TopicPartition(topic.name, index), directory.path),
                     )
                 )
                 yield
@@ -45,15 +43,15 @@ def _answer(broker: "Broker", request: AlterReplicaLogDirsRequest) -> Steps[Alte
     )
 
 
-def _move(broker: "Broker", topic_partition: TopicPartition, path: str) -> ErrorCode:
-    target = next((one.path for one in broker.log_manager.dirs if str(one.path.absolute()) == path), None)
-    known = broker.metadata.image.topics.partition(topic_partition)
+def _move(services: Services, topic_partition: TopicPartition, path: str) -> ErrorCode:
+    target = next((one.path for one in services.log_manager.dirs if str(one.path.absolute()) == path), None)
+    known = services.metadata.image.topics.partition(topic_partition)
     try:
         if target is None:
             raise KafkaError(ErrorCode.LOG_DIR_NOT_FOUND)
         if known is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        broker.log_manager.move_to_dir(topic_partition, target)
+        services.log_manager.move_to_dir(topic_partition, target)
     except KafkaError as error:
         return error.code
     return ErrorCode.NONE

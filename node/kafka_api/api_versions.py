@@ -6,12 +6,12 @@ to talk to and is told to start over if it reached another one (KIP-1242).
 """
 
 import re
-from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode
 from logstore.topic_partition import uuid_to_text
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.served_apis import SERVED
+from node.services import QuorumServices
 from node.wire.api_keys import ApiKey
 from node.wire.messages.api_versions import (
     ApiVersion,
@@ -21,30 +21,29 @@ from node.wire.messages.api_versions import (
     SupportedFeatureKey,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(broker: "Broker", context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def handle(
+    services: QuorumServices, context: RequestContext, request: ApiVersionsRequest
+) -> ApiVersionsResponse:
     if context.api_version >= 3 and not (
         _SOFTWARE_NAME.fullmatch(request.client_software_name)
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
     ):
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-    image = broker.metadata.image
+    image = services.metadata.image
     is_other_cluster = request.cluster_id not in (None, uuid_to_text(image.cluster_id))
-    if is_other_cluster or request.node_id not in (-1, broker.config.node_id):
+    if is_other_cluster or request.node_id not in (-1, services.config.node_id):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=first, max_version=last)
-            for key, (first, last) in sorted(broker.served_apis.items())
+            for key, (first, last) in sorted(services.served_apis.items())
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
-            for name, (first, last) in sorted(broker.supported_features.items())
+            for name, (first, last) in sorted(services.supported_features.items())
             if first > 0 or context.api_version >= 4
         ],
         finalized_features_epoch=image.version,

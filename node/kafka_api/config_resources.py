@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol, TypeGuard, TypeVar
+from typing import Final, Protocol, TypeGuard, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
@@ -19,12 +19,10 @@ from node import loggers
 from node.config import BrokerConfig
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import listed
-
-if TYPE_CHECKING:
-    from node.broker import Broker
+from node.services import Services
 
 
-def checked_resource_type(broker: "Broker", number: int, name: str) -> ConfigResourceType:
+def checked_resource_type(services: Services, number: int, name: str) -> ConfigResourceType:
     """The type of a resource that this broker may change; INVALID_REQUEST for any other.
 
     The settings of a broker are checked by that broker, so another one's are refused.
@@ -40,10 +38,10 @@ def checked_resource_type(broker: "Broker", number: int, name: str) -> ConfigRes
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name[:100]}"
             )
-        if int(name) != broker.config.node_id:
+        if int(name) != services.config.node_id:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
-                f"Unexpected broker id, expected {broker.config.node_id}, but received {name}",
+                f"Unexpected broker id, expected {services.config.node_id}, but received {name}",
             )
     return kind
 
@@ -69,7 +67,7 @@ A = TypeVar("A")
 
 
 async def alter_resources(
-    broker: "Broker",
+    services: Services,
     context: RequestContext,
     resources: Sequence[R],
     changes_of: Callable[[R], Sequence[ConfigChange] | KafkaError],
@@ -80,7 +78,7 @@ async def alter_resources(
 ) -> list[A]:
     """The answer to each resource, in order; one that is refused here goes no further."""
     times = Counter((one.resource_type, one.resource_name) for one in resources)
-    refusal = await _refusal_of_brokers(broker, context, resources)
+    refusal = await _refusal_of_brokers(services, context, resources)
 
     def judged(resource: R) -> ResourceChanges | ResourceResult:
         number, name = resource.resource_type, resource.resource_name
@@ -90,14 +88,14 @@ async def alter_resources(
                 raise changes
             if times[number, name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-            kind = checked_resource_type(broker, number, name)
+            kind = checked_resource_type(services, number, name)
             if refusal is not None and kind in OF_BROKERS:
                 raise refusal
             wanted = ResourceChanges(
                 resource_type=kind, resource_name=name, changes=changes, replace_all=replace_all
             )
             if kind is ConfigResourceType.BROKER:
-                _check_resizes(broker.config, wanted)
+                _check_resizes(services.config, wanted)
         except KafkaError as error:
             return ResourceResult(error_code=error.code, error_message=error.detail)
         return wanted
@@ -107,7 +105,7 @@ async def alter_resources(
         for one in await listed(map(judged, resources), is_large=context.is_large)
     ]
     accepted = [one for one in outcomes if isinstance(one, ResourceChanges)]
-    results = iter(await _submit(broker, accepted, validate_only=validate_only))
+    results = iter(await _submit(services, accepted, validate_only=validate_only))
 
     def answered(resource: R, outcome: ResourceChanges | ResourceResult) -> A:
         result = outcome if isinstance(outcome, ResourceResult) else next(results)
@@ -122,12 +120,12 @@ async def alter_resources(
 
 
 async def _refusal_of_brokers(
-    broker: "Broker", context: RequestContext, resources: Sequence[Resource]
+    services: Services, context: RequestContext, resources: Sequence[Resource]
 ) -> KafkaError | None:
     """Return why this client may not change brokers, or None if it may or does not ask to."""
     if any(one.resource_type in OF_BROKERS for one in resources):
         try:
-            await broker.administrators.check(context.connection)
+            await services.administrators.check(context.connection)
         except KafkaError as error:
             return error
     return None
@@ -176,12 +174,12 @@ def _alter_loggers(changes: ResourceChanges, *, validate_only: bool) -> Resource
 
 
 async def _submit(
-    broker: "Broker", accepted: Sequence[ResourceChanges], *, validate_only: bool
+    services: Services, accepted: Sequence[ResourceChanges], *, validate_only: bool
 ) -> Sequence[ResourceResult]:
     if not accepted:
         return ()
     command = AlterConfigs(resources=accepted, validate_only=validate_only)
     try:
-        return (await broker.metadata.submit(command)).resources
+        return (await services.metadata.submit(command)).resources
     except KafkaError as error:
         return [ResourceResult(error_code=error.code, error_message=error.detail)] * len(accepted)

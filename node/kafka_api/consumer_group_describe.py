@@ -4,7 +4,7 @@ Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is t
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.admin_commands import DescribeConsumerGroups
 from groupcoord.consumer_results import (
@@ -17,6 +17,7 @@ from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.describe_groups import ALL_GROUP_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, build_rebalance
 from node.kafka_api.request_context import RequestContext
 from node.runtime.group_runtime import Make
+from node.services import Services
 from node.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -26,14 +27,11 @@ from node.wire.messages.consumer_group_describe import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
-    if not broker.serves_consumer_groups:
+def handle(services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
+    if not services.serves_consumer_groups:
         refused = ErrorCode.UNSUPPORTED_VERSION
         return ConsumerGroupDescribeResponse(
             groups=[DescribedGroup(group_id=group_id, error_code=refused) for group_id in request.group_ids]
@@ -49,7 +47,7 @@ def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupDesc
         )
 
     asked = [(group_id, _make(group_id)) for group_id in request.group_ids]
-    return broker.groups.ask_each(asked, build, builds_aside=True)
+    return services.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

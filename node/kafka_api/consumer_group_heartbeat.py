@@ -3,7 +3,7 @@
 Since 1 members bring an id of their own and may subscribe by an expression.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.assignment import TopicPartitions as OwnedPartitions
 from groupcoord.consumer_commands import ConsumerGroupHeartbeat
@@ -11,6 +11,7 @@ from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.join_group import client_host
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -18,17 +19,14 @@ from node.wire.messages.consumer_group_heartbeat import (
     TopicPartitions,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 # Clients that wait for the answer to a heartbeat for their request timeout. librdkafka does for its interval.
 PATIENT_CLIENTS = {"apache-kafka-java"}
 
 
-def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
-    if not broker.serves_consumer_groups:
+def handle(services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
+    if not services.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    hold_ms = broker.groups.hold_ms(context.connection.software_name)
+    hold_ms = services.groups.hold_ms(context.connection.software_name)
     owned = None
     if request.topic_partitions is not None:
         owned = [OwnedPartitions(each.topic_id, each.partitions) for each in request.topic_partitions]
@@ -54,8 +52,8 @@ def handle(broker: "Broker", context: RequestContext, request: ConsumerGroupHear
         )
 
     if hold_ms:
-        return broker.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
-    return broker.groups.ask(request.group_id, make, _build, keeps_nothing=True)
+        return services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
+    return services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
 
 
 def _build(answer: ConsumerGroupHeartbeatResult | KafkaError) -> ConsumerGroupHeartbeatResponse:

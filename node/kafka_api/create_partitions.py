@@ -1,25 +1,22 @@
 """CreatePartitions: topics grow (KIP-195)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from logstore.errors import KafkaError
 from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
 from node.runtime.turns import listed
+from node.services import Services
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: CreatePartitionsRequest
+    services: Services, context: RequestContext, request: CreatePartitionsRequest
 ) -> CreatePartitionsResponse:
     wanted = (
         NewPartitions(
@@ -35,7 +32,7 @@ async def handle(
     command = CreatePartitions(topics=topics, validate_only=request.validate_only)
     results: Sequence[NamedResult]
     try:
-        results = (await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
+        results = (await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
     except KafkaError as error:
         refused = (
             NamedResult(name=topic.name, error_code=error.code, error_message=error.detail)

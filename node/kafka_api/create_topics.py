@@ -4,7 +4,6 @@ The answer leaves when this node hosts the topic, so that a client finds it at o
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from logstore.errors import KafkaError
 from metadata_raft.commands import CreateTopics, NewTopic, NewTopicConfig, ReplicaAssignment, TopicCreation
@@ -13,6 +12,7 @@ from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
 from node.runtime.topic_creation import random_uuid
 from node.runtime.turns import listed
+from node.services import Services
 from node.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
@@ -21,28 +21,25 @@ from node.wire.messages.create_topics import (
     CreateTopicsResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 SHOWS_CONFIGS_SINCE = 5
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: CreateTopicsRequest
+    services: Services, context: RequestContext, request: CreateTopicsRequest
 ) -> CreateTopicsResponse:
     is_large = context.is_large
-    topics = await listed((_new_topic(topic, broker.unique) for topic in request.topics), is_large=is_large)
+    topics = await listed((_new_topic(topic, services.unique) for topic in request.topics), is_large=is_large)
     command = CreateTopics(topics=topics, validate_only=request.validate_only)
     results: Sequence[TopicCreation]
     try:
-        results = (await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
+        results = (await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
     except KafkaError as error:
         names = dict.fromkeys(topic.name for topic in request.topics)
         refused = (
             TopicCreation(name=name, error_code=error.code, error_message=error.detail) for name in names
         )
         results = await listed(refused, is_large=is_large)
-    answered = (_result(broker, context, result) for result in results)
+    answered = (_result(services, context, result) for result in results)
     return CreateTopicsResponse(topics=await listed(answered, is_large=is_large))
 
 
@@ -60,7 +57,7 @@ def _new_topic(topic: CreatableTopic, unique: Callable[[int], bytes]) -> NewTopi
     )
 
 
-def _result(broker: "Broker", context: RequestContext, result: TopicCreation) -> CreatableTopicResult:
+def _result(services: Services, context: RequestContext, result: TopicCreation) -> CreatableTopicResult:
     if result.configs is None:
         return CreatableTopicResult(
             name=result.name, error_code=result.error_code, error_message=result.error_message
@@ -73,10 +70,10 @@ def _result(broker: "Broker", context: RequestContext, result: TopicCreation) ->
                 name=entry.key.name,
                 value=entry.value,
                 read_only=entry.read_only,
-                config_source=source_for_new_topic(broker.config, entry),
+                config_source=source_for_new_topic(services.config, entry),
                 is_sensitive=entry.key.sensitive,
             )
-            for entry in topic_entries(broker.config, given)
+            for entry in topic_entries(services.config, given)
         ]
     return CreatableTopicResult(
         name=result.name,

@@ -1,17 +1,15 @@
 """DeleteGroups: remove empty groups with their offsets, each for itself. Messages since 3."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.admin_commands import DeleteGroups
 from groupcoord.admin_results import DeleteGroupsResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.runtime.group_runtime import Make
+from node.services import Services
 from node.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 _MESSAGES = {
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
@@ -19,7 +17,7 @@ _MESSAGES = {
 }
 
 
-def handle(broker: "Broker", context: RequestContext, request: DeleteGroupsRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> Any:
     group_ids = list(dict.fromkeys(request.groups_names))  # the answer has each group once
 
     def build(answers: Sequence[DeleteGroupsResult | KafkaError]) -> DeleteGroupsResponse:
@@ -30,7 +28,7 @@ def handle(broker: "Broker", context: RequestContext, request: DeleteGroupsReque
         )
 
     asked = [(group_id, _make(group_id)) for group_id in group_ids]
-    return broker.groups.ask_each(asked, build, builds_aside=True)
+    return services.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

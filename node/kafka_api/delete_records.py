@@ -6,7 +6,6 @@ log starts is on the disk before, so what is gone stays gone when the node is ki
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from logstore.errors import ErrorCode, KafkaError
@@ -15,6 +14,7 @@ from node.kafka_api.request_context import RequestContext
 from node.replica.delayed_delete import Deletion
 from node.replica.partition import Partition
 from node.runtime.turns import Steps, take_turns
+from node.services import Services
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -23,9 +23,6 @@ from node.wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 NO_LOW_WATERMARK = -1
 
 # (topic, partition) -> how it ended, or the partition that was cut here.
@@ -33,16 +30,16 @@ _Outcomes = dict[tuple[str, int], Deletion | Partition]
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: DeleteRecordsRequest
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     waiting: dict[Partition, int] = {}
-    outcomes = await take_turns(_delete_all(broker, request, waiting))
-    await broker.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
+    outcomes = await take_turns(_delete_all(services, request, waiting))
+    await services.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
     kept = {one: offset for one, offset in waiting.items() if one.log.failure is None}
     # A disk that did not take the checkpoint would have the records back after a restart.
     deleted = dict.fromkeys(waiting, Deletion(ErrorCode.KAFKA_STORAGE_ERROR, NO_LOW_WATERMARK))
     if kept:
-        deleted |= await broker.replica_manager.delay_delete(kept, request.timeout_ms)
+        deleted |= await services.replica_manager.delay_delete(kept, request.timeout_ms)
     return await take_turns(_answer(request, outcomes, deleted))
 
 
@@ -61,25 +58,25 @@ def _answer(
 
 
 def _delete_all(
-    broker: "Broker", request: DeleteRecordsRequest, waiting: dict[Partition, int]
+    services: Services, request: DeleteRecordsRequest, waiting: dict[Partition, int]
 ) -> Steps[_Outcomes]:
     """Cut here; the partitions that were cut are put into `waiting`, each with its offset."""
     outcomes: _Outcomes = {}
     for topic in request.topics:
         # The last wish counts for a partition that is named twice.
         for wanted in {one.partition_index: one for one in topic.partitions}.values():
-            outcomes[topic.name, wanted.partition_index] = _delete(broker, topic.name, wanted, waiting)
+            outcomes[topic.name, wanted.partition_index] = _delete(services, topic.name, wanted, waiting)
             yield
     return outcomes
 
 
 def _delete(
-    broker: "Broker", topic: str, wanted: DeleteRecordsPartition, waiting: dict[Partition, int]
+    services: Services, topic: str, wanted: DeleteRecordsPartition, waiting: dict[Partition, int]
 ) -> Deletion | Partition:
     try:
         if is_internal_topic(topic):
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
-        partition = broker.replica_manager.partition((topic, wanted.partition_index))
+        partition = services.replica_manager.partition((topic, wanted.partition_index))
         partition.check_leader()
         config = partition.log.config
         if config.compact and not config.delete:

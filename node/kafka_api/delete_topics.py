@@ -1,34 +1,31 @@
 """DeleteTopics: since 5 with messages, since 6 also by topic id."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
 from node.runtime.turns import listed
+from node.services import Services
 from node.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 BY_ID_SINCE = 6
 DELETION_DISABLED_SINCE = 3
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: DeleteTopicsRequest
+    services: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     references = await listed(_references(context, request), is_large=context.is_large)
     results: Sequence[TopicDeletion]
     try:
         command, limit_ms = DeleteTopics(topics=references), command_timeout_ms(request.timeout_ms)
-        results = (await broker.metadata.submit(command, limit_ms)).topics
+        results = (await services.metadata.submit(command, limit_ms)).topics
     except KafkaError as error:
         code = error.code
         if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < DELETION_DISABLED_SINCE:

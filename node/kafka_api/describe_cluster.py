@@ -6,7 +6,7 @@ is old.
 """
 
 from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import ErrorCode
 from logstore.topic_partition import uuid_to_text
@@ -15,6 +15,7 @@ from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from node.kafka_api.leader_hints import controller_to_name
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import Steps, one_turn_at_once
+from node.services import Services
 from node.wire.messages.describe_cluster import (
     CountedMeter,
     CountedRequests,
@@ -23,34 +24,31 @@ from node.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_TOLD = -2
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: DescribeClusterRequest
+    services: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse | Coroutine[Any, Any, DescribeClusterResponse]:
     if not request.include_counts:
-        return _describe(broker, context, request, None)
-    return one_turn_at_once(_with_counts(broker, context, request))
+        return _describe(services, context, request, None)
+    return one_turn_at_once(_with_counts(services, context, request))
 
 
 def _with_counts(
-    broker: "Broker", context: RequestContext, request: DescribeClusterRequest
+    services: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> Steps[DescribeClusterResponse]:
     counts: NodeCounts = yield from read_counts(
-        broker.replica_manager.counters.values(), broker.dispatcher.counters.by_version.values()
+        services.replica_manager.counters.values(), services.request_counters.by_version.values()
     )
-    return _describe(broker, context, request, counts)
+    return _describe(services, context, request, counts)
 
 
 def _describe(
-    broker: "Broker", context: RequestContext, request: DescribeClusterRequest, counts: NodeCounts | None
+    services: Services, context: RequestContext, request: DescribeClusterRequest, counts: NodeCounts | None
 ) -> DescribeClusterResponse:
-    image, since_ms = broker.metadata.image, broker.cut_off_since_ms
+    image, since_ms = services.metadata.image, services.cut_off_since_ms
     if request.endpoint_type == CONTROLLERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -66,7 +64,7 @@ def _describe(
         )
     brokers = []
     for one in image.brokers.values():
-        endpoint = broker.endpoint_of(one.broker_id, context.connection)
+        endpoint = services.endpoint_of(one.broker_id, context.connection)
         if one.fenced and request.include_fenced_brokers:
             endpoint = one.listeners.get(context.connection.listener_name)
         if endpoint is not None and (request.include_fenced_brokers or not one.fenced):
@@ -83,7 +81,7 @@ def _describe(
         endpoint_type=BROKERS,
         cluster_id=uuid_to_text(image.cluster_id),
         controller_id=controller_to_name(
-            broker,
+            services,
             [one.broker_id for one in brokers if not image.brokers[one.broker_id].fenced],
         ),
         brokers=brokers,
@@ -92,7 +90,7 @@ def _describe(
         ),
         meters=[] if counts is None else [_meter(*one) for one in counts.meters.items()],
         requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],
-        quorum_leader_id=broker.quorum_leader_id if request.include_contact else NOT_TOLD,
+        quorum_leader_id=services.quorum_leader_id if request.include_contact else NOT_TOLD,
         cut_off_since_ms=-1 if since_ms is None or not request.include_contact else since_ms,
     )
 

@@ -6,7 +6,7 @@ clients send such a request to the broker that it names.
 
 import struct
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
@@ -26,6 +26,7 @@ from node.kafka_api.config_entries import (
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import EncodedBody
 from node.runtime.turns import Steps, at_once, take_turns
+from node.services import Services
 from node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -35,22 +36,19 @@ from node.wire.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 # Each costs some 20 kB of answer; admin tools ask for the topics of a page.
 MAX_RESOURCES: Final = 2_000
 RESOURCES_PER_TURN: Final = 4  # a broker's settings take 1.5 ms of the loop
 
 
-def handle(broker: "Broker", context: RequestContext, request: DescribeConfigsRequest) -> Any:
-    steps = _answer(broker, context.api_version, request)
+def handle(services: Services, context: RequestContext, request: DescribeConfigsRequest) -> Any:
+    steps = _answer(services, context.api_version, request)
     if len(request.resources) <= RESOURCES_PER_TURN:
         return at_once(steps)
     return take_turns(steps, RESOURCES_PER_TURN)
 
 
-def _answer(broker: "Broker", version: int, request: DescribeConfigsRequest) -> Steps[EncodedBody]:
+def _answer(services: Services, version: int, request: DescribeConfigsRequest) -> Steps[EncodedBody]:
     """Apache Kafka answers a resource as often as it is named; here that takes no more than one answer."""
     known: dict[tuple[int, str, frozenset[str]], bytes] = {}
     pieces: list[Buffer] = []
@@ -58,7 +56,7 @@ def _answer(broker: "Broker", version: int, request: DescribeConfigsRequest) -> 
         key = (resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ()))
         piece = known.get(key) if index < MAX_RESOURCES else None
         if piece is None:
-            result = _describe(broker, request, resource, is_too_much=index >= MAX_RESOURCES)
+            result = _describe(services, request, resource, is_too_much=index >= MAX_RESOURCES)
             piece = known[key] = _encoded(version, result)
             yield
         pieces.append(piece)
@@ -84,7 +82,7 @@ def _tail_bytes(version: int) -> int:
 
 
 def _describe(
-    broker: "Broker",
+    services: Services,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
     *,
@@ -95,7 +93,7 @@ def _describe(
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"One request may name {MAX_RESOURCES} resources at most."
             )
-        entries = _entries_of(broker, resource)
+        entries = _entries_of(services, resource)
     except KafkaError as error:
         return DescribeConfigsResult(
             error_code=error.code,
@@ -114,9 +112,9 @@ def _describe(
     )
 
 
-def _entries_of(broker: "Broker", resource: DescribeConfigsResource) -> Sequence[ConfigEntry]:
+def _entries_of(services: Services, resource: DescribeConfigsResource) -> Sequence[ConfigEntry]:
     name = resource.resource_name
-    image, config = broker.metadata.image, broker.config
+    image, config = services.metadata.image, services.config
     match resource.resource_type:
         case ConfigResourceType.TOPIC:
             check_topic_name(name)

@@ -6,7 +6,7 @@ Ottla's own tag is told of the group's last rebalances.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.admin_commands import DescribeGroups
 from groupcoord.admin_results import DescribeGroupsResult, GroupDescription
@@ -14,6 +14,7 @@ from groupcoord.timeline import Rebalance
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.runtime.group_runtime import Make
+from node.services import Services
 from node.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
@@ -23,9 +24,6 @@ from node.wire.messages.describe_groups import (
     RebalanceEvent,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 FIRST_NOT_FOUND_VERSION = 6
 FIRST_AUTHORIZED_OPERATIONS_VERSION = 3
 # Everything that can be done to a group, as bits of Kafka's AclOperation: read 3, delete 6, describe 8,
@@ -34,7 +32,7 @@ ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 
 
-def handle(broker: "Broker", context: RequestContext, request: DescribeGroupsRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> Any:
     version = context.api_version
     wants_operations = (
         request.include_authorized_operations and version >= FIRST_AUTHORIZED_OPERATIONS_VERSION
@@ -55,7 +53,7 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeGroupsReq
         )
 
     asked = [(group_id, _make(group_id)) for group_id in request.groups]
-    return broker.groups.ask_each(asked, build, builds_aside=True)
+    return services.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

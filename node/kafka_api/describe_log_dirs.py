@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from logstore.errors import ErrorCode
 from logstore.log_dir import LogDir
@@ -12,6 +11,7 @@ from logstore.partition_log import PartitionLog
 from logstore.topic_partition import TopicPartition
 from logstore.volume import volume_bytes
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -20,35 +20,32 @@ from node.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 def handle(
-    broker: "Broker", context: RequestContext, request: DescribeLogDirsRequest
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> DescribeLogDirsResponse:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     return DescribeLogDirsResponse(
-        results=[_describe(broker, log_dir, wanted) for log_dir in broker.log_manager.dirs]
+        results=[_describe(services, log_dir, wanted) for log_dir in services.log_manager.dirs]
     )
 
 
 def _describe(
-    broker: "Broker", log_dir: LogDir, wanted: set[tuple[str, int]] | None
+    services: Services, log_dir: LogDir, wanted: set[tuple[str, int]] | None
 ) -> DescribeLogDirsResult:
     path = str(log_dir.path.absolute())
     if not log_dir.is_online:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for name, log, is_future in _logs(broker):
+    for name, log, is_future in _logs(services):
         if log.directory.parent == log_dir.path and (wanted is None or name in wanted):
             topics.setdefault(name.topic, []).append(
                 DescribeLogDirsPartition(
                     partition_index=name.partition,
                     partition_size=log.size_bytes,
-                    offset_lag=_lag(broker, name, log, is_future),
+                    offset_lag=_lag(services, name, log, is_future),
                     is_future_key=is_future,
                 )
             )
@@ -64,16 +61,16 @@ def _describe(
     )
 
 
-def _logs(broker: "Broker") -> Iterator[tuple[TopicPartition, PartitionLog, bool]]:
-    for name, log in broker.log_manager.logs.items():
+def _logs(services: Services) -> Iterator[tuple[TopicPartition, PartitionLog, bool]]:
+    for name, log in services.log_manager.logs.items():
         yield name, log, False
-    for name, log in broker.log_manager.future_logs.items():
+    for name, log in services.log_manager.future_logs.items():
         yield name, log, True
 
 
-def _lag(broker: "Broker", name: TopicPartition, log: PartitionLog, is_future: bool) -> int:
+def _lag(services: Services, name: TopicPartition, log: PartitionLog, is_future: bool) -> int:
     """How far a copy is behind the log that it is made from; a replica, behind its high watermark."""
     if not is_future:
         return max(0, log.high_watermark - log.log_end_offset)
-    current = broker.log_manager.logs.get(name)
+    current = services.log_manager.logs.get(name)
     return 0 if current is None else current.log_end_offset - log.log_end_offset

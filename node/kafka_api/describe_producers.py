@@ -4,7 +4,7 @@ Followers answer, too: what hangs on one broker is found by asking that one. A p
 than once is answered once: it may have very many producers.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import KafkaError
 from logstore.producer_state import ProducerEntry
@@ -12,6 +12,7 @@ from logstore.topic_partition import check_topic_name
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside
 from node.runtime.turns import STEPS_PER_TURN, Steps, one_turn_at_once
+from node.services import Services
 from node.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -20,15 +21,14 @@ from node.wire.messages.describe_producers import (
     TopicResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
+
+def handle(services: Services, context: RequestContext, request: DescribeProducersRequest) -> Any:
+    return one_turn_at_once(_answer(services, request))
 
 
-def handle(broker: "Broker", context: RequestContext, request: DescribeProducersRequest) -> Any:
-    return one_turn_at_once(_answer(broker, request))
-
-
-def _answer(broker: "Broker", request: DescribeProducersRequest) -> Steps[DescribeProducersResponse | Aside]:
+def _answer(
+    services: Services, request: DescribeProducersRequest
+) -> Steps[DescribeProducersResponse | Aside]:
     topics = []
     named: set[tuple[str, int]] = set()
     count = 0
@@ -38,17 +38,17 @@ def _answer(broker: "Broker", request: DescribeProducersRequest) -> Steps[Descri
             yield
             if (topic.name, index) not in named:
                 named.add((topic.name, index))
-                partitions.append((yield from _describe(broker, topic.name, index)))
+                partitions.append((yield from _describe(services, topic.name, index)))
                 count += len(partitions[-1].active_producers)
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     response = DescribeProducersResponse(topics=topics)
     return response if count < STEPS_PER_TURN else Aside(lambda: response)
 
 
-def _describe(broker: "Broker", topic: str, index: int) -> Steps[PartitionResponse]:
+def _describe(services: Services, topic: str, index: int) -> Steps[PartitionResponse]:
     try:
         check_topic_name(topic)
-        partition = broker.replica_manager.partition((topic, index))
+        partition = services.replica_manager.partition((topic, index))
     except KafkaError as error:
         return PartitionResponse(
             partition_index=index, error_code=error.code, error_message=error.detail or None

@@ -4,14 +4,13 @@ Only the leader knows how far the others are, so another node asks it. One that 
 says who voted when it was not, to a client that takes that for an answer.
 """
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID
 from metadata_raft.image import METADATA_TOPIC
 from metadata_raft.quorum import QuorumStatus, ReplicaStatus
 from node.kafka_api.request_context import RequestContext
 from node.net.connection_info import NO_PEER
+from node.services import Services
 from node.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -22,40 +21,37 @@ from node.wire.messages.describe_quorum import (
     TopicDataResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 FORWARD_TIMEOUT_S = 5.0
 PURPOSE = "command"
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: DescribeQuorumRequest
+    services: Services, context: RequestContext, request: DescribeQuorumRequest
 ) -> DescribeQuorumResponse:
-    metadata, since_ms = broker.metadata, broker.cut_off_since_ms
+    metadata, since_ms = services.metadata, services.cut_off_since_ms
     if since_ms is not None and request.accepts_old:
         # The progress that a voter of this node was told is as old as the rest, or its own.
-        status = metadata.quorum_status()._replace(leader_id=-1, observers=(), voters=_known_voters(broker))
-        return _response(broker, request, status, is_answerable=True, cut_off_since_ms=since_ms)
+        status = metadata.quorum_status()._replace(leader_id=-1, observers=(), voters=_known_voters(services))
+        return _response(services, request, status, is_answerable=True, cut_off_since_ms=since_ms)
     if not metadata.is_controller and context.connection.peer_id == NO_PEER:
         try:
             leader = metadata.controller_id, PURPOSE
-            return await broker.peers.ask(*leader, request, DescribeQuorumResponse, FORWARD_TIMEOUT_S)
+            return await services.peers.ask(*leader, request, DescribeQuorumResponse, FORWARD_TIMEOUT_S)
         except KafkaError as error:
             return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=error.detail)
-    return _response(broker, request, metadata.quorum_status(), is_answerable=metadata.is_controller)
+    return _response(services, request, metadata.quorum_status(), is_answerable=metadata.is_controller)
 
 
-def _known_voters(broker: "Broker") -> list[ReplicaStatus]:
-    voters = broker.metadata.image.voters
+def _known_voters(services: Services) -> list[ReplicaStatus]:
+    voters = services.metadata.image.voters
     if voters:
         return [ReplicaStatus(one.voter_id, one.directory_id, -1, -1, -1) for one in voters]
-    configured = broker.config.controller_quorum_voters
+    configured = services.config.controller_quorum_voters
     return [ReplicaStatus(one.node_id, ZERO_UUID, -1, -1, -1) for one in configured]
 
 
 def _response(
-    broker: "Broker",
+    services: Services,
     request: DescribeQuorumRequest,
     status: QuorumStatus,
     *,
@@ -75,7 +71,7 @@ def _response(
             )
             for topic in request.topics
         ],
-        nodes=_nodes(broker),
+        nodes=_nodes(services),
     )
 
 
@@ -110,9 +106,9 @@ def _replica(status: ReplicaStatus) -> ReplicaState:
     )
 
 
-def _nodes(broker: "Broker") -> list[Node]:
+def _nodes(services: Services) -> list[Node]:
     """Where the voters' controllers listen."""
-    image, config = broker.metadata.image, broker.config
+    image, config = services.metadata.image, services.config
     if image.voters:
         return [
             Node(

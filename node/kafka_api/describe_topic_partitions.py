@@ -4,7 +4,7 @@ A page has at most the partitions that the request and `max.request.partition.si
 says where the next one begins, a topic's name and a partition. Topics come in the order of their names.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import check_topic_name
@@ -12,6 +12,7 @@ from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
 from node.kafka_api.authorized_operations import TOPIC_OPERATIONS
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import Steps, in_turns
+from node.services import Services
 from node.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -20,18 +21,15 @@ from node.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: DescribeTopicPartitionsRequest) -> Any:
-    return in_turns(_answer(broker, request), is_large=context.is_large)
+def handle(services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest) -> Any:
+    return in_turns(_answer(services, request), is_large=context.is_large)
 
 
 def _answer(
-    broker: "Broker", request: DescribeTopicPartitionsRequest
+    services: Services, request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
-    image, cursor = broker.metadata.image, request.cursor
+    image, cursor = services.metadata.image, request.cursor
     # An empty list stands for all topics.
     is_all = not request.topics
     wanted = set(image.topics.by_name) if is_all else {topic.name for topic in request.topics}
@@ -43,7 +41,7 @@ def _answer(
         problem = "the partition of the cursor is negative."
     if problem is not None:
         return _refused(request, problem)
-    room = max(1, min(broker.config.max_request_partition_size_limit, request.response_partition_limit))
+    room = max(1, min(services.config.max_request_partition_size_limit, request.response_partition_limit))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         yield

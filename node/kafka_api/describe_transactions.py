@@ -1,7 +1,7 @@
 """DescribeTransactions: what their coordinator knows of transactional ids (KIP-664). 0."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.transactions.transaction_commands import DescribeTransactions
 from groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
@@ -9,6 +9,7 @@ from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import listed
 from node.runtime.txn_runtime import Make
+from node.services import Services
 from node.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -16,11 +17,8 @@ from node.wire.messages.describe_transactions import (
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-async def handle(broker: "Broker", context: RequestContext, request: DescribeTransactionsRequest) -> Any:
+async def handle(services: Services, context: RequestContext, request: DescribeTransactionsRequest) -> Any:
     ids = request.transactional_ids
     asked = await listed(((each, _make(each)) for each in ids), is_large=context.is_large)
 
@@ -34,7 +32,7 @@ async def handle(broker: "Broker", context: RequestContext, request: DescribeTra
             ]
         )
 
-    return broker.txns.ask_each(asked, build)
+    return services.txns.ask_each(asked, build)
 
 
 def _make(transactional_id: str) -> Make:

@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Buffer, schema_of
@@ -30,14 +30,16 @@ from node.kafka_api import api_versions, refusals
 from node.kafka_api.produce_heads import was_taken
 from node.kafka_api.repeated_produce import RepeatedProduces
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
-from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, is_advertised
+from node.kafka_api.served_apis import SERVED, SERVED_EARLY, SERVED_TO_PEERS, Served, is_advertised
 from node.net.answers import Answer, Aside, CloseConnection, Delayed, EncodedBody, Pending, Run, Service
 from node.net.connection import Connection
 from node.net.connection_info import NO_PEER
 from node.net.file_pipe import Piece
-from node.net.peer_handshake import NONCE_BYTES, answer_hello, check_proof
-from node.runtime.large_requests import Room
+from node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
+from node.node_state import NodeState
+from node.runtime.large_requests import LargeRequests, Room
 from node.runtime.turns import ThreadLane, take_apart
+from node.services import QuorumServices, Services
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.headers import CLIENT_ID, decode_client_id
@@ -52,14 +54,11 @@ from node.wire.messages.peer_handshake import (
 from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
 from node.wire.request_limits import LIMITS, limited_decoder
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 
 # A handler's answer: the response, None for none at all, or something to wait for.
 Result = Any | None | Awaitable[Any] | Delayed | EncodedBody | Aside
-Handler = Callable[["Broker", RequestContext, Any], Result]
+Handler = Callable[[Any, RequestContext, Any], Result]  # takes `Services` or `QuorumServices`
 
 _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
@@ -84,6 +83,7 @@ class Route(NamedTuple):
     decode: Decoder[Any]
     encode: Encoder[Any]
     handle: Handler
+    services: Any  # `QuorumServices` of what is served early, else `Services`
     response_class: type
     header_version: int  # of the request
     repeated: RepeatedProduces | None  # of Produce: the requests that need not be decoded again
@@ -98,11 +98,24 @@ class Route(NamedTuple):
 class Dispatcher:
     """Serves the frames of all connections of one broker."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        state: NodeState,
+        *,
+        served_apis: Served = SERVED,
+        large_requests: LargeRequests | None = None,
+        peer_gate: PeerGate | None = None,
+    ) -> None:
+        """`peer_gate` is None where no node can prove itself."""
+        self._state = state
+        self._served_apis = served_apis
+        self._large_requests = LargeRequests() if large_requests is None else large_requests
+        self._peer_gate = peer_gate
+        self._quorum_services: QuorumServices | None = None
+        self._services: Services | None = None
         self._routes: dict[tuple[int, int], Route] = {}
         # Requests of clients that came before the node serves them; None: it does.
-        self._held: list[asyncio.Future[None]] | None = None
+        self._held: list[asyncio.Future[None]] | None = []
         self._lane = ThreadLane()
         self._peer_lane = ThreadLane()  # what nodes ask of each other does not wait behind clients
         self._slow_lane = ThreadLane()
@@ -116,6 +129,8 @@ class Dispatcher:
             api_key, version, correlation_id = _HEADER.unpack_from(frame)
         except struct.error:
             raise CloseConnection(f"a frame of {len(frame)} bytes has no request header") from None
+        if self._held is not None and api_key not in SERVED_EARLY:
+            return self._hold(connection, frame)
         route = self._routes.get((api_key, version))
         if route is None:
             if api_key == ApiKey.API_VERSIONS and not is_advertised(SERVED, ApiKey.API_VERSIONS, version):
@@ -127,7 +142,7 @@ class Dispatcher:
                 raise
         counters, repeated = route.counters, route.repeated
         counters.requests = count = counters.requests + 1
-        if repeated is not None and self._held is None:
+        if repeated is not None:
             began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()
             known = repeated.serve(frame, correlation_id, connection.info)
             if type(known) is bytes:
@@ -139,9 +154,6 @@ class Dispatcher:
         began_s = monotonic_s()
         if api_key >= FIRST_PEER_API:
             self._check_peer(connection, api_key)
-        elif self._held is not None and api_key != ApiKey.API_VERSIONS:
-            counters.requests -= 1  # it comes here again
-            return self._hold(connection, frame)
         if route.follower_counters is not None and connection.info.peer_id != NO_PEER:
             counters = route.follower_counters
             counters.requests += 1
@@ -169,7 +181,7 @@ class Dispatcher:
         context = RequestContext(
             api_key, version, correlation_id, client_id, connection.info, False, counters
         )
-        result = route.handle(self._broker, context, request)
+        result = route.handle(route.services, context, request)
         if type(result) is ApiVersionsResponse and request.client_software_name and not result.error_code:
             connection.info = replace(
                 connection.info,
@@ -190,9 +202,15 @@ class Dispatcher:
             return None
         return route.repeated.serve_run(view, position, end)
 
-    def hold_clients(self) -> None:
+    def serve_peers(self, services: QuorumServices) -> None:
         """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""
-        self._held = []
+        self._quorum_services = services
+
+    def load(self, services: Services) -> None:
+        """Make ready what every client and follower asks for: it takes some 50 ms, once."""
+        self._services = services
+        for api in USUAL:
+            self._load_route(api, SERVED[api][1])
 
     def serve_clients(self) -> None:
         """Serve everybody."""
@@ -211,13 +229,13 @@ class Dispatcher:
         """Where nobody has proven to be a node of the cluster there is no such API."""
         info = connection.info
         is_open = api_key == PeerApi.PEER_HANDSHAKE or info.peer_id != NO_PEER
-        is_there = info.listener_name == self._broker.config.inter_broker_listener_name
-        if not (is_open and is_there and self._broker.peer_gate is not None):
+        is_there = info.listener_name == self._state.config.inter_broker_listener_name
+        if not (is_open and is_there and self._peer_gate is not None):
             raise CloseConnection(f"API key {api_key} is not served")
 
     def _shake_hands(self, connection: Connection, request: PeerHandshakeRequest) -> PeerHandshakeResponse:
         """One step by which a peer proves itself; a second proof for one challenge closes the connection."""
-        gate = self._broker.peer_gate
+        gate = self._peer_gate
         assert gate is not None
         challenge, connection.peer_challenge = connection.peer_challenge, None
         try:
@@ -251,7 +269,7 @@ class Dispatcher:
         """Serve a large request when there is memory for it; what nodes ask of each other does not wait."""
         if context.connection.peer_id != NO_PEER:
             return await self._serve_large(route, context, frame, position, counters, None)
-        room = await self._broker.large_requests.enter(len(frame))
+        room = await self._large_requests.enter(len(frame))
         try:
             return await self._serve_large(route, context, frame, position, counters, room)
         finally:
@@ -304,7 +322,7 @@ class Dispatcher:
         room: Room | None,
     ) -> Answer:
         """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
-        result = route.handle(self._broker, context, request)
+        result = route.handle(route.services, context, request)
         del request
         while type(result) is not route.response_class:
             if result is None:
@@ -429,13 +447,8 @@ class Dispatcher:
         response = route.response_class(error_code=int(code))
         return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
 
-    def load_usual_routes(self) -> None:
-        """Make ready what every client and follower asks for: it takes some 50 ms, once."""
-        for api in USUAL:
-            self._load_route(api, SERVED[api][1])
-
     def _load_route(self, api_key: int, version: int) -> Route:
-        served = self._broker.served_apis
+        served = self._served_apis
         if api_key not in served and api_key not in SERVED_TO_PEERS and api_key != PeerApi.PEER_HANDSHAKE:
             raise CloseConnection(f"API key {api_key} is not served")
         key = api_of(api_key)
@@ -453,15 +466,17 @@ class Dispatcher:
             handle = module.handle
             if hasattr(module, "decoder_of"):  # it reads requests of one shape its own way
                 decode = module.decoder_of(version, decode)
+        services = self._quorum_services if key in SERVED_EARLY else self._services
         counters = self.counters.of(key.api_name, version)
         fields = schema_of(response_class).plain_fields(version)
         route = self._routes[api_key, version] = Route(
             decode=decode,
             encode=encode,
             handle=handle,
+            services=services,
             response_class=response_class,
             header_version=codec.request_header_version(key, version),
-            repeated=RepeatedProduces(self._broker, version, counters) if key is ApiKey.PRODUCE else None,
+            repeated=None if key is not ApiKey.PRODUCE else self._repeated_produces(version, counters),
             prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
             has_error_code=any(field.name == "error_code" for field in fields),
             counters=counters,
@@ -471,8 +486,12 @@ class Dispatcher:
         )
         return route
 
+    def _repeated_produces(self, version: int, counters: RequestCounters) -> RepeatedProduces:
+        assert self._services is not None, "clients are held until it is there"
+        return RepeatedProduces(self._services, version, counters)
 
-def _no_handler(broker: "Broker", context: RequestContext, request: Any) -> Result:
+
+def _no_handler(services: object, context: RequestContext, request: Any) -> Result:
     raise AssertionError("a handshake concerns the connection, which handlers do not see")
 
 

@@ -3,12 +3,11 @@
 0 knows the preferred election only. Since 1 the answer has an error of its own.
 """
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import KafkaError
 from metadata_raft.commands import ElectLeaders, ReplicaElectionResult, TopicPartitions
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
+from node.services import Services
 from node.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -16,12 +15,9 @@ from node.wire.messages.elect_leaders import (
 )
 from node.wire.messages.elect_leaders import ReplicaElectionResult as TopicResult
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: ElectLeadersRequest
+    services: Services, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
     asked = request.topic_partitions
     command = ElectLeaders(
@@ -31,7 +27,7 @@ async def handle(
         else [TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked],
     )
     try:
-        reply = await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return ElectLeadersResponse(
             error_code=error.code,

@@ -4,7 +4,7 @@ partitions have heard of it.
 Up to 4 the producer keeps its epoch. Since 5 each end moves it on (KIP-890), and the answer says to where.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from groupcoord.transactions.transaction_commands import EndTransaction
@@ -13,16 +13,14 @@ from groupcoord.transactions.transaction_results import EndTransactionResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import CloseConnection
+from node.services import Services
 from node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_MOVING_VERSION = 5
 
 
-def handle(broker: "Broker", context: RequestContext, request: EndTxnRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> Any:
     version = context.api_version
 
     def build(answer: EndTransactionResult | CloseAsker | KafkaError) -> EndTxnResponse:
@@ -39,7 +37,7 @@ def handle(broker: "Broker", context: RequestContext, request: EndTxnRequest) ->
             producer_id=answer.producer.producer_id, producer_epoch=answer.producer.producer_epoch
         )
 
-    return broker.txns.ask(
+    return services.txns.ask(
         request.transactional_id,
         lambda token: EndTransaction(
             token=token,

@@ -10,7 +10,7 @@ clients read it (aiokafka to 0.12).
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import KafkaError
 from node.kafka_api import replica_fetch
@@ -24,17 +24,15 @@ from node.replica.fetch_session import (
     FetchSession,
 )
 from node.runtime.turns import take_turns
+from node.services import Services
 from node.wire.messages.fetch import FetchRequest, FetchResponse
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: FetchRequest) -> Any:
     version = context.api_version
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     if replica_id >= 0:
-        return replica_fetch.handle(broker, context, request, replica_id)
+        return replica_fetch.handle(services, context, request, replica_id)
     by_id = version >= 13
     items = [
         FetchItem(topic.topic_id if by_id else topic.topic, wanted)
@@ -44,12 +42,12 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> 
     if len(items) > 1:  # a partition that is named twice is answered once
         items = list({item.key: item for item in items}.values())
     try:
-        session, is_incremental = _enter_session(broker, request, items, by_id, context.connection.number)
+        session, is_incremental = _enter_session(services, request, items, by_id, context.connection.number)
     except KafkaError as error:
         return FetchResponse(error_code=error.code)
     if session is not None:
         items = [cached.item for cached in session.partitions.values()]
-    fetch = FetchAnswer(broker, context, request, session, is_incremental)
+    fetch = FetchAnswer(services, context, request, session, is_incremental)
     if context.is_large:
         return _handle_in_turns(request, fetch, items)
     located = fetch.locate(items)
@@ -78,13 +76,13 @@ def _handle_located(
 
 
 def _enter_session(
-    broker: "Broker", request: FetchRequest, items: Sequence[FetchItem], by_id: bool, connection_number: int
+    services: Services, request: FetchRequest, items: Sequence[FetchItem], by_id: bool, connection_number: int
 ) -> tuple[FetchSession | None, bool]:
     """The session of a fetch, if it has one, and whether only changes are to be told."""
-    sessions = broker.replica_manager.sessions
+    sessions = services.replica_manager.sessions
     if request.session_epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
         session = sessions.resume(request.session_id, request.session_epoch, uses_topic_ids=by_id)
-        now_ms = broker.clock.now_ms()
+        now_ms = services.clock.now_ms()
         if items or request.forgotten_topics_data:
             sessions.update(session, items, request.forgotten_topics_data, now_ms)
         sessions.advance(session, now_ms, connection_number)
@@ -93,7 +91,7 @@ def _enter_session(
         sessions.remove(request.session_id)
     if request.session_epoch == FINAL_EPOCH:
         return None, False
-    now_ms = broker.clock.now_ms()
+    now_ms = services.clock.now_ms()
     created = sessions.create(
         items,
         uses_topic_ids=by_id,

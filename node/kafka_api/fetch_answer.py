@@ -7,7 +7,7 @@ then the located bytes are read, in a thread where the disk must be asked.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from logstore.disk import FileRecords, FileSlice
 from logstore.errors import ErrorCode, KafkaError
@@ -24,6 +24,7 @@ from node.replica.fetch_session import FEW_PARTITIONS, NO_SESSION, FetchItem, Fe
 from node.replica.partition import Partition
 from node.replica.read_replica import NO_PREFERENCE, preferred_read_replica
 from node.runtime.turns import Steps, at_once, take_turns
+from node.services import Services
 from node.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -35,9 +36,6 @@ from node.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 NO_OFFSET = -1
 # One answer holds up the loop while it is read (10 GB/s from the page cache) and lies in memory until its
@@ -98,11 +96,11 @@ def failure(partition: int, code: ErrorCode) -> PartitionData:
     )
 
 
-def bounds(broker: "Broker", request: FetchRequest) -> tuple[int, int]:
+def bounds(services: Services, request: FetchRequest) -> tuple[int, int]:
     """The most and the least bytes that the answer to a fetch is to have."""
-    if broker.unsent.is_scarce:
+    if services.unsent.is_scarce:
         return 0, 0  # a single batch
-    max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
+    max_bytes = max(0, min(request.max_bytes, services.config.fetch_max_bytes))
     min_bytes = min(request.min_bytes, max_bytes)
     return min(max_bytes, max(MAX_ANSWER_BYTES, min_bytes)), min_bytes
 
@@ -111,7 +109,6 @@ class FetchAnswer:
     """One fetch request while it is served."""
 
     __slots__ = (
-        "_broker",
         "_cold_reads",
         "_context",
         "_endpoints",
@@ -124,13 +121,14 @@ class FetchAnswer:
         "_min_bytes",
         "_names",
         "_rack",
+        "_services",
         "_session",
         "_session_id",
     )
 
     def __init__(
         self,
-        broker: "Broker",
+        services: Services,
         context: RequestContext,
         request: FetchRequest,
         session: FetchSession | None = None,
@@ -141,19 +139,19 @@ class FetchAnswer:
         """`session_id` is that of a session whose changes are known already: a follower's. `limits` are the
         `bounds` of this request, where they are known.
         """
-        self._broker = broker
+        self._services = services
         self._cold_reads: list[ColdRead] = []
         self._context = context
         self._session = session
         self._session_id = session_id if session is None else session.session_id
         self._is_incremental = is_incremental
         self._is_follower = session_id != NO_SESSION or context.connection.peer_id != NO_PEER
-        self._max_bytes, self._min_bytes = bounds(broker, request) if limits is None else limits
+        self._max_bytes, self._min_bytes = bounds(services, request) if limits is None else limits
         self._max_wait_ms = request.max_wait_ms
         committed = request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
         self._leader_only = context.api_version < FIRST_VERSION_OF_READ_REPLICAS
-        is_by_rack = broker.config.replica_selector_class == RACK_AWARE_SELECTOR
+        is_by_rack = services.config.replica_selector_class == RACK_AWARE_SELECTOR
         self._rack = request.rack_id if is_by_rack and not self._leader_only else ""
         self._endpoints: dict[int, NodeEndpoint] = {}
         self._names: dict[TopicKey, str] = {}  # of topics that a fetch without a session has found
@@ -180,7 +178,7 @@ class FetchAnswer:
         located: list[Located] = []
         while self._cold_reads:
             reads, self._cold_reads = self._cold_reads, []
-            await self._broker.in_thread(partial(_read_indexes, reads))
+            await self._services.in_thread(partial(_read_indexes, reads))
             located = await take_turns(self.steps_to_locate(items))
         return located
 
@@ -205,7 +203,7 @@ class FetchAnswer:
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-            partition = self._broker.replica_manager.partition((name, wanted.partition))
+            partition = self._services.replica_manager.partition((name, wanted.partition))
             partition.counters.total_fetch_requests += 1
             if isinstance(topic, bytes) and partition.topic_id != topic:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
@@ -252,7 +250,7 @@ class FetchAnswer:
             rack=self._rack,
             fetch_offset=wanted.fetch_offset,
             listener_name=self._context.connection.listener_name,
-            brokers=self._broker.metadata.image.brokers,
+            brokers=self._services.metadata.image.brokers,
         )
 
     def _redirected(self, item: FetchItem, partition: Partition, replica_id: int) -> Located:
@@ -270,7 +268,7 @@ class FetchAnswer:
 
     def _name_of(self, topic_id: bytes, item: FetchItem) -> str | None:
         """The name of a topic that is asked for by its id: today's, or the one under which it was found."""
-        topic = self._broker.metadata.image.topics.by_id.get(topic_id)
+        topic = self._services.metadata.image.topics.by_id.get(topic_id)
         if topic is not None:
             return topic.name
         if self._session is None:
@@ -301,10 +299,12 @@ class FetchAnswer:
         data = failure(wanted.partition, code)
         self._count_failure(topic, code)
         if code is ErrorCode.CORRUPT_MESSAGE and isinstance(topic, str):
-            self._broker.maintenance.scrub.soon(TopicPartition(topic, wanted.partition), wanted.fetch_offset)
+            self._services.maintenance.scrub.soon(
+                TopicPartition(topic, wanted.partition), wanted.fetch_offset
+            )
         if code not in WRONG_LEADER or not isinstance(topic, str):
             return data
-        hint = leader_hint(self._broker, self._context.connection, topic, wanted.partition)
+        hint = leader_hint(self._services, self._context.connection, topic, wanted.partition)
         if hint is None:
             return data
         self._endpoints[hint.leader_id] = NodeEndpoint(
@@ -323,7 +323,7 @@ class FetchAnswer:
         if self._context.counters is not None:
             self._context.counters.count_error(code)
         if isinstance(topic, str) and code not in USUAL_REFUSALS:
-            counters = self._broker.replica_manager.counters_of(topic)
+            counters = self._services.replica_manager.counters_of(topic)
             if counters is not None:
                 counters.failed_fetch_requests += 1
 
@@ -339,7 +339,7 @@ class FetchAnswer:
         return available_bytes >= self._min_bytes
 
     def wait(self, items: Sequence[FetchItem], located: Iterable[Located]) -> Delayed:
-        delayed, future = self._broker.replica_manager.delay_fetch(self._min_bytes, self._max_wait_ms)
+        delayed, future = self._services.replica_manager.delay_fetch(self._min_bytes, self._max_wait_ms)
         for one in located:
             partition, wanted = one.partition, one.item.wanted
             assert partition is not None  # `is_enough` saw to it
@@ -397,7 +397,7 @@ class FetchAnswer:
         for place, one in enumerate(located):
             if contents[place] is None:
                 try:
-                    contents[place] = await self._broker.in_thread(slice_of(one).read)
+                    contents[place] = await self._services.in_thread(slice_of(one).read)
                 except OSError as error:
                     _give_up(one, error)
         return self._respond(located, contents)
@@ -439,7 +439,7 @@ class FetchAnswer:
         """End a session with many partitions that do not exist: each is told in full every time."""
         absent = sum(1 for one in located if one.data.error_code in NOT_READ)
         if absent > FEW_PARTITIONS:
-            self._broker.replica_manager.sessions.remove(session.session_id)
+            self._services.replica_manager.sessions.remove(session.session_id)
             self._session_id = NO_SESSION
 
 

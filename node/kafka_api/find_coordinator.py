@@ -4,19 +4,17 @@ Since 1 there are types of keys; since 4 several keys in one request (KIP-699); 
 (KIP-932). The topic that a coordinator writes to is created when the first key asks, and the answer waits.
 """
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from logstore.errors import ErrorCode
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import give_way
+from node.services import Services
 from node.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4
@@ -37,9 +35,9 @@ class Found(NamedTuple):
     port: int = -1
 
 
-async def handle(broker: "Broker", context: RequestContext, request: FindCoordinatorRequest) -> Any:
+async def handle(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Any:
     if context.api_version < FIRST_BATCH_VERSION:
-        found = await _find(broker, context, request.key_type, request.key)
+        found = await _find(services, context, request.key_type, request.key)
         return FindCoordinatorResponse(
             error_code=found.error,
             error_message=_MESSAGES[found.error],
@@ -58,7 +56,7 @@ async def handle(broker: "Broker", context: RequestContext, request: FindCoordin
     for count, key in enumerate(request.coordinator_keys, 1):
         if count % KEYS_PER_TURN == 0:
             await give_way()
-        found = await _find(broker, context, request.key_type, key)
+        found = await _find(services, context, request.key_type, key)
         coordinators.append(
             Coordinator(
                 key=key,
@@ -72,14 +70,14 @@ async def handle(broker: "Broker", context: RequestContext, request: FindCoordin
     return FindCoordinatorResponse(coordinators=coordinators)
 
 
-async def _find(broker: "Broker", context: RequestContext, key_type: int, key: str) -> Found:
+async def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Found:
     if key_type == GROUP_KEY:
-        node_id = await broker.groups.coordinator_of(key)
+        node_id = await services.groups.coordinator_of(key)
     elif key_type == TRANSACTION_KEY:
-        node_id = await broker.txns.coordinator_of(key)
+        node_id = await services.txns.coordinator_of(key)
     else:
         return Found(ErrorCode.INVALID_REQUEST)
-    endpoint = broker.endpoint_of(node_id, context.connection) if node_id >= 0 else None
+    endpoint = services.endpoint_of(node_id, context.connection) if node_id >= 0 else None
     if endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Found(ErrorCode.NONE, node_id, endpoint.host, endpoint.port)

@@ -2,20 +2,18 @@
 3.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.member_commands import Heartbeat
 from groupcoord.member_results import HeartbeatResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: HeartbeatRequest) -> Any:
-    hold_ms = broker.groups.hold_ms(context.connection.software_name)
+def handle(services: Services, context: RequestContext, request: HeartbeatRequest) -> Any:
+    hold_ms = services.groups.hold_ms(context.connection.software_name)
 
     def make(token: int) -> Heartbeat:
         return Heartbeat(
@@ -28,8 +26,8 @@ def handle(broker: "Broker", context: RequestContext, request: HeartbeatRequest)
         )
 
     if hold_ms:
-        return broker.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
-    return broker.groups.ask(request.group_id, make, _build)
+        return services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
+    return services.groups.ask(request.group_id, make, _build)
 
 
 def _build(answer: HeartbeatResult | KafkaError) -> HeartbeatResponse:

@@ -1,11 +1,10 @@
 """IncrementalAlterConfigs: single settings set, deleted, appended to or subtracted from (KIP-339)."""
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import ConfigChange, ConfigOperation
 from node.kafka_api.config_resources import alter_resources
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
@@ -13,15 +12,12 @@ from node.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: IncrementalAlterConfigsRequest
+    services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
     responses = await alter_resources(
-        broker,
+        services,
         context,
         request.resources,
         _changes,

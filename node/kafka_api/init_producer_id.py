@@ -6,35 +6,33 @@ word, and who had the id before is fenced. Since 3 a producer names what it has;
 Since 6 (not final in Apache Kafka) it may have its transactions ended by others (KIP-939).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.transactions.transaction import ProducerPair
 from groupcoord.transactions.transaction_commands import InitProducer
 from groupcoord.transactions.transaction_results import InitProducerResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 NONE = -1
 FIRST_FENCED_VERSION = 4  # clients before know INVALID_PRODUCER_EPOCH only
 
 
-def handle(broker: "Broker", context: RequestContext, request: InitProducerIdRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Any:
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return _new_id(broker)
+        return _new_id(services)
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
-    return _ask_coordinator(broker, request.transactional_id, request, context.api_version)
+    return _ask_coordinator(services, request.transactional_id, request, context.api_version)
 
 
-async def _new_id(broker: "Broker") -> InitProducerIdResponse:
+async def _new_id(services: Services) -> InitProducerIdResponse:
     try:
-        return InitProducerIdResponse(producer_id=await broker.producer_ids.next(), producer_epoch=0)
+        return InitProducerIdResponse(producer_id=await services.producer_ids.next(), producer_epoch=0)
     except KafkaError as error:
         # Clients know this one as "ask again".
         if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
@@ -43,7 +41,7 @@ async def _new_id(broker: "Broker") -> InitProducerIdResponse:
 
 
 def _ask_coordinator(
-    broker: "Broker", transactional_id: str, request: InitProducerIdRequest, version: int
+    services: Services, transactional_id: str, request: InitProducerIdRequest, version: int
 ) -> Any:
     expected = None
     if request.producer_id != NONE:
@@ -67,7 +65,7 @@ def _ask_coordinator(
             ongoing_txn_producer_epoch=ongoing.producer_epoch,
         )
 
-    return broker.txns.ask(
+    return services.txns.ask(
         transactional_id,
         lambda token: InitProducer(
             token=token,

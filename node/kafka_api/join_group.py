@@ -5,19 +5,17 @@ Since 1 the rebalance timeout stands beside the session timeout; since 4 a new m
 (KIP-559); since 9 a leader may be told to assign nothing (KIP-814).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.member_commands import JoinGroup, Protocol
 from groupcoord.member_results import JoinGroupResult
 from logstore.errors import KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: JoinGroupRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Any:
     version = context.api_version
 
     def make(token: int) -> JoinGroup:
@@ -60,7 +58,7 @@ def handle(broker: "Broker", context: RequestContext, request: JoinGroupRequest)
             ],
         )
 
-    return broker.groups.ask(request.group_id, make, build, keeps_nothing=True)
+    return services.groups.ask(request.group_id, make, build, keeps_nothing=True)
 
 
 def client_host(context: RequestContext) -> str:

@@ -2,21 +2,19 @@
 (KIP-345).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.member_commands import LeaveGroup, MemberIdentity
 from groupcoord.member_results import LeaveGroupResult
 from logstore.errors import KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 FIRST_BATCH_VERSION = 3
 
 
-def handle(broker: "Broker", context: RequestContext, request: LeaveGroupRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: LeaveGroupRequest) -> Any:
     is_batch = context.api_version >= FIRST_BATCH_VERSION
     if is_batch:
         members = [
@@ -42,4 +40,4 @@ def handle(broker: "Broker", context: RequestContext, request: LeaveGroupRequest
             ]
         )
 
-    return broker.groups.ask(request.group_id, make, build)
+    return services.groups.ask(request.group_id, make, build)

@@ -4,20 +4,16 @@
 all types if none is named: every topic, every broker, and the groups that have settings.
 """
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import ErrorCode
 from metadata_raft.image import MetadataImage
 from metadata_raft.records import ConfigResourceType
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 _LISTED = (
     ConfigResourceType.TOPIC,
@@ -29,14 +25,14 @@ _LISTED = (
 
 
 def handle(
-    broker: "Broker", context: RequestContext, request: ListConfigResourcesRequest
+    services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     if context.api_version == 0:
         return ListConfigResourcesResponse()
     wanted = set(request.resource_types) or set(_LISTED)
     if not wanted.issubset(_LISTED):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-    image = broker.metadata.image
+    image = services.metadata.image
     return ListConfigResourcesResponse(
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)

@@ -3,22 +3,20 @@
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.admin_commands import ListGroups
 from groupcoord.admin_results import ListGroupsResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: ListGroupsRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> Any:
     states = frozenset(each.strip().lower() for each in request.states_filter)
     types = frozenset(each.strip().lower() for each in request.types_filter)
-    return broker.groups.ask_all_shards(
+    return services.groups.ask_all_shards(
         lambda token: ListGroups(token=token, states=states, types=types), _build
     )
 

@@ -6,7 +6,7 @@ timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (ea
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import SegmentsChanged
@@ -16,6 +16,7 @@ from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
 from node.replica.partition import Partition
 from node.runtime.turns import Steps, at_once, take_turns
+from node.services import Services
 from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -23,9 +24,6 @@ from node.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 _CONSUMER = -1
 _READ_COMMITTED = 1
@@ -45,7 +43,7 @@ class _Search(NamedTuple):
     partition_index: int
 
 
-def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> Any:
     if request.replica_id >= 0 and context.connection.peer_id != request.replica_id:
         return _refuse_follower(request)
     if request.replica_id != _CONSUMER:
@@ -55,13 +53,13 @@ def handle(broker: "Broker", context: RequestContext, request: ListOffsetsReques
     else:
         isolation = FetchIsolation.HIGH_WATERMARK
     searches: list[_Search] = []
-    steps = _answer_all(broker, context.api_version, request, isolation, searches)
+    steps = _answer_all(services, context.api_version, request, isolation, searches)
     if context.is_large:
-        return _finish(broker, context, take_turns(steps), searches, isolation)
+        return _finish(services, context, take_turns(steps), searches, isolation)
     response = at_once(steps)
     if not searches:
         return response
-    searching = _search_all(broker, context, response, searches, isolation)
+    searching = _search_all(services, context, response, searches, isolation)
     return Delayed(searching, _as_it_is, ends_with_client=True)
 
 
@@ -84,17 +82,17 @@ def _refuse_follower(request: ListOffsetsRequest) -> ListOffsetsResponse:
 
 
 async def _finish(
-    broker: "Broker",
+    services: Services,
     context: RequestContext,
     response: Awaitable[ListOffsetsResponse],
     searches: list[_Search],
     isolation: FetchIsolation,
 ) -> ListOffsetsResponse:
-    return await _search_all(broker, context, await response, searches, isolation)
+    return await _search_all(services, context, await response, searches, isolation)
 
 
 def _answer_all(
-    broker: "Broker",
+    services: Services,
     version: int,
     request: ListOffsetsRequest,
     isolation: FetchIsolation,
@@ -119,7 +117,7 @@ def _answer_all(
                 if place in repeated:
                     refused.add(place)
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
-                partition = _partition_of(broker, version, topic.name, wanted)
+                partition = _partition_of(services, version, topic.name, wanted)
                 if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
                     searches.append(_Search(partition, timestamp, answers, len(answers), index))
                 else:
@@ -132,17 +130,17 @@ def _answer_all(
     return ListOffsetsResponse(topics=topics)
 
 
-def _partition_of(broker: "Broker", version: int, topic: str, wanted: ListOffsetsPartition) -> Partition:
+def _partition_of(services: Services, version: int, topic: str, wanted: ListOffsetsPartition) -> Partition:
     timestamp = wanted.timestamp
     if timestamp < 0 and version < _SPECIAL_SINCE.get(timestamp, 2**15):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
-    partition = broker.replica_manager.partition((topic, wanted.partition_index))
+    partition = services.replica_manager.partition((topic, wanted.partition_index))
     partition.check_leader(wanted.current_leader_epoch)
     return partition
 
 
 async def _search_all(
-    broker: "Broker",
+    services: Services,
     context: RequestContext,
     response: ListOffsetsResponse,
     searches: Sequence[_Search],
@@ -154,23 +152,23 @@ async def _search_all(
         found = None
         try:
             found = one.partition.offset_to_show(
-                one.timestamp, await _search(broker, context, one.partition, one.timestamp), isolation
+                one.timestamp, await _search(services, context, one.partition, one.timestamp), isolation
             )
         except KafkaError as error:
             code = _code_of(error, context.api_version)
             if error.code is ErrorCode.CORRUPT_MESSAGE:
-                broker.maintenance.scrub.soon(one.partition.topic_partition)
+                services.maintenance.scrub.soon(one.partition.topic_partition)
         one.answers[one.place] = _answer(one.partition_index, code, found)
     return response
 
 
 async def _search(
-    broker: "Broker", context: RequestContext, partition: Partition, timestamp: int
+    services: Services, context: RequestContext, partition: Partition, timestamp: int
 ) -> TimestampAndOffset | None:
     for _ in range(MAX_SEARCHES):
         search = partition.log.time_search(timestamp)
         try:
-            return await broker.time_pool.submit(context.connection, search.run)
+            return await services.time_pool.submit(context.connection, search.run)
         except SegmentsChanged:
             continue
         except OSError as error:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from metadata_raft.reassignment_control import OngoingReassignment, ongoing_reassignments
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
@@ -13,14 +13,11 @@ from node.wire.messages.list_partition_reassignments import (
     OngoingTopicReassignment,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 def handle(
-    broker: "Broker", context: RequestContext, request: ListPartitionReassignmentsRequest
+    services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    image = broker.metadata.image
+    image = services.metadata.image
     # A topic that is named twice is listed twice. What does not exist does not move.
     parts: list[Sequence[tuple[str, Sequence[int]]] | None] = [None]
     if request.topics is not None:

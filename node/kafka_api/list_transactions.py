@@ -5,7 +5,7 @@ Since 1 by how long their transaction is open already (KIP-994); since 2 by an e
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from groupcoord.transactions.id_pattern import IdPattern
 from groupcoord.transactions.transaction_commands import ListTransactions
@@ -14,21 +14,19 @@ from groupcoord.transactions.transaction_state import TransactionState as State
 from logstore.errors import ErrorCode, KafkaError
 from node.clock import thread_cpu_s
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 STATE_NAMES = frozenset(state.value for state in State)
 # Of a thread, for a pattern of one request: a million usual ids.
 PATTERN_CPU_S: Final = 2.0
 
 
-def handle(broker: "Broker", context: RequestContext, request: ListTransactionsRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: ListTransactionsRequest) -> Any:
     states = frozenset(request.state_filters)
     producer_ids = frozenset(request.producer_id_filters)
     pattern = request.transactional_id_pattern
@@ -57,7 +55,7 @@ def handle(broker: "Broker", context: RequestContext, request: ListTransactionsR
             ],
         )
 
-    return broker.txns.ask_all_shards(
+    return services.txns.ask_all_shards(
         lambda token: ListTransactions(
             token=token,
             states=states,

@@ -9,7 +9,7 @@ with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import replace
@@ -22,6 +22,7 @@ from node.kafka_api.request_context import RequestContext
 from node.net.answers import EncodedBody
 from node.runtime.topic_creation import auto_created
 from node.runtime.turns import Steps, take_turns
+from node.services import Services
 from node.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -29,9 +30,6 @@ from node.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 TOPIC_ID_SINCE = 12
 CLUSTER_OPERATIONS_UNTIL = 10
@@ -56,31 +54,31 @@ class _View(NamedTuple):
     reachable: frozenset[int]
 
 
-def _view(broker: "Broker", context: RequestContext) -> _View:
-    image = broker.metadata.image
+def _view(services: Services, context: RequestContext) -> _View:
+    image = services.metadata.image
     up = frozenset(one.broker_id for one in image.brokers.values() if not one.fenced)
     reachable = frozenset(
-        broker_id for broker_id in up if broker.endpoint_of(broker_id, context.connection) is not None
+        broker_id for broker_id in up if services.endpoint_of(broker_id, context.connection) is not None
     )
     return _View(image, context.api_version, up, reachable)
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: MetadataRequest
+    services: Services, context: RequestContext, request: MetadataRequest
 ) -> MetadataResponse | EncodedBody:
     version = context.api_version
     requested = request.topics
     is_all = requested is None or (version == 0 and not requested)
     problem = None if is_all else _problem_of(request, version)
     if problem is not None:
-        return _refused(broker, request, problem)
+        return _refused(services, request, problem)
     topic_ids = {topic.topic_id for topic in requested or () if topic.topic_id != ZERO_UUID}
     names = [topic.name for topic in requested or () if topic.name is not None]
     cache_key = _cache_key(context, request, is_all, names) if not topic_ids else None
-    answers = broker.metadata.encoded_answers
+    answers = services.metadata.encoded_answers
     if cache_key is not None and (encoded := answers.get(cache_key)) is not None:
         return EncodedBody(encoded)
-    view = _view(broker, context)
+    view = _view(services, context)
     image = view.image
     topics: list[MetadataResponseTopic] = []
     is_complete = True
@@ -90,7 +88,7 @@ async def handle(
         topics = await take_turns(_topics_by_id(view, sorted(topic_ids)))
     else:
         missing = [name for name in dict.fromkeys(names) if name not in image.topics.by_name]
-        errors = await _missing(broker, request, missing)
+        errors = await _missing(services, request, missing)
         is_complete = not missing
         topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
     if request.include_topic_authorized_operations:
@@ -99,12 +97,12 @@ async def handle(
             topic if topic.name is None else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
             for topic in topics
         ]
-    response = _response(broker, context, request, image, topics)
-    if cache_key is not None and is_complete and image is broker.metadata.image:
+    response = _response(services, context, request, image, topics)
+    if cache_key is not None and is_complete and image is services.metadata.image:
         encode = partial(encoder(MetadataResponse, version), response, bytearray())
         is_large = is_all and image.topics.partition_count > MAX_PARTITIONS_AT_ONCE
-        body = await broker.in_thread(encode) if is_large else encode()
-        if image is broker.metadata.image:
+        body = await services.in_thread(encode) if is_large else encode()
+        if image is services.metadata.image:
             answers.put(cache_key, body)
         return EncodedBody(body)
     return response
@@ -124,11 +122,11 @@ def _problem_of(request: MetadataRequest, version: int) -> str | None:
     return None
 
 
-def _refused(broker: "Broker", request: MetadataRequest, problem: str) -> MetadataResponse:
+def _refused(services: Services, request: MetadataRequest, problem: str) -> MetadataResponse:
     """INVALID_REQUEST where the version has a place for it: at every topic, and at the top since 13."""
     return MetadataResponse(
         error_code=ErrorCode.INVALID_REQUEST,
-        cluster_id=uuid_to_text(broker.metadata.image.cluster_id),
+        cluster_id=uuid_to_text(services.metadata.image.cluster_id),
         topics=[
             MetadataResponseTopic(
                 error_code=ErrorCode.INVALID_REQUEST, name=topic.name or "", topic_id=topic.topic_id
@@ -156,13 +154,15 @@ def _cache_key(
     )
 
 
-async def _missing(broker: "Broker", request: MetadataRequest, names: Sequence[str]) -> dict[str, ErrorCode]:
+async def _missing(
+    services: Services, request: MetadataRequest, names: Sequence[str]
+) -> dict[str, ErrorCode]:
     """The error of each topic that does not exist, after creating what may be created."""
     errors: dict[str, ErrorCode] = {}
     await take_turns(_judge_names(names, errors))
     wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    if wanted and request.allow_auto_topic_creation and broker.config.auto_create_topics_enable:
-        await _create(broker, wanted[:MAX_AUTO_CREATED_TOPICS])
+    if wanted and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        await _create(services, wanted[:MAX_AUTO_CREATED_TOPICS])
     return errors
 
 
@@ -176,15 +176,17 @@ def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[No
         yield
 
 
-async def _create(broker: "Broker", names: Sequence[str]) -> None:
+async def _create(services: Services, names: Sequence[str]) -> None:
     """Ask for these topics. In this answer they are unknown whatever comes of it, as in Apache Kafka."""
     # No leader of the quorum at the moment: the client asks again.
     with suppress(KafkaError):
-        await broker.metadata.submit(auto_created(names, broker.metadata.image, broker.config, broker.unique))
+        await services.metadata.submit(
+            auto_created(names, services.metadata.image, services.config, services.unique)
+        )
 
 
 def _response(
-    broker: "Broker",
+    services: Services,
     context: RequestContext,
     request: MetadataRequest,
     image: MetadataImage,
@@ -192,7 +194,7 @@ def _response(
 ) -> MetadataResponse:
     brokers = []
     for one in image.brokers.values():
-        endpoint = None if one.fenced else broker.endpoint_of(one.broker_id, context.connection)
+        endpoint = None if one.fenced else services.endpoint_of(one.broker_id, context.connection)
         if endpoint is not None:
             brokers.append(
                 MetadataResponseBroker(
@@ -202,7 +204,7 @@ def _response(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=uuid_to_text(image.cluster_id),
-        controller_id=controller_to_name(broker, [one.node_id for one in brokers]),
+        controller_id=controller_to_name(services, [one.node_id for one in brokers]),
         topics=topics,
         cluster_authorized_operations=(
             CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED

@@ -6,7 +6,7 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
 from groupcoord.offset_results import OffsetCommitResult
@@ -20,6 +20,7 @@ from node.kafka_api.packed_commit import (
 )
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside, EncodedBody
+from node.services import Services
 from node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -27,9 +28,6 @@ from node.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 FIRST_GROUP_ID_NOT_FOUND_VERSION = 9
 
@@ -43,21 +41,21 @@ class Checked(NamedTuple):
     offsets: list[OffsetToCommit]
 
 
-def handle(broker: "Broker", context: RequestContext, request: OffsetCommitRequest | PackedCommit) -> Any:
+def handle(services: Services, context: RequestContext, request: OffsetCommitRequest | PackedCommit) -> Any:
     if isinstance(request, PackedCommit):
-        offsets = _packed_offsets(broker.metadata.image, request, context.api_version)
+        offsets = _packed_offsets(services.metadata.image, request, context.api_version)
         if offsets is not None:
-            return _commit_packed(broker, context, request, offsets)
+            return _commit_packed(services, context, request, offsets)
         request = request.opened()
     if context.is_large:
-        return _commit_large(broker, context, request)
-    return _commit(broker, context, request, _check(broker.metadata.image, context, request))
+        return _commit_large(services, context, request)
+    return _commit(services, context, request, _check(services.metadata.image, context, request))
 
 
-async def _commit_large(broker: "Broker", context: RequestContext, request: OffsetCommitRequest) -> Any:
-    image = broker.metadata.image
-    checked = await broker.in_thread(lambda: _check(image, context, request))
-    return _commit(broker, context, request, checked)
+async def _commit_large(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
+    image = services.metadata.image
+    checked = await services.in_thread(lambda: _check(image, context, request))
+    return _commit(services, context, request, checked)
 
 
 def _check(image: MetadataImage, context: RequestContext, request: OffsetCommitRequest) -> Checked:
@@ -70,7 +68,9 @@ def _check(image: MetadataImage, context: RequestContext, request: OffsetCommitR
     return Checked(topics, list(_offsets(topics)))
 
 
-def _commit(broker: "Broker", context: RequestContext, request: OffsetCommitRequest, checked: Checked) -> Any:
+def _commit(
+    services: Services, context: RequestContext, request: OffsetCommitRequest, checked: Checked
+) -> Any:
     offsets = checked.offsets
 
     def build(answer: OffsetCommitResult | KafkaError) -> OffsetCommitResponse:
@@ -102,11 +102,11 @@ def _commit(broker: "Broker", context: RequestContext, request: OffsetCommitRequ
         return answer(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
 
     make = _commands(context, request, offsets, request.retention_time_ms)
-    return broker.groups.ask(request.group_id, make, answer)
+    return services.groups.ask(request.group_id, make, answer)
 
 
 def _commit_packed(
-    broker: "Broker", context: RequestContext, request: PackedCommit, offsets: Sequence[PackedOffsets]
+    services: Services, context: RequestContext, request: PackedCommit, offsets: Sequence[PackedOffsets]
 ) -> Any:
     """All partitions exist, and none has metadata: so all have the same answer."""
 
@@ -114,7 +114,7 @@ def _commit_packed(
         error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
         return EncodedBody([encode_answer(context.api_version, request, error)])
 
-    return broker.groups.ask(request.group_id, _commands(context, request, offsets), build)
+    return services.groups.ask(request.group_id, _commands(context, request, offsets), build)
 
 
 def _commands(

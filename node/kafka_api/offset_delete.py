@@ -1,12 +1,13 @@
 """OffsetDelete (KIP-496): remove offsets of topics that the group's consumers do not read."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.offset_commands import OffsetDelete
 from groupcoord.offset_results import OffsetDeleteResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
@@ -14,12 +15,9 @@ from node.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: OffsetDeleteRequest) -> Any:
-    topics = broker.metadata.image.topics
+def handle(services: Services, context: RequestContext, request: OffsetDeleteRequest) -> Any:
+    topics = services.metadata.image.topics
     wanted = {
         topic.name: list(dict.fromkeys(each.partition_index for each in topic.partitions))
         for topic in request.topics
@@ -53,4 +51,4 @@ def handle(broker: "Broker", context: RequestContext, request: OffsetDeleteReque
             ]
         )
 
-    return broker.groups.ask(request.group_id, make, build)
+    return services.groups.ask(request.group_id, make, build)

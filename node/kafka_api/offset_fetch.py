@@ -8,7 +8,7 @@ how far the groups are behind.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from groupcoord.offset_commands import OffsetFetch
 from groupcoord.offset_fetch import NO_OFFSET
@@ -22,6 +22,7 @@ from node.net.answers import EncodedBody
 from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.group_runtime import Make
 from node.runtime.turns import Steps, in_turns, listed, take_turns
+from node.services import Services
 from node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -33,9 +34,6 @@ from node.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 Answer: TypeAlias = OffsetFetchResult | KafkaError  # of the coordinator, for one group
 Lags: TypeAlias = Mapping[Place, PartitionLag]
 
@@ -45,20 +43,23 @@ FIRST_TOPIC_ID_VERSION = 10
 MAX_ENCODED_AT_ONCE = 1_000  # partitions with their lag: some 2 ms
 
 
-def handle(broker: "Broker", context: RequestContext, request: OffsetFetchRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: OffsetFetchRequest) -> Any:
     if context.api_version < FIRST_SEVERAL_GROUPS_VERSION:
-        return _handle_one_group(broker, context, request)
+        return _handle_one_group(services, context, request)
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    asked = _asked(broker.metadata.image, request, by_id=by_id)
+    asked = _asked(services.metadata.image, request, by_id=by_id)
     if context.is_large:
-        return _fetch_large(broker, context, request, asked)
-    return _fetch(broker, context, request, list(asked))
+        return _fetch_large(services, context, request, asked)
+    return _fetch(services, context, request, list(asked))
 
 
 async def _fetch_large(
-    broker: "Broker", context: RequestContext, request: OffsetFetchRequest, asked: Iterator[tuple[str, Make]]
+    services: Services,
+    context: RequestContext,
+    request: OffsetFetchRequest,
+    asked: Iterator[tuple[str, Make]],
 ) -> Any:
-    return _fetch(broker, context, request, await listed(asked, is_large=True))
+    return _fetch(services, context, request, await listed(asked, is_large=True))
 
 
 def _asked(image: MetadataImage, request: OffsetFetchRequest, *, by_id: bool) -> Iterator[tuple[str, Make]]:
@@ -69,12 +70,12 @@ def _asked(image: MetadataImage, request: OffsetFetchRequest, *, by_id: bool) ->
 
 
 def _fetch(
-    broker: "Broker",
+    services: Services,
     context: RequestContext,
     request: OffsetFetchRequest,
     asked: Sequence[tuple[str, Make]],
 ) -> Any:
-    image = broker.metadata.image
+    image = services.metadata.image
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
 
     def steps(answers: Sequence[Answer], lags: Lags | None = None) -> Steps[OffsetFetchResponse]:
@@ -85,17 +86,17 @@ def _fetch(
         return OffsetFetchResponse(groups=groups)
 
     async def with_lag(answers: Sequence[Answer]) -> OffsetFetchResponse | EncodedBody:
-        lags = await broker.group_lag.measure(_places_of(answers))
+        lags = await services.group_lag.measure(_places_of(answers))
         response = await take_turns(steps(answers, lags))
         if len(lags) <= MAX_ENCODED_AT_ONCE:
             return response
         encode = encoder(OffsetFetchResponse, context.api_version)
-        return EncodedBody(await broker.in_thread(partial(encode, response, bytearray())))
+        return EncodedBody(await services.in_thread(partial(encode, response, bytearray())))
 
     def build(answers: Sequence[Answer]) -> Any:
         return in_turns(steps(answers), is_large=context.is_large)
 
-    return broker.groups.ask_each(asked, with_lag if request.include_lag else build)
+    return services.groups.ask_each(asked, with_lag if request.include_lag else build)
 
 
 def _places_of(answers: Sequence[Answer]) -> Iterator[Place]:
@@ -110,7 +111,7 @@ def _place(topic: str, one: FetchedOffset) -> Place:
     return Place(TopicPartition(topic, one.partition), None if one.offset == NO_OFFSET else one.offset)
 
 
-def _handle_one_group(broker: "Broker", context: RequestContext, request: OffsetFetchRequest) -> Any:
+def _handle_one_group(services: Services, context: RequestContext, request: OffsetFetchRequest) -> Any:
     topics = None
     if request.topics is not None:
         topics = [(topic.name, topic.partition_indexes) for topic in request.topics]
@@ -150,7 +151,7 @@ def _handle_one_group(broker: "Broker", context: RequestContext, request: Offset
             token=token, group_id=request.group_id, topics=topics, require_stable=request.require_stable
         )
 
-    return broker.groups.ask(request.group_id, make, build)
+    return services.groups.ask(request.group_id, make, build)
 
 
 def _told(error: KafkaError) -> ErrorCode:

@@ -3,11 +3,12 @@
 2 to 4. Only the leader answers. An epoch that it never saw is answered with -1, -1 and no error.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import KafkaError
 from node.kafka_api.request_context import RequestContext
 from node.runtime.turns import Steps, in_turns
+from node.services import Services
 from node.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -16,28 +17,25 @@ from node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
+
+def handle(services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Any:
+    return in_turns(_answer(services, request), is_large=context.is_large)
 
 
-def handle(broker: "Broker", context: RequestContext, request: OffsetForLeaderEpochRequest) -> Any:
-    return in_turns(_answer(broker, request), is_large=context.is_large)
-
-
-def _answer(broker: "Broker", request: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+def _answer(services: Services, request: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
     topics = []
     for topic in request.topics:
         partitions = []
         for wanted in topic.partitions:
-            partitions.append(_end_of_epoch(broker, topic.topic, wanted))
+            partitions.append(_end_of_epoch(services, topic.topic, wanted))
             yield
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)
 
 
-def _end_of_epoch(broker: "Broker", topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+def _end_of_epoch(services: Services, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
     try:
-        partition = broker.replica_manager.partition((topic, wanted.partition))
+        partition = services.replica_manager.partition((topic, wanted.partition))
         partition.check_leader(wanted.current_leader_epoch)
     except KafkaError as error:
         return EpochEndOffset(partition=wanted.partition, error_code=error.code)

@@ -8,7 +8,7 @@ acks=0 is never answered: an error closes the connection, so that the client not
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.batch_validator import (
     ATTRIBUTES_POSITION,
@@ -34,6 +34,7 @@ from node.replica.delayed_produce import Place, later_of
 from node.replica.partition import Partition
 from node.runtime.fair_pool import Pause
 from node.runtime.turns import Steps, at_once, take_turns
+from node.services import Services
 from node.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -44,9 +45,6 @@ from node.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
@@ -68,31 +66,31 @@ USUAL_REFUSALS = TOO_LARGE | {
 }
 
 
-def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> Any:
-    append = Append(broker, context, request)
+def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
+    append = Append(services, context, request)
     if context.is_large:
-        return _handle_large(broker, context, request, append)
+        return _handle_large(services, context, request, append)
     to_open = at_once(append.steps_to_open(request))
     if not to_open:
-        return _handle(broker, context, request, append)
+        return _handle(services, context, request, append)
     if request.acks == 0:  # its client may be gone as soon as it has sent
-        return _handle_opened(broker, context, request, append, to_open)
+        return _handle_opened(services, context, request, append, to_open)
     return Delayed(
         append.open_all(to_open),
-        lambda _: _handle(broker, context, request, append),
+        lambda _: _handle(services, context, request, append),
         ends_with_client=True,
     )
 
 
 async def _handle_large(
-    broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append"
+    services: Services, context: RequestContext, request: ProduceRequest, append: "Append"
 ) -> Any:
     to_open = await take_turns(append.steps_to_open(request))
-    return await _handle_opened(broker, context, request, append, to_open)
+    return await _handle_opened(services, context, request, append, to_open)
 
 
 async def _handle_opened(
-    broker: "Broker",
+    services: Services,
     context: RequestContext,
     request: ProduceRequest,
     append: "Append",
@@ -100,12 +98,12 @@ async def _handle_opened(
 ) -> Any:
     """The same once batches were opened, and compressed anew, beside the loop: of 1 MB that takes 0.1 s."""
     await append.open_all(to_open)
-    return _handle(broker, context, request, append)
+    return _handle(services, context, request, append)
 
 
-def _handle(broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
+def _handle(services: Services, context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
     if request.transactional_id is not None:
-        return transactional_produce.handle(broker, context, request, append)
+        return transactional_produce.handle(services, context, request, append)
     if context.is_large:
         return take_turns(_handle_in_steps(request, append))
     if any(_is_transactional(data.records) for topic in request.topic_data for data in topic.partition_data):
@@ -173,7 +171,6 @@ class Append:
     __slots__ = (
         "_acks",
         "_at_once_bytes",
-        "_broker",
         "_context",
         "_endpoints",
         "_first_error",
@@ -181,17 +178,18 @@ class Append:
         "_opened",
         "_places",
         "_refusal",
+        "_services",
         "_timeout_ms",
         "now_ms",
     )
 
-    def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
-        self._broker = broker
+    def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
+        self._services = services
         self._context = context
         self._acks = request.acks
         self._timeout_ms = request.timeout_ms
         self._refusal: KafkaError | None = None
-        self.now_ms = broker.clock.now_ms()
+        self.now_ms = services.clock.now_ms()
         self._first_error: KafkaError | None = None
         self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
         self._places: dict[Partition, Place] = {}  # where it has to wait for replicas, or a flush
@@ -213,7 +211,7 @@ class Append:
                 ):
                     continue
                 name = self.name_of(topic)
-                partition = self._broker.replica_manager.find((name, data.index)) if name else None
+                partition = self._services.replica_manager.find((name, data.index)) if name else None
                 if partition is None:
                     continue
                 config = partition.log.config
@@ -249,7 +247,7 @@ class Append:
                 produce_version=self._context.api_version,
             )
             try:
-                self._opened[id(records)] = await self._broker.batch_pool.submit(
+                self._opened[id(records)] = await self._services.batch_pool.submit(
                     self._context.connection, _pausing(validate)
                 )
             except KafkaError as error:
@@ -263,7 +261,7 @@ class Append:
         """The name of a topic of the request, None if its id is unknown."""
         if self._context.api_version < 13:
             return topic.name
-        topic_image = self._broker.metadata.image.topics.by_id.get(topic.topic_id)
+        topic_image = self._services.metadata.image.topics.by_id.get(topic.topic_id)
         return topic_image.name if topic_image is not None else None
 
     def partition(
@@ -298,16 +296,16 @@ class Append:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1.")
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if self._broker.is_cut_off:
+        if self._services.is_cut_off:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
         if is_internal_topic(topic) and not self._may_write_internal_topics():
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
-        return self._broker.replica_manager.partition((topic, index))
+        return self._services.replica_manager.partition((topic, index))
 
     def _may_write_internal_topics(self) -> bool:
         """Return whether this is a tool of an administrator: coordinators read all that stands there."""
         context = self._context
-        return context.client_id == ADMIN_CLIENT_ID and self._broker.administrators.includes(
+        return context.client_id == ADMIN_CLIENT_ID and self._services.administrators.includes(
             context.connection
         )
 
@@ -336,14 +334,14 @@ class Append:
         response = ProduceResponse(responses=responses, node_endpoints=[*(self._endpoints or {}).values()])
         if self._places:
             timeout_ms = self._timeout_ms if self._acks == -1 else FLUSH_TIMEOUT_MS
-            future = self._broker.replica_manager.delay_produce(self._places, timeout_ms)
+            future = self._services.replica_manager.delay_produce(self._places, timeout_ms)
             return Delayed(future, lambda codes: _with_codes(response, self._located, codes), True)
         return response
 
     def _count_failure(self, topic: str | None, code: ErrorCode, size_bytes: int) -> None:
         if self._context.counters is not None:
             self._context.counters.count_error(code)
-        counters = self._broker.replica_manager.counters_of(topic) if topic is not None else None
+        counters = self._services.replica_manager.counters_of(topic) if topic is not None else None
         if counters is None:
             return
         if code not in USUAL_REFUSALS:
@@ -360,7 +358,7 @@ class Append:
         self._count_failure(topic, error.code, size_bytes)
         current_leader = _ZERO_RESPONSE.current_leader
         if error.code in WRONG_LEADER and topic is not None:
-            hint = leader_hint(self._broker, self._context.connection, topic, index)
+            hint = leader_hint(self._services, self._context.connection, topic, index)
             if hint is not None:
                 current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
                 endpoint = NodeEndpoint(

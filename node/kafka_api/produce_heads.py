@@ -6,7 +6,7 @@ transactional id is looked for where none without is found, so that it costs the
 """
 
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from logstore.errors import ErrorCode
 from logstore.record_batch import HEADER_SIZE, NO_TIMESTAMP
@@ -18,6 +18,7 @@ from node.kafka_api.internal_topics import is_internal_topic
 from node.kafka_api.produce import NO_OFFSET
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
+from node.services import Services
 from node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -26,9 +27,6 @@ from node.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 # What a node remembers of one version at most, 1.3 KB each.
 MAX_HEADS: Final = 2048
@@ -149,10 +147,10 @@ class KnownHead:
 class ProduceHeads:
     """The heads of one version that were seen before."""
 
-    __slots__ = ("_broker", "_goes_by_id", "_heads", "_is_flexible", "_tail", "_turned_away", "_version")
+    __slots__ = ("_goes_by_id", "_heads", "_is_flexible", "_services", "_tail", "_turned_away", "_version")
 
-    def __init__(self, broker: "Broker", version: int) -> None:
-        self._broker = broker
+    def __init__(self, services: Services, version: int) -> None:
+        self._services = services
         self._version = version
         self._heads: dict[bytes, KnownHead] = {}
         self._turned_away = 0  # unknown heads since the table is full
@@ -206,7 +204,7 @@ class ProduceHeads:
         correlation_ids: list[int] = []
         stops: list[int] = []
         tail, version = self._tail, self._version
-        max_frame_bytes = self._broker.config.socket_request_max_bytes
+        max_frame_bytes = self._services.config.socket_request_max_bytes
         known_size, lead, lead_bytes = -1, b"", 0
         while position + _PREFIX_BYTES < end and len(batches) < MAX_RUN:
             size, api_key, api_version, correlation_id = _prefix(view, position)
@@ -237,7 +235,7 @@ class ProduceHeads:
         # The name of a deleted topic may be another's by now, its id never.
         if not self._goes_by_id:
             return True
-        return known.request.topic_data[0].topic_id in self._broker.metadata.image.topics.by_id
+        return known.request.topic_data[0].topic_id in self._services.metadata.image.topics.by_id
 
     def _head_end(self, frame: memoryview) -> int:
         """Where the length of the batch stands in a request of the usual shape; in another, anywhere."""
@@ -292,7 +290,7 @@ class ProduceHeads:
         (topic,) = request.topic_data
         name = topic.name
         if self._goes_by_id:
-            name = self._broker.metadata.image.topics.by_id[topic.topic_id].name
+            name = self._services.metadata.image.topics.by_id[topic.topic_id].name
         try:
             is_transactional = request.transactional_id is not None
             head_end = self._transactional_head_end(frame) if is_transactional else self._head_end(frame)

@@ -11,7 +11,6 @@ the batch and may change between two requests is checked here too.
 
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from logstore.batch_validator import ATTRIBUTES_POSITION, may_take_long
 from logstore.errors import ErrorCode, KafkaError
@@ -26,11 +25,8 @@ from node.kafka_api.transactional_produce import PRODUCER_AT
 from node.net.answers import Answer, Delayed, Pending, Run
 from node.replica.delayed_produce import Place
 from node.replica.partition import Partition
+from node.services import Services
 from node.wire.messages.produce import PartitionProduceResponse, ProduceResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 
 _producer = struct.Struct(">qh").unpack_from  # id, epoch
 
@@ -38,27 +34,27 @@ _producer = struct.Struct(">qh").unpack_from  # id, epoch
 class RepeatedProduces:
     """Serves the requests of one version whose heads were seen before."""
 
-    __slots__ = ("_broker", "_counters", "_version", "heads")
+    __slots__ = ("_counters", "_services", "_version", "heads")
 
-    def __init__(self, broker: "Broker", version: int, counters: RequestCounters) -> None:
-        self._broker = broker
+    def __init__(self, services: Services, version: int, counters: RequestCounters) -> None:
+        self._services = services
         self._counters = counters
         self._version = version
-        self.heads = ProduceHeads(broker, version)
+        self.heads = ProduceHeads(services, version)
 
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
     ) -> bytes | ProduceResponse | Delayed | None:
         """The answer, as bytes where the head is known and the batch is taken; None: take the general way."""
         found = self.heads.find(frame)
-        broker = self._broker
-        if found is None or broker.is_cut_off:
+        services = self._services
+        if found is None or services.is_cut_off:
             return None
         known, batch = found
         acks = known.request.acks
         try:
-            partition = broker.replica_manager.partition(known.topic_partition)
-            now_ms = broker.clock.now_ms()
+            partition = services.replica_manager.partition(known.topic_partition)
+            now_ms = services.clock.now_ms()
             # As a run of one: it is shorter than the way of those about which there is something to say.
             if places := partition.append_run(
                 [batch], required_acks=acks, now_ms=now_ms, produce_version=self._version
@@ -92,8 +88,8 @@ class RepeatedProduces:
         said of the first one's batch.
         """
         found = self.heads.find_run(view, position, end)
-        broker = self._broker
-        if found is None or broker.is_cut_off:
+        services = self._services
+        if found is None or services.is_cut_off:
             return None
         known, batches, correlation_ids, stops = found
         counters = self._counters
@@ -101,11 +97,11 @@ class RepeatedProduces:
         began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()
         acks = known.request.acks
         try:
-            partition = broker.replica_manager.partition(known.topic_partition)
+            partition = services.replica_manager.partition(known.topic_partition)
             places = partition.append_run(
                 batches,
                 required_acks=acks,
-                now_ms=broker.clock.now_ms(),
+                now_ms=services.clock.now_ms(),
                 produce_version=self._version,
             )
         except KafkaError:
@@ -123,7 +119,7 @@ class RepeatedProduces:
             return tuple.__new__(Run, (stops[taken - 1], taken, [answers]))
         place = Place(next_offset, partition.leader_epoch, needs_all)
         timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
-        future = broker.replica_manager.delay_produce({partition: place}, timeout_ms)
+        future = services.replica_manager.delay_produce({partition: place}, timeout_ms)
         del correlation_ids[taken:]
         began_s = began_s or monotonic_s()
 
@@ -138,7 +134,7 @@ class RepeatedProduces:
         context = RequestContext(
             0, self._version, correlation_id, known.client_id, connection, counters=self._counters
         )
-        return Append(self._broker, context, known.request)
+        return Append(self._services, context, known.request)
 
 
 def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: Partition) -> bool:

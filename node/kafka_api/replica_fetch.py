@@ -7,7 +7,7 @@ answered: the follower has news for it, such as a partition that this node leads
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_reader import ColdRead
@@ -19,6 +19,7 @@ from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, F
 from node.replica.follower_session import FedPartition, FollowerSession
 from node.replica.partition import Partition
 from node.runtime.turns import Steps, in_turns
+from node.services import Services
 from node.wire.messages.fetch import (
     LEADER_SENT_DAMAGE,
     OWN_LOG_IS_DAMAGED,
@@ -29,11 +30,8 @@ from node.wire.messages.fetch import (
     PartitionData,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: FetchRequest, replica_id: int) -> Any:
+def handle(services: Services, context: RequestContext, request: FetchRequest, replica_id: int) -> Any:
     if context.connection.peer_id != replica_id:
         return _refuse(context, request)
     by_id = context.api_version >= 13
@@ -42,10 +40,10 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest, rep
         for topic in request.topics
         for wanted in topic.partitions
     ]
-    sessions = broker.replica_manager.follower_sessions
+    sessions = services.replica_manager.follower_sessions
     is_full = request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH)
     if request.session_epoch == FINAL_EPOCH and request.session_id != NO_SESSION and not items:
-        return _wake(broker, request.session_id, replica_id)
+        return _wake(services, request.session_id, replica_id)
     try:
         if not is_full:
             session = sessions.resume(
@@ -61,7 +59,7 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest, rep
         return FetchResponse(error_code=error.code)
     session.broker_epoch = request.replica_state.replica_epoch if context.api_version >= 15 else -1
     changed = session.update(items, request.forgotten_topics_data)
-    fetch = ReplicaFetch(broker, context, request, session)
+    fetch = ReplicaFetch(services, context, request, session)
     return in_turns(fetch.begin(changed), is_large=context.is_large)
 
 
@@ -80,8 +78,8 @@ def _refuse(context: RequestContext, request: FetchRequest) -> FetchResponse:
     )
 
 
-def _wake(broker: "Broker", session_id: int, replica_id: int) -> FetchResponse:
-    session = broker.replica_manager.follower_sessions.find(session_id, replica_id)
+def _wake(services: Services, session_id: int, replica_id: int) -> FetchResponse:
+    session = services.replica_manager.follower_sessions.find(session_id, replica_id)
     if session is not None and session.on_news is not None:
         session.on_news(True)
     return FetchResponse()
@@ -90,20 +88,20 @@ def _wake(broker: "Broker", session_id: int, replica_id: int) -> FetchResponse:
 class ReplicaFetch:
     """One fetch of a follower while it is served."""
 
-    __slots__ = ("_broker", "_context", "_max_bytes", "_min_bytes", "_request", "_session")
+    __slots__ = ("_context", "_max_bytes", "_min_bytes", "_request", "_services", "_session")
 
     def __init__(
         self,
-        broker: "Broker",
+        services: Services,
         context: RequestContext,
         request: FetchRequest,
         session: FollowerSession,
     ) -> None:
-        self._broker = broker
+        self._services = services
         self._context = context
         self._request = request
         self._session = session
-        self._max_bytes, self._min_bytes = bounds(broker, request)
+        self._max_bytes, self._min_bytes = bounds(services, request)
 
     def begin(self, changed: Sequence[FedPartition]) -> Steps[Any]:
         """Note how far the follower is, and answer it or let it wait."""
@@ -111,7 +109,7 @@ class ReplicaFetch:
         for fed in changed:
             self._acknowledge(fed)
             yield
-        session.last_fetch_ms = self._broker.replica_manager.context.now_ms()
+        session.last_fetch_ms = self._services.replica_manager.context.now_ms()
         located, is_news = self._gather()
         if is_news or self._request.max_wait_ms <= 0:
             return self._answer(located)
@@ -132,7 +130,7 @@ class ReplicaFetch:
                     is_damaged=bool(wanted.damage & OWN_LOG_IS_DAMAGED),
                 )
                 if wanted.damage & LEADER_SENT_DAMAGE:
-                    self._broker.maintenance.scrub.soon(partition.topic_partition, wanted.fetch_offset)
+                    self._services.maintenance.scrub.soon(partition.topic_partition, wanted.fetch_offset)
                 fed.known_to = partition.isr
         except KafkaError:
             pass  # The answer says it.
@@ -145,7 +143,7 @@ class ReplicaFetch:
             fed.leave()
             fed.partition = None
             name = self._name_of(topic) if isinstance(topic, bytes) else topic
-            partition = self._broker.replica_manager.partition((name, wanted.partition))
+            partition = self._services.replica_manager.partition((name, wanted.partition))
             if isinstance(topic, bytes) and partition.topic_id != topic:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
             fed.partition = partition
@@ -154,7 +152,7 @@ class ReplicaFetch:
         return partition
 
     def _name_of(self, topic_id: bytes) -> str:
-        topic = self._broker.metadata.image.topics.by_id.get(topic_id)
+        topic = self._services.metadata.image.topics.by_id.get(topic_id)
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic.name
@@ -219,7 +217,7 @@ class ReplicaFetch:
                     )
         except KafkaError as error:
             if error.code is ErrorCode.CORRUPT_MESSAGE and fed.partition is not None:
-                self._broker.maintenance.scrub.soon(fed.partition.topic_partition, wanted.fetch_offset)
+                self._services.maintenance.scrub.soon(fed.partition.topic_partition, wanted.fetch_offset)
             return Located(item, None, None, failure(wanted.partition, error.code), 0)
         size_bytes = 0 if found is None else found.readable_bytes
         if not size_bytes and diverging is None and not self._has_offset_news(fed, partition):
@@ -242,16 +240,16 @@ class ReplicaFetch:
         """Whether indexes must come from the disk first; a thread reads them, and then there is news."""
         cold = partition.log.cold_read(fed.item.wanted.fetch_offset, FetchIsolation.LOG_END)
         if cold is not None:
-            self._broker.start_task(self._warm(fed, cold))
+            self._services.start_task(self._warm(fed, cold))
         return cold is not None
 
     async def _warm(self, fed: FedPartition, cold: ColdRead) -> None:
-        await self._broker.in_thread(cold.run)
+        await self._services.in_thread(cold.run)
         if self._session.partitions.get(fed.item.key) is fed:
             self._session.mark(fed, is_urgent=True)
 
     def _must_wait(self, partition: Partition) -> bool:
-        manager = self._broker.replica_manager
+        manager = self._services.replica_manager
         return manager.quotas.leader.is_limited and manager.quotas.leader_must_wait(
             partition, self._session.replica_id, now_ms=manager.context.now_ms()
         )
@@ -266,7 +264,7 @@ class ReplicaFetch:
 
     def _wait(self, *, has_offsets: bool) -> Delayed:
         """Until there is something to read, or a little while for a new high watermark."""
-        future = self._broker.replica_manager.delay_replica_fetch(
+        future = self._services.replica_manager.delay_replica_fetch(
             self._session,
             max_wait_ms=self._request.max_wait_ms,
             has_offsets=has_offsets,
@@ -275,7 +273,7 @@ class ReplicaFetch:
         return Delayed(future, lambda _: self._answer(self._gather()[0]))
 
     def _answer(self, located: list[Located]) -> Any:
-        session, manager = self._session, self._broker.replica_manager
+        session, manager = self._session, self._services.replica_manager
         for one in located:
             fed = session.partitions[one.item.key]
             if one.partition is None or one.data.diverging_epoch.epoch >= 0:
@@ -295,7 +293,7 @@ class ReplicaFetch:
         if session.session_id == NO_SESSION:
             session.close()
         answer = FetchAnswer(
-            self._broker,
+            self._services,
             self._context,
             self._request,
             session_id=session.session_id,

@@ -71,6 +71,17 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
 }
 
 
+# What is served before clients are: the rest of the cluster needs it to start, as this node does.
+SERVED_EARLY = frozenset(
+    {
+        ApiKey.API_VERSIONS,
+        PeerApi.PEER_HANDSHAKE,
+        PeerApi.SUBMIT_COMMAND,
+        PeerApi.FETCH_METADATA,
+        PeerApi.FETCH_METADATA_SNAPSHOT,
+    }
+)
+
 PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
 
 

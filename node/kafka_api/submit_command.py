@@ -4,16 +4,12 @@ A node speaks for itself: what concerns a broker (its registration, heartbeats, 
 broker's own connection alone.
 """
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.command_codec import decode_command, encode_reply
 from metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
 from node.kafka_api.request_context import RequestContext
+from node.services import QuorumServices
 from node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 
 def _check_sender(command: Command, peer_id: int) -> None:
@@ -28,9 +24,9 @@ def _check_sender(command: Command, peer_id: int) -> None:
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: SubmitCommandRequest
+    services: QuorumServices, context: RequestContext, request: SubmitCommandRequest
 ) -> SubmitCommandResponse:
-    metadata = broker.metadata
+    metadata = services.metadata
     try:
         command = decode_command(request.command)
         _check_sender(command, context.connection.peer_id)

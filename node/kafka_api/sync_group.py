@@ -3,19 +3,17 @@
 Since 3 members may be static (KIP-345); since 5 protocol type and name are checked (KIP-559).
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from groupcoord.member_commands import SyncGroup
 from groupcoord.member_results import SyncGroupResult
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
+from node.services import Services
 from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
-if TYPE_CHECKING:
-    from node.broker import Broker
 
-
-def handle(broker: "Broker", context: RequestContext, request: SyncGroupRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: SyncGroupRequest) -> Any:
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
@@ -31,7 +29,7 @@ def handle(broker: "Broker", context: RequestContext, request: SyncGroupRequest)
             assignments=[(each.member_id, each.assignment) for each in request.assignments],
         )
 
-    return broker.groups.ask(request.group_id, make, _build, keeps_nothing=True)
+    return services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
 
 
 def _build(answer: SyncGroupResult | KafkaError) -> SyncGroupResponse:

@@ -19,10 +19,10 @@ from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
 from node.runtime.turns import Steps, in_turns
 from node.runtime.txn_gate import Codes, code_for_client
+from node.services import Services
 from node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceResponse
 
 if TYPE_CHECKING:
-    from node.broker import Broker
     from node.kafka_api.produce import Append
 
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
@@ -69,13 +69,13 @@ class _Part:
         self.asked = TopicPartition(self.topic, self.index) if is_asked else None
 
 
-def handle(broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
+def handle(services: Services, context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
     """The answer to a request with a transactional id."""
-    return in_turns(_steps(broker, context, request, append), is_large=context.is_large)
+    return in_turns(_steps(services, context, request, append), is_large=context.is_large)
 
 
 def _steps(
-    broker: "Broker", context: RequestContext, request: ProduceRequest, append: "Append"
+    services: Services, context: RequestContext, request: ProduceRequest, append: "Append"
 ) -> Steps[Any]:
     transactional_id = request.transactional_id
     assert transactional_id is not None
@@ -93,7 +93,7 @@ def _steps(
                 "Transactional records contained more than one producer ID",
             )
     else:
-        is_asked = adds or broker.config.transaction_partition_verification_enable
+        is_asked = adds or services.config.transaction_partition_verification_enable
         for part in parts:
             part.prepare(append, bumps_epoch=adds, is_asked=is_asked)
             yield
@@ -102,7 +102,7 @@ def _steps(
     if not asked:
         return in_turns(go_on({}), is_large=context.is_large)
     ((producer_id, producer_epoch),) = producers
-    codes = broker.txn_gate.admit(transactional_id, producer_id, producer_epoch, asked, adds=adds)
+    codes = services.txn_gate.admit(transactional_id, producer_id, producer_epoch, asked, adds=adds)
     return Delayed(codes, lambda codes: in_turns(go_on(codes), is_large=context.is_large))
 
 

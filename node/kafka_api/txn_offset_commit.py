@@ -7,7 +7,7 @@ COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult
@@ -19,6 +19,7 @@ from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside
 from node.runtime.group_runtime import TransactionPart
 from node.runtime.turns import Steps, in_turns
+from node.services import Services
 from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
@@ -26,9 +27,6 @@ from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 FIRST_LOADING_VERSION = 2
 FIRST_ABORTABLE_VERSION = 4
@@ -39,16 +37,16 @@ FIRST_TOPIC_ID_VERSION = 6
 _Checked: TypeAlias = tuple[TxnOffsetCommitRequestTopic, list[ErrorCode]]
 
 
-def handle(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
-    return in_turns(_steps(broker, context, request), is_large=context.is_large)
+def handle(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+    return in_turns(_steps(services, context, request), is_large=context.is_large)
 
 
-def _steps(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Any]:
+def _steps(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Any]:
     version = context.api_version
     checked: list[_Checked] = []
     offsets: list[OffsetToCommit] = []
     for topic in request.topics:
-        errors = yield from _check(broker.metadata.image, topic, version, offsets)
+        errors = yield from _check(services.metadata.image, topic, version, offsets)
         checked.append((topic, errors))
 
     def build(answer: OffsetCommitResult | KafkaError) -> TxnOffsetCommitResponse | Aside:
@@ -76,11 +74,11 @@ def _steps(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRe
         )
 
     adds = version >= FIRST_ADDING_VERSION
-    is_asked = adds or broker.config.transaction_partition_verification_enable
-    return broker.groups.ask_in_transaction(
+    is_asked = adds or services.config.transaction_partition_verification_enable
+    return services.groups.ask_in_transaction(
         request.group_id,
         TransactionPart(request.transactional_id, producer, adds, context.connection.number),
-        broker.txn_gate if is_asked else None,
+        services.txn_gate if is_asked else None,
         make,
         build,
     )

@@ -4,12 +4,11 @@
 fails as a whole; until 1 its success is said once more for each feature (KIP-1022).
 """
 
-from typing import TYPE_CHECKING
-
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpgradeType
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
+from node.services import Services
 from node.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
@@ -17,22 +16,19 @@ from node.wire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 
-if TYPE_CHECKING:
-    from node.broker import Broker
-
 RESULTS_UNTIL = 1
 
 
 async def handle(
-    broker: "Broker", context: RequestContext, request: UpdateFeaturesRequest
+    services: Services, context: RequestContext, request: UpdateFeaturesRequest
 ) -> UpdateFeaturesResponse:
     command = UpdateFeatures(
         feature_updates=[_update(one, context.api_version) for one in request.feature_updates],
         validate_only=request.validate_only,
     )
     try:
-        await broker.administrators.check(context.connection)
-        await broker.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        await services.administrators.check(context.connection)
+        await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)
     results = []

@@ -5,7 +5,7 @@ Coordinators send it to leaders, administrators to abort a transaction that hang
 an error of its own, and names a producer once, however many markers of it were asked for.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from logstore.errors import ErrorCode, KafkaError
 from node.kafka_api.request_context import RequestContext
@@ -14,29 +14,29 @@ from node.net.connection_info import NO_PEER
 from node.runtime.marker_messages import Codes, from_wire, to_response
 from node.runtime.marker_writer import PEER_WAIT_MS
 from node.runtime.turns import Steps, in_turns, take_turns
+from node.services import Services
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 
-if TYPE_CHECKING:
-    from node.broker import Broker
+
+def handle(services: Services, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
+    if services.administrators.includes(context.connection):
+        return in_turns(_answer(services, context, request), is_large=context.is_large)
+    return _answer_stranger(services, context, request)
 
 
-def handle(broker: "Broker", context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
-    if broker.administrators.includes(context.connection):
-        return in_turns(_answer(broker, context, request), is_large=context.is_large)
-    return _answer_stranger(broker, context, request)
-
-
-async def _answer_stranger(broker: "Broker", context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
+async def _answer_stranger(
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Any:
     """Look up whether a client that is not known may write markers into the logs of others."""
     try:
-        await broker.administrators.check(context.connection)
+        await services.administrators.check(context.connection)
     except KafkaError as error:
         markers = await take_turns(from_wire(request))
         return to_response(markers, [[error.code] * len(each.partitions) for each in markers])
-    return in_turns(_answer(broker, context, request), is_large=context.is_large)
+    return in_turns(_answer(services, context, request), is_large=context.is_large)
 
 
-def _answer(broker: "Broker", context: RequestContext, request: WriteTxnMarkersRequest) -> Steps[Any]:
+def _answer(services: Services, context: RequestContext, request: WriteTxnMarkersRequest) -> Steps[Any]:
     markers = yield from from_wire(request)
 
     def answer(codes: Codes) -> WriteTxnMarkersResponse | Aside:
@@ -44,13 +44,13 @@ def _answer(broker: "Broker", context: RequestContext, request: WriteTxnMarkersR
             return Aside(lambda: to_response(markers, codes))
         return to_response(markers, codes)
 
-    wait_ms = broker.config.request_timeout_ms
+    wait_ms = services.config.request_timeout_ms
     peer_id = context.connection.peer_id
     if peer_id != NO_PEER and request.number >= 0:
-        if broker.marker_writer.is_late(peer_id, request.sender_epoch, request.number):
+        if services.marker_writer.is_late(peer_id, request.sender_epoch, request.number):
             return answer([[ErrorCode.REQUEST_TIMED_OUT] * len(each.partitions) for each in markers])
         wait_ms = min(wait_ms, PEER_WAIT_MS)
-    written = yield from broker.marker_writer.write(markers, wait_ms)
+    written = yield from services.marker_writer.write(markers, wait_ms)
     if isinstance(written, Delayed):
         settle = written.answer
         return written._replace(answer=lambda outcome: answer(settle(outcome)))

@@ -73,7 +73,7 @@ def _machines(broker: "Broker", part: str) -> Iterator[tuple[str, Any]]:
     """The state machines of a part with their names, in no order that means anything."""
     if part == NODE:
         yield str(broker.config.node_id), broker
-    elif not broker.has_started:
+    elif not broker.state.has_started:
         return
     elif part == PARTITIONS:
         yield from ((str(one.topic_partition), one) for one in broker.replica_manager)
@@ -106,7 +106,7 @@ def _of_node(broker: "Broker") -> dict[str, Any]:
     return {
         "lifecycle": None if lifecycle is None else lifecycle.state,
         "is_serving": broker.is_serving,
-        "is_cut_off": broker.is_cut_off,
+        "is_cut_off": broker.state.is_cut_off,
         "quorum": None if quorum is None else quorum.status(),
         "controller": None if metadata is None else metadata.controller_state(),
         "connections": {one.name: len(one.connections) for one in broker.listeners},

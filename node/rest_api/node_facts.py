@@ -37,7 +37,7 @@ class NodeFacts:
     @property
     def cluster_id(self) -> str:
         """As Kafka writes it; zeros until the node knows."""
-        return uuid_to_text(self.broker.cluster_id)
+        return uuid_to_text(self.broker.state.cluster_id)
 
     @property
     def is_serving(self) -> bool:
@@ -55,7 +55,7 @@ class NodeFacts:
     @property
     def has_started(self) -> bool:
         """Whether it served once. A node that stops may still be asked: others answer."""
-        return self.broker.has_started
+        return self.broker.state.has_started
 
     def keep(self, kind: "Callable[[NodeFacts], T]") -> T:
         """One of that class for this node, which routes keep between requests; of the API's thread alone."""

@@ -50,6 +50,7 @@ DOORS = {
     "node/memory_limit.py",
     "node/config.py",
     "node/broker.py",
+    "node/node_state.py",  # the clock of the loop
     "node/embedded.py",
     "node/embedded_network.py",
     "node/quorum_start.py",

@@ -4,13 +4,12 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.image import Endpoint, MetadataImage
 from node.clock import ManualClock
 from node.config import parse_config
-from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.served_apis import SERVED
 from node.net.connection_quota import ConnectionQuota
 from node.net.gathered_answers import GatheredAnswers
@@ -25,6 +24,7 @@ from node.runtime.metadata_publisher import controller_config
 from node.runtime.metadata_runtime import MetadataRuntime
 from node.wire.messages.fetch_metadata import VoterAddress
 from tests.unit.node.metadata_node import MetadataNode
+from tests.unit.node.serving import dispatcher_of
 
 SECRET = b"sixteen characters"
 CLUSTER_ID = b"the cluster's id"
@@ -70,7 +70,7 @@ class PeerNode(MetadataNode):
         self.tasks: set[asyncio.Task[Any]] = set()
         self.listener = Listener(
             name=listener,
-            service=Dispatcher(cast(Any, self)).service,
+            service=dispatcher_of(self, peer_gate=self.peer_gate).service,
             memory=ReceiveMemory(),
             quota=ConnectionQuota(),
             limits=ListenerLimits(),

@@ -213,7 +213,7 @@ def test_what_the_node_has_counted_is_told_to_who_asks_by_the_tag(version: int) 
         requests = AllRequestCounters()
         vars(node).update(
             replica_manager=SimpleNamespace(counters={"some": some, "other": some}),
-            dispatcher=SimpleNamespace(counters=requests),
+            request_counters=requests,
         )
         produces = requests.of("Produce", 11)
         produces.requests = 3

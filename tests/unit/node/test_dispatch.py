@@ -38,6 +38,7 @@ from node.wire.messages.offset_for_leader_epoch import (
 from node.wire.messages.produce import ProduceRequest
 from node.wire.request_limits import LIMITS, MAX_ID_BYTES
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
+from tests.unit.node.serving import dispatcher_of
 
 PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
 
@@ -46,7 +47,7 @@ PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
 def dispatcher() -> Dispatcher:
     world = ReplicaWorld()
     world.supported_features = {"group.version": (0, 1), "other.version": (1, 2)}  # type: ignore[attr-defined]
-    return Dispatcher(cast(Any, world))
+    return dispatcher_of(world, large_requests=world.large_requests)
 
 
 def frame(key: int, version: int, request: object, tail: bytes = b"") -> memoryview:
@@ -104,7 +105,7 @@ def test_what_is_not_final_is_served_where_it_is_asked_for(setting: str | None, 
 
     world = ReplicaWorld()
     world.served_apis = served
-    dispatcher = Dispatcher(cast(Any, world))
+    dispatcher = dispatcher_of(world, served_apis=served)
     world.supported_features = {}  # type: ignore[attr-defined]
     told = answer(dispatcher, versions_request(4), 18, 4).api_keys
     assert [one.max_version for one in told if one.api_key == ApiKey.INIT_PRODUCER_ID] == [last]

@@ -19,7 +19,6 @@ from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation
 from logstore.record import ControlType, EndTransactionMarker
 from node.kafka_api import produce
-from node.kafka_api.dispatch import Dispatcher
 from node.net.answers import Delayed, Pending
 from node.net.connection import Connection
 from node.replica.delayed_produce import Place
@@ -32,6 +31,7 @@ from node.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld, batch, context
+from tests.unit.node.serving import dispatcher_of
 
 PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
 WAIT_S = 30.0
@@ -198,7 +198,7 @@ def test_a_short_time_of_the_client_is_not_for_the_disk() -> None:
 @pytest.mark.parametrize("together", [1, 3])
 def test_requests_with_a_known_head_wait_as_the_others(acks: int, together: int) -> None:
     story = Story()
-    dispatcher = Dispatcher(cast(Any, story.world))
+    dispatcher = dispatcher_of(story.world)
 
     def frame(correlation_id: int) -> bytes:
         data = PartitionProduceData(index=0, records=batch())

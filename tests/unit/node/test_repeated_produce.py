@@ -16,13 +16,13 @@ from logstore.log_config import LogConfig
 from logstore.record import ControlType, EndTransactionMarker, build_batch, seal_batch
 from logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
 from node.kafka_api import produce_heads
-from node.kafka_api.dispatch import Dispatcher
 from node.net.answers import CloseConnection, Pending
 from node.net.connection import Connection
 from node.replica.delayed_produce import Place
 from node.wire import codec as codec_of
 from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld
+from tests.unit.node.serving import dispatcher_of
 
 PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
 VERSIONS = range(3, 14)
@@ -35,7 +35,7 @@ class Node:
     def __init__(self, version: int, *, is_general: bool, **topic: Any) -> None:
         self.world = ReplicaWorld()
         self.world.create_topic(partitions=2, **topic)
-        self.dispatcher = Dispatcher(cast(Any, self.world))
+        self.dispatcher = dispatcher_of(self.world)
         self.runs: list[int] = []  # how many requests were served at once
         self.route = self.dispatcher._load_route(0, version)
         if is_general:

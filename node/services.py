@@ -1,0 +1,134 @@
+"""The finished parts of a node, as request handlers, metrics and the REST API use them.
+
+A node serves its peers before it serves clients: they need its metadata to start, as it needs theirs. So
+there are two records, and a handler names the one that it needs: `QuorumServices` is there first, `Services`
+once the logs are open and the coordinators are made.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from logstore.log_manager import LogManager
+from metadata_raft.image import Endpoint
+from node.clock import Clock
+from node.config import BrokerConfig
+from node.counters.request_counters import AllRequestCounters
+from node.group_settings import CONSUMER
+from node.net.connection_info import ConnectionInfo
+from node.net.peer_network import PeerNetwork
+from node.net.unsent_answers import UnsentAnswers
+from node.node_state import NodeState
+from node.replica.replica_manager import ReplicaManager
+from node.runtime.administrators import Administrators
+from node.runtime.fair_pool import FairPool
+from node.runtime.group_lag import GroupLag
+from node.runtime.group_runtime import GroupRuntime
+from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.marker_writer import MarkerWriter
+from node.runtime.metadata_feed import MetadataFeed
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.runtime.producer_ids import ProducerIds
+from node.runtime.txn_gate import TxnGate
+from node.runtime.txn_runtime import TxnRuntime
+from node.wire.api_keys import ApiKey
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Does in a thread what may wait for a disk."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+class StartTask(Protocol):
+    """Begins something that ends with the node at the latest."""
+
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumServices:
+    """What a node has for its peers before it serves clients."""
+
+    state: NodeState
+    served_apis: Mapping[ApiKey, tuple[int, int]]
+    supported_features: Mapping[str, tuple[int, int]]
+    metadata: MetadataRuntime
+    metadata_feed: MetadataFeed | None  # of a voter, for nodes that are none
+
+    @property
+    def config(self) -> BrokerConfig:
+        return self.state.config
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Services:
+    """What a node has for its clients."""
+
+    state: NodeState
+    clock: Clock
+    unique: Callable[[int], bytes]  # n bytes that nobody can guess
+    in_thread: InThread
+    start_task: StartTask
+    metadata: MetadataRuntime
+    peers: PeerNetwork
+    administrators: Administrators
+    request_counters: AllRequestCounters
+    unsent: UnsentAnswers
+    batch_pool: FairPool  # opens batches of clients
+    time_pool: FairPool  # looks for offsets by time
+    log_manager: LogManager
+    maintenance: LogMaintenance
+    replica_manager: ReplicaManager
+    producer_ids: ProducerIds
+    groups: GroupRuntime
+    group_lag: GroupLag
+    marker_writer: MarkerWriter
+    txns: TxnRuntime
+    txn_gate: TxnGate
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings that are valid now."""
+        return self.state.config
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Return whether others may lead by now what this node believes to lead."""
+        return self.state.is_cut_off
+
+    @property
+    def cut_off_since_ms(self) -> int | None:
+        """The time (ms) of the last contact to a leader of the quorum if this node is cut off, else None."""
+        return self.state.cut_off_since_ms
+
+    @property
+    def quorum_leader_id(self) -> int:
+        """The node that leads the metadata quorum as far as this one can know, else -1."""
+        return self.metadata.controller_id if self.cut_off_since_ms is None else -1
+
+    @property
+    def serves_consumer_groups(self) -> bool:
+        """Return whether groups may speak the consumer protocol (KIP-848)."""
+        is_enabled = CONSUMER in self.config.group_coordinator_rebalance_protocols
+        return is_enabled and self.metadata.image.group_version >= 1
+
+    def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
+        """Return where the client of this connection reaches a node; None if it cannot."""
+        config = self.config
+        if broker_id == config.node_id:
+            return advertised_endpoint(config, connection)
+        broker = self.metadata.image.brokers.get(broker_id)
+        if broker is None or broker.fenced:
+            return None
+        return broker.listeners.get(connection.listener_name)
+
+
+def advertised_endpoint(config: BrokerConfig, connection: ConnectionInfo) -> Endpoint:
+    """Return where a client reaches this node: as its listener advertises, else as it did."""
+    for one in config.advertised_listeners:
+        if one.name == connection.listener_name:
+            return Endpoint(one.host, one.port, one.security_protocol_id)
+    return Endpoint(connection.local_host, connection.local_port)

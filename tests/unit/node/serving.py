@@ -1,0 +1,25 @@
+"""A dispatcher that serves a world of a test."""
+
+from typing import Any
+
+from node.kafka_api.dispatch import Dispatcher
+from node.kafka_api.served_apis import SERVED, Served
+from node.net.peer_handshake import PeerGate
+from node.runtime.large_requests import LargeRequests
+
+
+def dispatcher_of(
+    world: Any,
+    *,
+    served_apis: Served = SERVED,
+    large_requests: LargeRequests | None = None,
+    peer_gate: PeerGate | None = None,
+) -> Dispatcher:
+    """Serve clients and peers; `world` is what their handlers see as the services of a node."""
+    dispatcher = Dispatcher(
+        world, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate
+    )
+    dispatcher.serve_peers(world)
+    dispatcher.load(world)
+    dispatcher.serve_clients()
+    return dispatcher
