@@ -16,6 +16,7 @@ rest_settings         the table of settings of the REST API, and the addresses i
 group_config_def      the settings of single groups, and what holds of them
 memory_limit          how much memory the process may have
 memory_budget         one budget of it for all that clients make a node hold
+memory_uses           how much of its memory each part uses
 broker_settings       the table of broker settings
 config                file, environment and command line into one frozen BrokerConfig
 counters              what the hot path counts: of topics, of requests
@@ -26,13 +27,15 @@ runtime               the doors between pure cores and the loop: metadata, group
 node_state            what changes of a node while it runs
 services              the finished parts of a node, as handlers, metrics and the REST API use them
 kafka_api             one handler per API, and the dispatch from frames to them
+node_view             a node as probes, metrics and the REST API see it
+node_facts            what only the process of a node knows, asked across threads
 client                what programs ask of a cluster: the command line, and the REST API
 console               the files of the web console
 metrics               what a node tells a Prometheus
 rest_api              the REST API of a node, in a thread of its own
-quorum_start          the voter of a node, or how a node that is none finds the voters
-broker_start          the order in which a node starts
-broker                builds all parts of a node, starts and stops them
+start                 how the parts of a node are made, each finished when it is handed on
+broker                a node with all of its parts: the order in which it starts, and how it stops
+process               the process of one node: signals, the collector of garbage, open files
 embedded_network      the network among the nodes of an embedded cluster, which can be cut
 embedded              a cluster inside the process of its user, with nodes that can be killed, paused, cut off
 pytest_plugin         the fixture `ottla_cluster` for test suites of others

@@ -27,6 +27,7 @@ from node.config import parse_config, refuse_unknown
 from node.embedded_network import Network, NodeLoop, VoterLoop, call
 from node.properties_file import parse_properties
 from node.rest_settings import REST_LISTENERS
+from node.start.world import World
 
 HOST: Final = "127.0.0.1"
 IDENTITY_FILE: Final = "cluster.properties"
@@ -160,7 +161,8 @@ class _Node:
         if self.is_ending:
             raise asyncio.CancelledError  # who ended it found nobody to ask
         self.broker = Broker(
-            parse_config(dict(self.texts)), voter_loop=self._make_voter_loop, rest_loop=self._make_loop
+            parse_config(dict(self.texts)),
+            World(voter_loop=self._make_voter_loop, rest_loop=self._make_loop),
         )
         await self.broker.start()
         self._is_ready.set()
@@ -297,14 +299,15 @@ class Cluster:
     def controller_id(self) -> int:
         """The node that leads the metadata quorum as the living nodes know it, -1 if none does."""
         for node in self._nodes:
-            broker = node.broker
-            if node.thread is not None and broker is not None and broker.metadata.is_controller:
+            quorum = None if node.broker is None else node.broker.quorum_services
+            if node.thread is not None and quorum is not None and quorum.metadata.is_controller:
                 return node.node_id
         return -1
 
     def leader_of(self, topic: str, partition: int) -> int:
         """The node that leads a partition as the newest metadata say, -1 if none does or it is unknown."""
-        images = [node.broker.metadata.image for node in self._nodes if node.broker is not None]
+        quorums = (node.broker.quorum_services for node in self._nodes if node.broker is not None)
+        images = [quorum.image for quorum in quorums if quorum is not None]
         if not images:
             return -1
         newest = max(images, key=lambda image: image.version)

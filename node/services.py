@@ -5,26 +5,38 @@ there are two records, and a handler names the one that it needs: `QuorumService
 once the logs are open and the coordinators are made.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from logstore.log_manager import LogManager
-from metadata_raft.image import Endpoint
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.quorum import Quorum
 from node.clock import Clock
 from node.config import BrokerConfig
+from node.counters.election_counters import ElectionCounters
+from node.counters.refused_requests import RefusedRequests
 from node.counters.request_counters import AllRequestCounters
 from node.group_settings import CONSUMER
+from node.memory_uses import MemoryUses
 from node.net.connection_info import ConnectionInfo
+from node.net.listener import Listener
 from node.net.peer_network import PeerNetwork
+from node.net.receive_memory import ReceiveMemory
 from node.net.unsent_answers import UnsentAnswers
 from node.node_state import NodeState
 from node.replica.replica_manager import ReplicaManager
+from node.replica.replication import Replication
 from node.runtime.administrators import Administrators
+from node.runtime.assignments_manager import AssignmentsManager
+from node.runtime.broker_lifecycle import BrokerLifecycle
 from node.runtime.fair_pool import FairPool
 from node.runtime.group_lag import GroupLag
 from node.runtime.group_runtime import GroupRuntime
+from node.runtime.group_topics import topics_changed
 from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.marker_sender import MarkerSender
 from node.runtime.marker_writer import MarkerWriter
 from node.runtime.metadata_feed import MetadataFeed
 from node.runtime.metadata_runtime import MetadataRuntime
@@ -50,17 +62,28 @@ class StartTask(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumServices:
-    """What a node has for its peers before it serves clients."""
+    """What a node has for its peers before it serves clients: its metadata, and its place in the cluster."""
 
     state: NodeState
     served_apis: Mapping[ApiKey, tuple[int, int]]
     supported_features: Mapping[str, tuple[int, int]]
+    quorum: Quorum
     metadata: MetadataRuntime
     metadata_feed: MetadataFeed | None  # of a voter, for nodes that are none
+    lifecycle: BrokerLifecycle
+    assignments: AssignmentsManager
+    producer_ids: ProducerIds
+    elections: ElectionCounters
 
     @property
     def config(self) -> BrokerConfig:
+        """The settings that are valid now."""
         return self.state.config
+
+    @property
+    def image(self) -> MetadataImage:
+        """The metadata as this node knows them now."""
+        return self.metadata.image
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,20 +95,29 @@ class Services:
     unique: Callable[[int], bytes]  # n bytes that nobody can guess
     in_thread: InThread
     start_task: StartTask
+    memory_uses: MemoryUses
+    memory_max_bytes: int  # that the process may have
+    quorum: Quorum
     metadata: MetadataRuntime
+    elections: ElectionCounters
     peers: PeerNetwork
+    listeners: Sequence[Listener]
     administrators: Administrators
     request_counters: AllRequestCounters
+    refused_requests: RefusedRequests
+    receive_memory: ReceiveMemory
     unsent: UnsentAnswers
     batch_pool: FairPool  # opens batches of clients
     time_pool: FairPool  # looks for offsets by time
     log_manager: LogManager
     maintenance: LogMaintenance
     replica_manager: ReplicaManager
+    replication: Replication
     producer_ids: ProducerIds
     groups: GroupRuntime
     group_lag: GroupLag
     marker_writer: MarkerWriter
+    marker_sender: MarkerSender
     txns: TxnRuntime
     txn_gate: TxnGate
 
@@ -114,6 +146,29 @@ class Services:
         """Return whether groups may speak the consumer protocol (KIP-848)."""
         is_enabled = CONSUMER in self.config.group_coordinator_rebalance_protocols
         return is_enabled and self.metadata.image.group_version >= 1
+
+    def close(self) -> None:
+        """Answer what waits, and take nothing more."""
+        self.groups.close()
+        self.txns.close()
+        self.txn_gate.close()
+        self.marker_sender.close()
+        self.batch_pool.close()
+        self.time_pool.close()
+        self.replica_manager.answer_waiting()
+
+    def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Have the coordinators follow a change of the metadata."""
+        self.groups.refresh()
+        self.txns.refresh()
+        self.marker_sender.refresh()
+        self.txn_gate.refresh()
+        deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
+        if deleted:
+            self.groups.forget_topics(deleted)
+        changed = topics_changed(image, changes)
+        if changed is not None:
+            self.groups.change_topics(changed)
 
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
         """Return where the client of this connection reaches a node; None if it cannot."""

@@ -11,7 +11,8 @@ from typing import Final
 
 from logstore.errors import KafkaError
 from logstore.escaped_text import escape_controls
-from node import broker
+from node import process
+from node.broker import Broker
 from node.cli import log_output
 from node.cli.failure import CommandError
 from node.config import load_config
@@ -42,7 +43,7 @@ def start(
     if data is not None or (config_file is None and not is_placed):
         texts.append(f"log.dirs={data or DEFAULT_DATA}")
 
-    def ready(node: broker.Broker) -> None:
+    def ready(node: Broker) -> None:
         directories = ",".join(str(path) for path in node.config.log_dirs)
         try:
             print(f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}", flush=True)
@@ -55,12 +56,12 @@ def start(
     _run([*texts, *overrides], config_file, ready)
 
 
-def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[broker.Broker], None]) -> None:
+def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[Broker], None]) -> None:
     try:
         config = load_config(config_file, overrides=overrides)
         log_output.begin(config.ottla_log_format, config.node_id)
         with _pid_file(config.pid_file):
-            broker.run(config, ready=ready)
+            process.run(config, ready=ready)
     except KafkaError as error:
         raise CommandError(escape_controls(error.detail) or error.code.name) from None
     except OSError as error:
@@ -102,12 +103,12 @@ def _is_set(name: str, overrides: Sequence[str]) -> bool:
     return variable in os.environ or any(one.partition("=")[0].strip() == name for one in overrides)
 
 
-def _bootstrap(node: broker.Broker) -> str:
+def _bootstrap(node: Broker) -> str:
     listener = node.listeners[0]  # The port that it has, not the 0 that may stand in the configuration.
     return _address(listener.host, listener.port)
 
 
-def _rest(node: broker.Broker) -> str:
+def _rest(node: Broker) -> str:
     """Return the URLs of the REST API, separated by commas; `-` if the node has none."""
     return ",".join(f"http://{_address(one.host, one.port)}" for one in node.rest.addresses) or "-"
 

@@ -6,9 +6,10 @@ Prometheus that hears nothing would only say that the node is down.
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from logstore.errors import KafkaError
 from logstore.latency import LatencyHistogram
@@ -61,11 +62,9 @@ from node.metrics.request_families import (
 from node.metrics.windows import Window, counts_since
 from node.metrics_settings import KAFKA_EXPORTER, KMINION
 from node.net.peer_client import SOFTWARE_VERSION
+from node.node_facts import NodeFacts
 from node.runtime.turns import Steps, take_turns
-
-if TYPE_CHECKING:
-    from node.broker import Broker
-    from node.rest_api.node_facts import NodeFacts
+from node.services import Services
 
 # For the ends of logs that other nodes lead, and for a file system that hangs.
 LAG_TIMEOUT_S: Final = read_groups.LAG_TIMEOUT_S + 0.5
@@ -82,7 +81,7 @@ _COMMITS: Final = "commits"
 class NodeCollector:
     """Makes scrapes of one node, one at a time, in the thread of the REST API."""
 
-    def __init__(self, facts: "NodeFacts") -> None:
+    def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
         self._watch = LoopWatch()
         self._process = ProcessFamilies()
@@ -94,7 +93,7 @@ class NodeCollector:
     @property
     def max_bytes(self) -> int:
         """Of one scrape."""
-        return self._facts.broker.config.ottla_metrics_bytes_max
+        return self._facts.config.ottla_metrics_bytes_max
 
     async def collect(self, pace: Pace) -> Iterable[Family]:
         """All families, once; they are made of what was read as they are asked for."""
@@ -114,11 +113,11 @@ class NodeCollector:
         )
 
     async def _collect_all(self, pace: Pace) -> Iterable[Family]:
-        config = self._facts.broker.config
+        config = self._facts.config
         began_s = monotonic_s()
         look_every_s = config.ottla_metrics_loop_look_ms / 1000
         # A loop that hangs is found out here.
-        await self._facts.ask(lambda broker: self._watch.start(look_every_s))
+        await self._facts.ask(lambda _: self._watch.start(look_every_s))
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
@@ -148,22 +147,22 @@ class NodeCollector:
         """What other threads may read at any time."""
         requests, latencies, recent = self._requests()
         return [
-            *topic_families(self._topics(), self._facts.broker.config.ottla_metrics_topics_max),
+            *topic_families(self._topics(), self._facts.config.ottla_metrics_topics_max),
             *request_families(requests, latencies, recent),
             *loop_families(self._watch, self._idle_share()),
         ]
 
     # ---- reading ---------------------------------------------------------------------------------
 
-    async def _in_turns(self, read: "Callable[[Broker], Steps[T]]") -> T:
+    async def _in_turns(self, read: "Callable[[Services], Steps[T]]") -> T:
         """What is read on the node's loop in steps."""
         return await self._facts.run(
-            lambda broker: take_turns(read(broker), STEPS_PER_TURN), timeout_s=TURNS_TIMEOUT_S
+            lambda node: take_turns(read(node.services), STEPS_PER_TURN), timeout_s=TURNS_TIMEOUT_S
         )
 
     async def _read_groups(self, max_offsets: int, pace: Pace) -> tuple[list[GroupReading], int]:
         """The groups with their offsets, and how many of these were left out."""
-        found, left_out = await self._in_turns(lambda broker: read_groups.read_groups(broker, max_offsets))
+        found, left_out = await self._in_turns(partial(read_groups.read_groups, max_offsets=max_offsets))
         groups = []
         for group, offsets in found:
             groups.append(read_groups.with_offsets(group, offsets))
@@ -177,7 +176,7 @@ class NodeCollector:
             return list(groups)
         try:
             lags = await self._facts.run(
-                lambda broker: read_groups.measure(broker, places), timeout_s=LAG_TIMEOUT_S
+                lambda node: read_groups.measure(node.services, places), timeout_s=LAG_TIMEOUT_S
             )
         except KafkaError:
             return list(groups)
@@ -210,34 +209,34 @@ class NodeCollector:
         told: Sequence[GroupReading],
         volumes: Mapping[str, VolumeBytes],
     ) -> Iterator[Family]:
-        broker, now_s = self._facts.broker, monotonic_s()
-        image, is_controller = broker.metadata.image, node.is_controller
+        services, now_s = self._facts.services, monotonic_s()
+        image, is_controller = services.metadata.image, node.is_controller
         requests, latencies, recent = self._requests()
         shown = partitions[: config.ottla_metrics_partitions_max]
-        voter = read_node.voter_of(broker.quorum)
+        voter = read_node.voter_of(services.quorum)
         yield from topic_families(self._topics(), config.ottla_metrics_topics_max)
         yield from request_families(requests, latencies, recent)
         yield from connection_families(node.listeners)
         yield from replica_manager_families(node, partitions)
         yield from partition_families(shown)
         yield from log_dir_families(node.log_dirs, partitions, volumes)
-        yield from damage_families(broker.maintenance.scrub)
-        yield from flush_families(broker.maintenance.flusher.times, recent[_FLUSHES])
+        yield from damage_families(services.maintenance.scrub)
+        yield from flush_families(services.maintenance.flusher.times, recent[_FLUSHES])
         yield from controller_families(
-            image, self._count(image), broker.elections, is_controller=is_controller
+            image, self._count(image), services.elections, is_controller=is_controller
         )
         yield from raft_families(
             node.quorum,
             QuorumRates(self._appended_per_second(node.quorum.log_end_offset, now_s)),
-            broker.metadata.commit_times,
+            services.metadata.commit_times,
             recent[_COMMITS],
             LatencyHistogram() if voter is None else voter.sync_times,
-            now_ms=broker.clock.now_ms(),
+            now_ms=services.clock.now_ms(),
         )
         yield from self._exporters(config, image, shown, told, is_controller=is_controller)
         yield from coordinator_families(groups, node)
         yield from loop_families(self._watch, self._idle_share())
-        yield from memory_families(node, broker.receive_memory.limit_bytes, broker.memory_max_bytes)
+        yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
 
     def _exporters(
         self,
@@ -258,7 +257,7 @@ class NodeCollector:
                 partitions,
                 lambda topic: cleanup_policy_of(config, image, topic),
                 node_id=config.node_id,
-                controller_id=self._facts.broker.metadata.controller_id,
+                controller_id=self._facts.services.metadata.controller_id,
                 is_controller=is_controller,
                 max_partitions=most,
             )
@@ -266,18 +265,18 @@ class NodeCollector:
 
     def _topics(self) -> dict[str, TopicCounters]:
         # Copied in one step: the loop may add a topic meanwhile.
-        return dict(self._facts.broker.replica_manager.counters)
+        return dict(self._facts.services.replica_manager.counters)
 
     def _requests(
         self,
     ) -> tuple[list[RequestCounters], dict[str, LatencyHistogram], dict[str, list[int]]]:
         """Counters by API, their latencies, and what the last minutes added to each histogram."""
-        broker, now_s = self._facts.broker, monotonic_s()
-        requests = list(broker.dispatcher.counters.by_version.values())
+        services, now_s = self._facts.services, monotonic_s()
+        requests = list(services.request_counters.by_version.values())
         latencies = latencies_of(requests)
         counts = {name: list(one.counts) for name, one in latencies.items()}
-        counts[_FLUSHES] = list(broker.maintenance.flusher.times.counts)
-        counts[_COMMITS] = list(broker.metadata.commit_times.counts)
+        counts[_FLUSHES] = list(services.maintenance.flusher.times.counts)
+        counts[_COMMITS] = list(services.metadata.commit_times.counts)
         before = self._counts.oldest(now_s)
         self._counts.add(now_s, counts)
         return requests, latencies, counts_since(counts, None if before is None else before[1])

@@ -7,7 +7,7 @@ the interpreter, are not held up.
 
 import asyncio
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE_OPENMETRICS
@@ -16,9 +16,7 @@ from node.clock import monotonic_s
 from node.metrics.collector import NodeCollector
 from node.metrics.family import Family, gauge, labels
 from node.metrics.pace import Pace
-
-if TYPE_CHECKING:
-    from node.rest_api.node_facts import NodeFacts
+from node.node_facts import NodeFacts
 
 KEPT_S: Final = 1.0
 LINES_AT_ONCE: Final = 64  # some 50 us
@@ -108,7 +106,7 @@ def asks_for_openmetrics(accept: str) -> bool:
 class Scraper:
     """Scrapes one node, in the thread of the REST API."""
 
-    def __init__(self, facts: "NodeFacts") -> None:
+    def __init__(self, facts: NodeFacts) -> None:
         self._collector = NodeCollector(facts)
         self._lock = asyncio.Lock()
         self._made_s = -KEPT_S

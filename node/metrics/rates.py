@@ -5,16 +5,14 @@ A rate is the difference between now and the oldest reading of the last seconds;
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from logstore.latency import quantile
 from node.clock import monotonic_s
 from node.counters.node_counts import METERS, NodeCounts, read_counts
 from node.metrics.windows import Window, counts_since
+from node.node_facts import NodeFacts
 from node.runtime.turns import at_once
-
-if TYPE_CHECKING:
-    from node.rest_api.node_facts import NodeFacts
 
 WINDOW_S: Final = 5.0
 
@@ -63,16 +61,16 @@ class _Readings:
 class Rates:
     """Of one node, in the thread of its REST API. Nothing is asked of the node's loop."""
 
-    def __init__(self, facts: "NodeFacts") -> None:
+    def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
         self._readings = _Readings()
 
     def read(self) -> dict[str, Any]:
         """Rates of topics' meters and of requests, and latencies in milliseconds by API."""
-        broker = self._facts.broker
+        services = self._facts.services
         counts = at_once(
             read_counts(
-                broker.replica_manager.counters.values(), broker.dispatcher.counters.by_version.values()
+                services.replica_manager.counters.values(), services.request_counters.by_version.values()
             )
         )
         return {"node_id": self._facts.node_id} | as_json(self._readings.flow(monotonic_s(), counts))
@@ -81,7 +79,7 @@ class Rates:
 class ClusterRates:
     """Of all nodes, as they were asked; each is compared with itself. In the thread of the REST API."""
 
-    def __init__(self, facts: "NodeFacts") -> None:
+    def __init__(self, facts: NodeFacts) -> None:
         self._readings: dict[int, _Readings] = {}
 
     def flows(self, told: Mapping[int, NodeCounts]) -> dict[int, Flow]:

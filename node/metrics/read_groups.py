@@ -5,7 +5,7 @@ Only the coordinator of a group tells of it, so that a sum over all nodes is rig
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from groupcoord.classic_group import ClassicGroup
 from groupcoord.offset_values import read_offset_value
@@ -14,9 +14,7 @@ from logstore.topic_partition import TopicPartition
 from node.metrics.readings import CommittedReading, GroupReading
 from node.runtime.group_lag import PartitionLag, Place
 from node.runtime.turns import Steps
-
-if TYPE_CHECKING:
-    from node.broker import Broker
+from node.services import Services
 
 # For the ends of logs that other nodes lead. Who does not answer by then is left out of this scrape.
 LAG_TIMEOUT_S: Final = 2.0
@@ -30,13 +28,15 @@ BYTES_OF_SERIES: Final = 150
 Offsets: TypeAlias = Mapping[str, Mapping[int, bytes]]
 
 
-def read_groups(broker: "Broker", max_offsets: int) -> Steps[tuple[list[tuple[GroupReading, Offsets]], int]]:
+def read_groups(
+    services: Services, max_offsets: int
+) -> Steps[tuple[list[tuple[GroupReading, Offsets]], int]]:
     """The groups that this node coordinates, with as many of their offsets as are wanted, still packed; how
     many of these were left out.
     """
     found = [
         (one.coordinator.shard, group)
-        for one in broker.groups.shards
+        for one in services.groups.shards
         if one.coordinator is not None
         for group in one.coordinator.shard.groups.values()
     ]
@@ -102,9 +102,9 @@ def places_of(groups: Sequence[GroupReading]) -> list[Place]:
     )
 
 
-async def measure(broker: "Broker", places: Sequence[Place]) -> dict[Place, PartitionLag]:
+async def measure(services: Services, places: Sequence[Place]) -> dict[Place, PartitionLag]:
     """How far each place is behind, as far as leaders answer in time."""
-    return await broker.group_lag.measure(places, timeout_s=LAG_TIMEOUT_S)
+    return await services.group_lag.measure(places, timeout_s=LAG_TIMEOUT_S)
 
 
 def with_lag(group: GroupReading, lags: Mapping[Place, PartitionLag]) -> GroupReading:

@@ -3,7 +3,7 @@ have thousands.
 """
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from logstore.cleaner_manager import CleanerManager
 from logstore.log_manager import LogManager
@@ -21,9 +21,7 @@ from node.net.listener import Listener
 from node.replica.partition import Partition
 from node.runtime.member_quorum import MemberQuorum
 from node.runtime.turns import Steps
-
-if TYPE_CHECKING:
-    from node.broker import Broker
+from node.services import Services
 
 # Different (name, version) of clients that are told apart: both are what a client says of itself.
 MAX_SOFTWARE: Final = 20
@@ -31,12 +29,12 @@ OTHER_SOFTWARE: Final = ("other", "other")
 UNKNOWN_SOFTWARE: Final = "unknown"
 
 
-def read_partitions(broker: "Broker") -> Steps[list[PartitionReading]]:
+def read_partitions(services: Services) -> Steps[list[PartitionReading]]:
     """What the replicas of this node are now; those that go meanwhile as they were last."""
     readings = []
-    for partition in list(broker.replica_manager):
+    for partition in list(services.replica_manager):
         yield
-        readings.append(_read_partition(partition, broker.metadata.image))
+        readings.append(_read_partition(partition, services.metadata.image))
     return readings
 
 
@@ -73,23 +71,23 @@ def _read_partition(partition: Partition, image: MetadataImage) -> PartitionRead
     )
 
 
-def read_node(broker: "Broker") -> Steps[NodeReading]:
+def read_node(services: Services) -> Steps[NodeReading]:
     """Everything but partitions and groups: a step for each connection, and what is short at the end."""
     listeners = []
-    for one in broker.listeners:
+    for one in services.listeners:
         listeners.append((yield from _read_listener(one)))
-    ids = [one.coordinator.shard for one in broker.txns.shards.values() if one.coordinator is not None]
-    updates = broker.replication.isr_updates
+    ids = [one.coordinator.shard for one in services.txns.shards.values() if one.coordinator is not None]
+    updates = services.replication.isr_updates
     return NodeReading(
         listeners=listeners,
-        log_dirs=read_log_dirs(broker.log_manager, broker.maintenance.cleaner),
-        quorum=_read_quorum(broker),
-        is_controller=broker.metadata.is_controller,
-        offline_replicas=broker.replica_manager.offline_count,
-        waiting=broker.replica_manager.waiting_counts(),
-        receive_buffer_bytes=broker.receive_memory.used_bytes,
-        unsent_bytes=broker.unsent.used_bytes,
-        memory=broker.memory_uses(),
+        log_dirs=read_log_dirs(services.log_manager, services.maintenance.cleaner),
+        quorum=_read_quorum(services),
+        is_controller=services.metadata.is_controller,
+        offline_replicas=services.replica_manager.offline_count,
+        waiting=services.replica_manager.waiting_counts(),
+        receive_buffer_bytes=services.receive_memory.used_bytes,
+        unsent_bytes=services.unsent.used_bytes,
+        memory=services.memory_uses.read(),
         transactional_ids=sum(len(shard.transactions) for shard in ids),
         open_transactions=sum(len(shard.ongoing) for shard in ids),
         completing_transactions=sum(len(shard.markers_left) for shard in ids),
@@ -134,12 +132,12 @@ def voter_of(quorum: Quorum) -> RaftQuorum | None:
     return quorum if isinstance(quorum, RaftQuorum) else None
 
 
-def _read_quorum(broker: "Broker") -> QuorumReading:
-    quorum, metadata = broker.quorum, broker.metadata
-    status, image, own_id = quorum.status(), metadata.image, broker.config.node_id
+def _read_quorum(services: Services) -> QuorumReading:
+    quorum, metadata = services.quorum, services.metadata
+    status, image, own_id = quorum.status(), metadata.image, services.config.node_id
     voter = voter_of(quorum)
     voter_ids = [one.voter_id for one in image.voters] or [
-        one.node_id for one in broker.config.controller_quorum_voters
+        one.node_id for one in services.config.controller_quorum_voters
     ]
     is_voter = own_id in voter_ids or not voter_ids
     own = next((one for one in status.voters if one.node_id == own_id), None)
@@ -153,7 +151,7 @@ def _read_quorum(broker: "Broker") -> QuorumReading:
     return QuorumReading(
         is_voter=is_voter,
         state=state,
-        leader_id=broker.quorum_leader_id,
+        leader_id=services.quorum_leader_id,
         epoch=quorum.epoch,
         voted_id=-1 if voter is None else voter.voted_id,
         high_watermark=max(status.high_watermark, image.version + 1),
@@ -164,5 +162,5 @@ def _read_quorum(broker: "Broker") -> QuorumReading:
         ),
         applied_offset=image.version,
         applied_timestamp_ms=image.timestamp_ms,
-        cut_off_since_ms=broker.cut_off_since_ms,
+        cut_off_since_ms=services.cut_off_since_ms,
     )

@@ -11,7 +11,7 @@ from typing import Final
 
 from node.client.cluster_client import Client
 from node.client.deadline import Deadline
-from node.rest_api.node_facts import NodeFacts
+from node.node_facts import NodeFacts
 from node.rest_api.rest_error import RestError
 
 MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node

@@ -7,9 +7,10 @@ described at a time, between two turns of the node's loop: each is consistent, a
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from groupcoord.transactions.transaction_shard import Shard
+from node.node_view import NodeView
 from node.replica.partition import Partition
 from node.rest_api.operation_words import record
 from node.rest_api.resource import DataPieces
@@ -25,9 +26,6 @@ from node.rest_api.route import (
     Route,
 )
 from node.rest_api.state_words import in_words
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 NODE, PARTITIONS, GROUPS, TRANSACTIONS = "node", "partitions", "groups", "transactions"
 DEFAULT_LIMIT: Final = 20
@@ -50,8 +48,8 @@ async def get_state(context: RestContext, request: RestRequest) -> Answer:
     part, begin, limit = query.get("part", NODE), query.get("begin", 0), query.get("limit", DEFAULT_LIMIT)
     name: str | None = query.get("name")
 
-    def find(broker: "Broker") -> list[tuple[str, Any]]:
-        named = (one for one in _machines(broker, part) if name in (None, one[0]))
+    def find(node: NodeView) -> list[tuple[str, Any]]:
+        named = (one for one in _machines(node, part) if name in (None, one[0]))
         return list(islice(named, begin, begin + limit + 1))
 
     found = await context.facts.ask(find)
@@ -69,50 +67,50 @@ async def get_state(context: RestContext, request: RestRequest) -> Answer:
     )
 
 
-def _machines(broker: "Broker", part: str) -> Iterator[tuple[str, Any]]:
+def _machines(node: NodeView, part: str) -> Iterator[tuple[str, Any]]:
     """The state machines of a part with their names, in no order that means anything."""
     if part == NODE:
-        yield str(broker.config.node_id), broker
-    elif not broker.state.has_started:
+        yield str(node.config.node_id), node
+    elif not node.state.has_started:
         return
     elif part == PARTITIONS:
-        yield from ((str(one.topic_partition), one) for one in broker.replica_manager)
+        yield from ((str(one.topic_partition), one) for one in node.services.replica_manager)
     elif part == GROUPS:
-        for group_shard in broker.groups.shards:
+        for group_shard in node.services.groups.shards:
             if group_shard.coordinator is not None:
                 yield from group_shard.coordinator.shard.groups.items()
     else:
-        for txn_shard in broker.txns.shards.values():
+        for txn_shard in node.services.txns.shards.values():
             if txn_shard.coordinator is not None:
                 shard = txn_shard.coordinator.shard
                 yield from ((one, (shard, one)) for one in shard.transactions)
 
 
-def _in_words(machine: Any, broker: "Broker") -> Any:
+def _in_words(machine: Any, node: NodeView) -> Any:
     match machine:
         case Partition():
             return in_words(_of_replica(machine))
         case (Shard() as shard, str(transactional_id)):
             return in_words(_of_transaction(shard, transactional_id))
-        case _ if machine is broker:
-            return in_words(_of_node(broker))
-    return in_words(machine)
+        case NodeView():
+            return in_words(_of_node(node))
+        case _:
+            return in_words(machine)
 
 
-def _of_node(broker: "Broker") -> dict[str, Any]:
-    # Some parts are made while the node starts.
-    lifecycle, quorum = getattr(broker, "lifecycle", None), getattr(broker, "quorum", None)
-    metadata = getattr(broker, "metadata", None)
+def _of_node(node: NodeView) -> dict[str, Any]:
+    quorum = node.quorum_services
+    replicas = node.services.replica_manager if node.has_services else None
     return {
-        "lifecycle": None if lifecycle is None else lifecycle.state,
-        "is_serving": broker.is_serving,
-        "is_cut_off": broker.state.is_cut_off,
-        "quorum": None if quorum is None else quorum.status(),
-        "controller": None if metadata is None else metadata.controller_state(),
-        "connections": {one.name: len(one.connections) for one in broker.listeners},
-        "waiting_requests": broker.replica_manager.waiting_counts(),
-        "replicas": len(broker.replica_manager),
-        "fetch_sessions": len(broker.replica_manager.sessions),
+        "lifecycle": None if quorum is None else quorum.lifecycle.state,
+        "is_serving": node.state.is_serving,
+        "is_cut_off": node.state.is_cut_off,
+        "quorum": None if quorum is None else quorum.quorum.status(),
+        "controller": None if quorum is None else quorum.metadata.controller_state(),
+        "connections": {one.name: len(one.connections) for one in node.listeners},
+        "waiting_requests": {} if replicas is None else replicas.waiting_counts(),
+        "replicas": 0 if replicas is None else len(replicas),
+        "fetch_sessions": 0 if replicas is None else len(replicas.sessions),
     }
 
 

@@ -19,13 +19,13 @@ from node.client.refusal import Refused
 from node.config import BrokerConfig
 from node.memory_budget import MemoryBudget
 from node.net.connection_info import plain_address
+from node.node_facts import NodeFacts
 from node.rest_api.answer_room import AnswerPart, AnswerRoom
 from node.rest_api.body_room import BodyPart, BodyRoom
 from node.rest_api.client_pool import ClientPool
 from node.rest_api.connections import Connection, Connections
 from node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
 from node.rest_api.http_request import judge_request
-from node.rest_api.node_facts import NodeFacts
 from node.rest_api.own_names import configured_names, look_up_full_name
 from node.rest_api.record_service import RecordService
 from node.rest_api.request_guard import RequestGuard
@@ -184,7 +184,7 @@ class HttpServer:
         )
         client_host, local_host = plain_address(peer), plain_address(local)
         await self.facts.run(
-            lambda broker: broker.administrators.check_address(client_host, local_host),
+            lambda node: node.services.administrators.check_address(client_host, local_host),
             timeout_s=ADMINISTRATOR_TIMEOUT_S,
         )
 

@@ -5,17 +5,15 @@ import os
 import resource
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from logstore.compression import missing_codecs
 from node.metrics.read_node import voter_of
 from node.net.peer_client import SOFTWARE_VERSION
+from node.node_view import NodeView
 from node.rest_api.operation_words import NULL_STRING, listed, record
 from node.rest_api.route import INT32, INT64, STRING, Answer, Response, RestContext, RestRequest, Route
 from node.wire.api_keys import ApiKey
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 _REFUSED: Final = record(
     {"software": NULL_STRING, "api": STRING, "version": {"type": "integer"}, "count": INT64},
@@ -86,7 +84,7 @@ async def get_node(context: RestContext, request: RestRequest) -> Answer:
     )
 
 
-def _refused(broker: "Broker") -> list[dict[str, Any]]:
+def _refused(node: NodeView) -> list[dict[str, Any]]:
     return [
         {
             "software": kind.software or None,
@@ -94,14 +92,13 @@ def _refused(broker: "Broker") -> list[dict[str, Any]]:
             "version": kind.version,
             "count": count,
         }
-        for kind, count in broker.dispatcher.refused.kinds()
+        for kind, count in (node.services.refused_requests.kinds() if node.has_services else ())
     ]
 
 
-def _uncleanable(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
+def _uncleanable(node: NodeView) -> tuple[list[dict[str, Any]], int]:
     """Compacted logs that the cleaner has set apart, the first of them, and how many there are."""
-    maintenance = getattr(broker, "maintenance", None)  # made while the node starts
-    found = {} if maintenance is None else maintenance.cleaner.uncleanable
+    found = node.services.maintenance.cleaner.uncleanable if node.has_services else {}
     named = [
         {"topic": one.topic, "partition": one.partition, "reason": reason}
         for one, reason in islice(found.items(), MAX_LOGS)
@@ -109,10 +106,9 @@ def _uncleanable(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
     return named, len(found)
 
 
-def _damaged(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
+def _damaged(node: NodeView) -> tuple[list[dict[str, Any]], int]:
     """Damaged files of logs that are not repaired, the first of them, and how many there are."""
-    maintenance = getattr(broker, "maintenance", None)  # made while the node starts
-    found = [] if maintenance is None else maintenance.scrub.unrepaired
+    found = node.services.maintenance.scrub.unrepaired if node.has_services else []
     named = [
         {
             "topic": one.topic_partition.topic,
@@ -127,10 +123,10 @@ def _damaged(broker: "Broker") -> tuple[list[dict[str, Any]], int]:
     return named, len(found)
 
 
-def _unlinked(broker: "Broker") -> list[dict[str, Any]]:
+def _unlinked(node: NodeView) -> list[dict[str, Any]]:
     """The voters to which this one has no link, with their addresses and the reasons."""
-    quorum = getattr(broker, "quorum", None)  # made while the node starts
-    voter = None if quorum is None else voter_of(quorum)
+    quorum = node.quorum_services
+    voter = None if quorum is None else voter_of(quorum.quorum)
     found = {} if voter is None else voter.unlinked()
     return [{"node_id": node_id, "problem": problem} for node_id, problem in found.items()]
 
@@ -147,10 +143,10 @@ async def _missing_codecs(context: RestContext) -> list[dict[str, Any]]:
     ]
 
 
-def _compression_types(broker: "Broker") -> dict[str, list[str]]:
+def _compression_types(node: NodeView) -> dict[str, list[str]]:
     """The topics of this node by their compression.type, the first of each."""
     found: dict[str, dict[str, None]] = {}
-    for partition in broker.replica_manager:
+    for partition in node.services.replica_manager if node.has_services else ():
         topics = found.setdefault(partition.log.config.compression_type, {})
         if len(topics) < MAX_LOGS:
             topics[partition.topic_partition.topic] = None

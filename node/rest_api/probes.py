@@ -4,16 +4,14 @@
 help them. Both answer whatever the cluster does, in a sentence.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from logstore.errors import KafkaError
 from node.metrics.read_node import voter_of
+from node.node_view import NodeView
 from node.rest_api.operation_words import record
 from node.rest_api.readiness import NodeState, problem_of
 from node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
-
-if TYPE_CHECKING:
-    from node.broker import Broker
 
 TAG: Final = "Node"
 _STATUS: Final = record({"status": STRING, "message": STRING}, title="NodeStatus")
@@ -25,7 +23,7 @@ def _status(status: int, word: str, sentence: str) -> Answer:
 
 async def get_healthz(context: RestContext, request: RestRequest) -> Answer:
     try:
-        await context.facts.ask(lambda broker: None)
+        await context.facts.ask(lambda _: None)
     except KafkaError as error:
         return _status(503, "dead", error.detail)
     return _status(200, "alive", "The process runs and its event loop answers.")
@@ -43,20 +41,18 @@ async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
     return _status(200, "ready", "The node serves clients and is in sync.")
 
 
-def state_of(broker: "Broker") -> NodeState:
+def state_of(node: NodeView) -> NodeState:
     """Collect the facts that decide whether a node is ready."""
-    # Both are made while the node starts.
-    lifecycle, metadata = getattr(broker, "lifecycle", None), getattr(broker, "metadata", None)
-    quorum = getattr(broker, "quorum", None)
-    voter = None if quorum is None else voter_of(quorum)
-    voters = () if metadata is None else metadata.quorum_status().voters
-    own = [one for one in voters if one.node_id == broker.config.node_id]
+    quorum = node.quorum_services
+    voter = None if quorum is None else voter_of(quorum.quorum)
+    voters = () if quorum is None else quorum.metadata.quorum_status().voters
+    own = [one for one in voters if one.node_id == node.config.node_id]
     return NodeState(
-        broker.config.node_id,
-        None if lifecycle is None else lifecycle.state,
-        broker.is_serving,
-        broker.cut_off_since_ms,
-        None if metadata is None else metadata.image,
+        node.config.node_id,
+        None if quorum is None else quorum.lifecycle.state,
+        node.state.is_serving,
+        node.state.cut_off_since_ms,
+        None if quorum is None else quorum.image,
         None if voter is None else voter.waits_for(),
         any(one.is_disk_old for one in own),
         any(one.is_disk_copied for one in own),

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Final
 import uvloop
 
 from node.config import BrokerConfig
-from node.rest_api.node_facts import NodeFacts
+from node.memory_budget import MemoryBudget
+from node.memory_uses import MemoryUses
+from node.node_facts import NodeFacts
+from node.node_view import NodeView
 from node.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 
 if TYPE_CHECKING:
-    from node.broker import Broker
     from node.rest_api.http_server import HttpServer
 
 BACKLOG: Final = 128
@@ -39,9 +41,16 @@ class RestServer:
     """The REST API of one node: `bind`, `start`, `stop`."""
 
     def __init__(
-        self, broker: "Broker", loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+        self,
+        node: NodeView,
+        memory: MemoryBudget,
+        uses: MemoryUses,
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop,
     ) -> None:
-        self._broker = broker
+        self._node = node
+        self._memory = memory
+        uses.count_by("rest_bodies", lambda: self.body_bytes, lambda: memory.rest_bodies)
+        uses.count_by("rest_answers", lambda: self.answer_bytes, lambda: memory.rest_answers)
         self._loop_factory = loop_factory
         self._sockets: list[socket.socket] = []
         self._thread: threading.Thread | None = None
@@ -56,7 +65,7 @@ class RestServer:
 
         RestPortError if one that was named cannot be had. The default gives way.
         """
-        config = self._broker.config
+        config = self._node.config
         for address in config.ottla_rest_listeners:
             try:
                 self._sockets.append(_bound(address))
@@ -92,10 +101,10 @@ class RestServer:
     def start(self) -> None:
         """Begin to serve, on the node's loop; returns at once. Nothing if it is off or serves already."""
         if self._sockets and self._thread is None:
-            facts = NodeFacts(self._broker, asyncio.get_running_loop())
+            facts = NodeFacts(self._node, asyncio.get_running_loop())
             # A daemon: a process that is told to die does not wait for a browser.
             self._thread = threading.Thread(
-                target=self._run, args=(facts, self._broker.config), name="rest-api", daemon=True
+                target=self._run, args=(facts, self._node.config), name="rest-api", daemon=True
             )
             self._thread.start()
 
@@ -140,7 +149,7 @@ class RestServer:
         from node.rest_api.http_server import HttpServer
 
         # Sockets of its own: closing them here closes none that the node may still be asked about.
-        server = HttpServer(ALL_ROUTES, facts, config, self._broker.memory)
+        server = HttpServer(ALL_ROUTES, facts, config, self._memory)
         self._server = server
         await server.run([one.dup() for one in sockets], end)
 

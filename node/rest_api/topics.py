@@ -171,7 +171,7 @@ async def list_topics(context: RestContext, request: RestRequest) -> Answer:
     Over the protocol, a thousand topics are 350 kB to be decoded and four changes of thread, each of which
     takes 5 ms where the node has work to do.
     """
-    topics = context.facts.broker.metadata.image.topics.by_name
+    topics = context.facts.services.metadata.image.topics.by_name
     with_internal = request.query.get("include_internal", False)
     operations = _words(TOPIC_OPERATIONS) if request.query.get("includeAuthorizedOperations") else ()
     found = _Topics.of(context, request)

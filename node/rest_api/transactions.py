@@ -176,7 +176,7 @@ async def list_producers(context: RestContext, request: RestRequest) -> Answer:
 
 
 def _now_ms(context: RestContext) -> int:
-    return context.facts.broker.clock.now_ms()
+    return context.facts.services.clock.now_ms()
 
 
 _LONGER_THAN: Final = "longer_than_ms"

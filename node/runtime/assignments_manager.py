@@ -7,7 +7,6 @@ now is told later; a later word on the same replica takes the place of the forme
 
 import asyncio
 import logging
-from collections.abc import Callable
 from itertools import islice
 
 from logstore.errors import KafkaError
@@ -26,7 +25,7 @@ log = logging.getLogger(__name__)
 class AssignmentsManager:
     """What the cluster does not know yet of this node's directories. Lives on the event loop."""
 
-    def __init__(self, metadata: Callable[[], MetadataRuntime]) -> None:
+    def __init__(self, metadata: MetadataRuntime) -> None:
         self._metadata = metadata
         self._assignments: dict[tuple[bytes, int], bytes] = {}  # (topic id, partition) -> directory id
         self._failed_dirs: dict[bytes, None] = {}
@@ -34,7 +33,7 @@ class AssignmentsManager:
 
     def assign(self, topic_partition: TopicPartition, directory_id: bytes | None) -> None:
         """A replica of this node lies in this directory; None if nobody knows where, and it is offline."""
-        metadata = self._metadata()
+        metadata = self._metadata
         topic = metadata.image.topics.by_name.get(topic_partition.topic)
         partition = metadata.image.topics.partition(topic_partition)
         if topic is None or partition is None or metadata.broker_id not in partition.replicas:
@@ -64,7 +63,7 @@ class AssignmentsManager:
 
     async def report(self) -> bool:
         """Tell the cluster what it does not know; False if it could not be told all."""
-        metadata = self._metadata()
+        metadata = self._metadata
         try:
             while self._failed_dirs:
                 failed = tuple(self._failed_dirs)

@@ -80,13 +80,13 @@ def test_what_metadata_begin_while_a_node_ends_ends_with_it(embedded: Start) -> 
             steps.append("ended")
 
     def begin_work_later(broker: Broker) -> None:
-        close = broker.metadata.close
+        close = broker.quorum_services.metadata.close
 
         def closed() -> None:
-            node.loop.call_soon(lambda: broker.start_task(work()))
+            node.loop.call_soon(lambda: broker.base.tasks.start(work()))
             close()
 
-        broker.metadata.close = closed  # type: ignore[method-assign]
+        broker.quorum_services.metadata.close = closed  # type: ignore[method-assign]
 
     node.call(begin_work_later)
     node.stop()
@@ -102,8 +102,8 @@ def test_what_is_begun_when_a_part_has_failed_ends_with_the_node(embedded: Start
         raise OSError(5, "Input/output error")
 
     def begin_when_it_has_failed(broker: Broker) -> None:
-        failing = broker.start_task(fail())
-        failing.add_done_callback(lambda _: begun.append(broker.start_task(asyncio.sleep(3600))))
+        failing = broker.base.tasks.start(fail())
+        failing.add_done_callback(lambda _: begun.append(broker.base.tasks.start(asyncio.sleep(3600))))
 
     node.call(begin_when_it_has_failed)
     with pytest.raises(BaseExceptionGroup) as told:
@@ -125,11 +125,12 @@ def test_what_a_task_group_refuses_and_closes_ends_as_if_it_had_begun(embedded: 
     node = embedded()
 
     def begin_while_refused(broker: Broker) -> "asyncio.Task[None]":
-        tasks, broker.tasks = broker.tasks, RefusingGroup()  # type: ignore[assignment]
+        tasks = broker.base.tasks
+        group, tasks._group = tasks._group, RefusingGroup()  # type: ignore[assignment]
         try:
-            return broker.start_task(asyncio.sleep(3600))
+            return tasks.start(asyncio.sleep(3600))
         finally:
-            broker.tasks = tasks
+            tasks._group = group
 
     refused = node.call(begin_while_refused)
     node.stop()
@@ -151,14 +152,14 @@ def test_coordinators_that_have_something_to_begin_when_a_part_has_failed_do_not
         raise OSError(5, "Input/output error")
 
     def begin(broker: Broker) -> None:
-        broker.groups._router.by_index.clear()
-        broker.groups.refresh()
+        broker.services.groups._router.by_index.clear()
+        broker.services.groups.refresh()
         begun.append("loads")
-        broker.txns._take_id(lambda _: None)
+        broker.services.txns._take_id(lambda _: None)
         begun.append("ids")
 
     def begin_when_it_has_failed(broker: Broker) -> None:
-        broker.start_task(fail()).add_done_callback(lambda _: begin(broker))
+        broker.base.tasks.start(fail()).add_done_callback(lambda _: begin(broker))
 
     node.call(begin_when_it_has_failed)
     with pytest.raises(BaseExceptionGroup):
@@ -173,12 +174,14 @@ def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(emb
     def fail(batch: object) -> None:
         raise OSError(28, "No space left on device")
 
-    node.call(lambda broker: setattr(broker.metadata._quorum._settings.journal, "_write", fail))
+    node.call(
+        lambda broker: setattr(broker.quorum_services.metadata._quorum._settings.journal, "_write", fail)
+    )
     with contextlib.closing(WireClient(node.bootstrap)) as client:
         topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
         with contextlib.suppress(Closed):
             client.call("create_topics", 7, topics=topics, timeout_ms=5000)
-    task = node.call(lambda broker: broker.metadata_task)
+    task = node.call(lambda broker: broker.base.tasks._lasting)
 
     with pytest.raises(BaseExceptionGroup):
         node.stop()
@@ -229,7 +232,7 @@ def test_fifty_connections_that_announce_much_cost_little(broker: EmbeddedBroker
             assert time.monotonic() < deadline
             time.sleep(0.01)
 
-        assert broker.call(lambda node: node.receive_memory.used_bytes) <= 50 * 8192
+        assert broker.call(lambda node: node.base.receive_memory.used_bytes) <= 50 * 8192
 
 
 def test_connections_are_counted_and_refused_beyond_the_limit(embedded: Start) -> None:
@@ -354,7 +357,9 @@ def test_a_client_that_goes_while_it_waits_leaves_nothing(broker: EmbeddedBroker
 def _eventually(broker: EmbeddedBroker, is_so: Callable[[int], bool], topic: str) -> bool:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        waiting = broker.call(lambda node: len(node.replica_manager.partition((topic, 0)).delayed_fetches))
+        waiting = broker.call(
+            lambda node: len(node.services.replica_manager.partition((topic, 0)).delayed_fetches)
+        )
         if is_so(waiting):
             return True
         time.sleep(0.01)
@@ -387,7 +392,7 @@ def test_a_replica_moves_to_another_log_directory(embedded: Start, tmp_path: Pat
         create(client, "moved")
         produce(client, "moved", batch())
         place = node.call(
-            lambda broker: str(broker.replica_manager.partition(("moved", 0)).log.directory.parent)
+            lambda broker: str(broker.services.replica_manager.partition(("moved", 0)).log.directory.parent)
         )
         other = next(one for one in dirs if one != place)
         wanted = [{"path": other, "topics": [{"name": "moved", "partitions": [0]}]}]
@@ -421,7 +426,7 @@ def test_a_part_that_fails_is_logged_and_ends_the_node_in_order(
     async def fail() -> None:
         raise RuntimeError("this part has failed")
 
-    node.call(lambda broker: broker.start_task(fail()))
+    node.call(lambda broker: broker.base.tasks.start(fail()))
 
     with pytest.raises(BaseExceptionGroup) as ended:
         node.stop()
@@ -437,12 +442,12 @@ def test_partitions_of_a_failed_log_directory_have_no_leader_in_the_metadata(
     node = embedded(log_dirs=f"{tmp_path}/a,{tmp_path}/b")
     with WireClient(node.bootstrap) as client:
         create(client, "spread", partitions=4)
-        failing = node.broker.log_manager.dirs[1]
-        logs = node.broker.log_manager.logs
+        failing = node.broker.base.log_manager.dirs[1]
+        logs = node.broker.base.log_manager.logs
         lost = {name.partition for name, one in logs.items() if one.directory.parent == failing.path}
         assert len(lost) == 2
 
-        node.call(lambda broker: broker.log_manager.take_offline(failing, "pulled out by the test"))
+        node.call(lambda broker: broker.base.log_manager.take_offline(failing, "pulled out by the test"))
         deadline = time.monotonic() + 60
         while True:
             topic = only(client.call("metadata", 12, topics=[{"name": "spread"}]).topics)
@@ -476,7 +481,7 @@ def test_a_log_directory_that_is_gone_at_start_has_offline_replicas_until_it_is_
     node = embedded(**settings)
     with WireClient(node.bootstrap) as client:
         create(client, "spread", partitions=4)
-        logs = node.broker.log_manager.logs
+        logs = node.broker.base.log_manager.logs
         lost = {name.partition for name, one in logs.items() if one.directory.parent == tmp_path / "b"}
     node.stop()
     (tmp_path / "b").rename(tmp_path / "unplugged")

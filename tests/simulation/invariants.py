@@ -96,7 +96,7 @@ class Invariants:
             self._look_at_quorum(node, process)
             self._look_at_metadata(node, process)
             seen_of = self._seen
-            for partition in node.broker.replica_manager:
+            for partition in node.broker.services.replica_manager:
                 seen, log = seen_of.get(partition), partition.log
                 # As nearly always nothing has changed: a turn of the loop changes one replica at most.
                 if (
@@ -118,7 +118,7 @@ class Invariants:
         open_commands = self._commands.get(process)
         if open_commands is None:
             open_commands = self._commands[process] = {}
-            metadata = node.broker.metadata
+            metadata = node.broker.quorum_services.metadata
             self._contacts[process] = now_s
             self._silent.add(process)
 
@@ -136,7 +136,7 @@ class Invariants:
     def _look_at_contact(self, node: VirtualNode, process: Process) -> None:
         """A node says that it is cut off if, and only if, no leader took anything of it for its session."""
         assert node.broker is not None
-        now_s, contact = self.world.loop.now_s, node.broker.contact
+        now_s, contact = self.world.loop.now_s, node.broker.base.state.contact
         silence_s = now_s - self._contacts[process]
         is_cut_off = contact.cut_off_since_ms(now_s) is not None
         if silence_s > contact.limit_s + CLOCK_TOLERANCE_S and not is_cut_off:
@@ -149,7 +149,7 @@ class Invariants:
 
     def _look_at_quorum(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
-        metadata = node.broker.metadata
+        metadata = node.broker.quorum_services.metadata
         if not metadata.is_controller:
             return
         epoch = metadata.controller_epoch
@@ -159,7 +159,7 @@ class Invariants:
 
     def _look_at_metadata(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
-        image = node.broker.metadata.image
+        image = node.broker.quorum_services.image
         version = self._versions.get(process, -1)
         if image.version == version:
             return
@@ -342,7 +342,7 @@ def replicas_of(world: World, topic_partition: TopicPartition) -> list[tuple[Vir
     found = []
     for node in world.nodes:
         if node.is_alive and node.broker is not None:
-            partition = node.broker.replica_manager.find(topic_partition)
+            partition = node.broker.services.replica_manager.find(topic_partition)
             if partition is not None:
                 found.append((node, partition))
     return found

@@ -53,10 +53,10 @@ def _problem(world: World, history: History) -> Callable[[], str] | None:
     image = _image(world)
     for node in world.nodes:
         assert node.broker is not None
-        found = node.broker.metadata.image
+        found = node.broker.quorum_services.image
         if found != image:
             return lambda: f"{node.process!r} has metadata {found.version}, others {image.version}"
-        status = node.broker.quorum.status()
+        status = node.broker.quorum_services.quorum.status()
         voters = {one.node_id: one.directory_id for one in status.voters}
         if (
             status.voters
@@ -77,7 +77,7 @@ def _problem_of(
     replicas: dict[int, Partition] = {}
     for node in world.nodes:
         assert node.broker is not None
-        replica = node.broker.replica_manager.find(partition)
+        replica = node.broker.services.replica_manager.find(partition)
         if replica is not None:
             replicas[node.node_id] = replica
     if sorted(replicas) != sorted(assigned.replicas):
@@ -107,5 +107,5 @@ def _partitions(image: MetadataImage) -> Iterator[tuple[TopicPartition, Partitio
 
 
 def _image(world: World) -> MetadataImage:
-    images = [node.broker.metadata.image for node in world.nodes if node.broker is not None]
+    images = [node.broker.quorum_services.image for node in world.nodes if node.broker is not None]
     return max(images, key=lambda image: image.version)

@@ -153,7 +153,7 @@ async def _producer_with_a_coordinator_elsewhere(simulation: Simulation) -> tupl
 
 def _coordinator_of(simulation: Simulation, producer: TxnClient) -> VirtualNode:
     broker = next(node.broker for node in simulation.world.nodes if node.broker is not None)
-    index = broker.txns.partition_for(producer.transactional_id)
+    index = broker.services.txns.partition_for(producer.transactional_id)
     states = TopicPartition(TRANSACTIONS_TOPIC, index)
     return next(node for node, replica in replicas_of(simulation.world, states) if replica.is_leader)
 
@@ -174,7 +174,7 @@ async def _complete(simulation: Simulation, producer: TxnClient) -> None:
     def is_complete() -> bool:
         broker = _coordinator_of(simulation, producer).broker
         assert broker is not None
-        shard = broker.txns.shards.get(broker.txns.partition_for(producer.transactional_id))
+        shard = broker.services.txns.shards.get(broker.services.txns.partition_for(producer.transactional_id))
         if shard is None or shard.coordinator is None:
             return False
         t = shard.coordinator.shard.transactions[producer.transactional_id]
@@ -194,7 +194,7 @@ async def _come_late(
     assert broker is not None and coordinator.process is not None
 
     async def deliver() -> None:
-        peer = await broker.peers.client(leader.node_id, PURPOSE)
+        peer = await broker.base.peers.client(leader.node_id, PURPOSE)
         for copy in copies:
             await peer.request(copy, WriteTxnMarkersResponse)
 

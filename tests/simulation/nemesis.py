@@ -227,7 +227,7 @@ class Nemesis:
         def who_decides() -> VirtualNode | None:
             for node in self.world.nodes:
                 if node.is_alive and node.is_serving and node.broker is not None:
-                    for shard in node.broker.txns.shards.values():
+                    for shard in node.broker.services.txns.shards.values():
                         if shard.coordinator is not None and shard.coordinator.shard.markers_left:
                             return node
             return None
@@ -244,7 +244,7 @@ class Nemesis:
 
     def _newest_image(self) -> MetadataImage | None:
         images = [
-            node.broker.metadata.image
+            node.broker.quorum_services.image
             for node in self.world.nodes
             if node.is_alive and node.is_serving and node.broker is not None
         ]

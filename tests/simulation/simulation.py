@@ -320,7 +320,7 @@ class Simulation:
             return False
         if any(link.is_cut for link in self.world.network.links.values()):
             return False
-        images = [node.broker.metadata.image for node in nodes if node.broker is not None]
+        images = [node.broker.quorum_services.image for node in nodes if node.broker is not None]
         newest = max(images, key=lambda one: one.version)
         if any(one.version != newest.version for one in images):
             return False
@@ -423,7 +423,7 @@ class Simulation:
             await self._judge_transactions()
         for node in self.world.nodes:
             assert node.broker is not None
-            image = node.broker.metadata.image
+            image = node.broker.quorum_services.image
             self.history.admin.check(repr(node.process), image)
         client.close()
 
@@ -442,7 +442,7 @@ class Simulation:
         everything, visible = contents
         broker = self.world.nodes[0].broker
         assert broker is not None
-        level = broker.metadata.image.transaction_version
+        level = broker.quorum_services.image.transaction_version
         txn_judgement.check_logs(self.txn_history, self.history, visible, everything, level=level)
         if self.options.copiers:
             group = self.copier_history.group

@@ -36,8 +36,8 @@ async def a_leader_is_cut_off_for_a_moment(simulation: Simulation) -> None:
     """It asks again how far its followers are, whose sessions have nothing new to tell."""
     leader, partition = next(pair for pair in replicas_of(simulation.world, FIRST) if pair[1].is_leader)
     assert leader.broker is not None
-    leader.broker.replica_manager.fence()
-    leader.broker.replica_manager.unfence()
+    leader.broker.services.replica_manager.fence()
+    leader.broker.services.replica_manager.unfence()
     await asyncio.sleep(1)
 
     assert partition.isr is not None
@@ -163,7 +163,7 @@ async def a_change_of_the_isr_comes_a_second_time(simulation: Simulation) -> Non
     await asyncio.sleep(1)
 
     assert leader.broker is not None and leader.process is not None
-    await world.spawn(leader.process, leader.broker.metadata.submit(growing.result()))
+    await world.spawn(leader.process, leader.broker.quorum_services.metadata.submit(growing.result()))
     leader.kill()
     await asyncio.sleep(5)
 
@@ -259,7 +259,7 @@ async def a_follower_dies_when_its_leader_has_lost_its_power(simulation: Simulat
     """Nobody has missed the leader yet; it comes back first, without what it had not synced."""
     world = simulation.world
     assert world.nodes[0].broker is not None
-    controller_id = world.nodes[0].broker.metadata.controller_id
+    controller_id = world.nodes[0].broker.quorum_services.metadata.controller_id
     pair = [node.node_id for node in world.nodes if node.node_id != controller_id]
     await world.spawn(simulation.admin, admin_requests.reassign(simulation.admin_client, FIRST, pair))
     await until(lambda: any(_are_in_sync(one, pair) for _, one in replicas_of(world, FIRST)))
@@ -295,8 +295,8 @@ async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
     node, broker, bit = await _flip_on_some_replica(simulation)
     was_out: list[bool] = []
 
-    broker.maintenance.scrub.soon(FIRST, bit.offset)
-    while broker.maintenance.scrub.repaired == 0:
+    broker.services.maintenance.scrub.soon(FIRST, bit.offset)
+    while broker.services.maintenance.scrub.repaired == 0:
         was_out.append(
             any(
                 one.is_leader and node.node_id not in one.assignment.in_sync_replicas
@@ -307,9 +307,9 @@ async def a_bit_flips_on_a_replica(simulation: Simulation) -> None:
         await asyncio.sleep(0.001)
 
     assert any(was_out), "it left the ISR"
-    assert broker.maintenance.scrub.found == 1
+    assert broker.services.maintenance.scrub.found == 1
     await the_end(simulation)
-    assert broker.maintenance.scrub.unrepaired_count == 0
+    assert broker.services.maintenance.scrub.unrepaired_count == 0
     assert len({_bytes_of(one) for _, one in replicas_of(world, FIRST)}) == 1
 
 
@@ -318,16 +318,16 @@ async def a_bit_flips_on_a_replica_and_another_node_dies(simulation: Simulation)
     world, chance = simulation.world, simulation.world.chance
     node, broker, bit = await _flip_on_some_replica(simulation)
 
-    broker.maintenance.scrub.soon(FIRST, bit.offset)
+    broker.services.maintenance.scrub.soon(FIRST, bit.offset)
     await asyncio.sleep(0.1 * chance.random())
     other = chance.choice([one for one in world.nodes if one is not node])
     other.kill()
     await asyncio.sleep(3 * chance.random())
     other.start()
 
-    await until(lambda: broker.maintenance.scrub.repaired == 1)
+    await until(lambda: broker.services.maintenance.scrub.repaired == 1)
     await the_end(simulation)
-    assert broker.maintenance.scrub.unrepaired_count == 0
+    assert broker.services.maintenance.scrub.unrepaired_count == 0
     assert len({_bytes_of(one) for _, one in replicas_of(world, FIRST)}) == 1
 
 
@@ -348,9 +348,9 @@ async def a_bit_flips_on_a_replica_that_is_made_to_lead(simulation: Simulation) 
     broker = node.broker
     assert broker is not None
 
-    await until(lambda: broker.maintenance.scrub.repaired == 1)
+    await until(lambda: broker.services.maintenance.scrub.repaired == 1)
     await the_end(simulation)
-    assert broker.maintenance.scrub.unrepaired_count == 0
+    assert broker.services.maintenance.scrub.unrepaired_count == 0
     assert len({_bytes_of(one) for _, one in replicas_of(world, FIRST)}) == 1
 
 
@@ -410,7 +410,7 @@ def _next_change_of_isr(
 ) -> "asyncio.Future[AlterPartition]":
     """The next that a leader asks for with this node in the ISR."""
     assert node.broker is not None
-    updates = node.broker.replication._updates
+    updates = node.broker.services.replication._updates
     alter_partition = updates._alter_partition
     found: asyncio.Future[AlterPartition] = asyncio.get_running_loop().create_future()
 
@@ -434,13 +434,13 @@ def _next_change_of_isr(
 def stop_fetching(node: VirtualNode) -> None:
     """This process copies nothing any more, though it lives."""
     assert node.broker is not None
-    for fetcher in node.broker.replication.fetchers:
+    for fetcher in node.broker.services.replication.fetchers:
         fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
 
 
 def fetch_again(node: VirtualNode) -> None:
     assert node.broker is not None
-    for fetcher in node.broker.replication.fetchers:
+    for fetcher in node.broker.services.replication.fetchers:
         fetcher.__dict__.pop("fetch", None)
 
 
@@ -474,7 +474,7 @@ class _HeldNews:
 
     def __init__(self, node: VirtualNode) -> None:
         assert node.broker is not None and node.process is not None
-        self._manager = node.broker.replica_manager
+        self._manager = node.broker.services.replica_manager
         self._context = context_of(node.process)
         self._held: list[tuple[MetadataImage, MetadataChanges]] = []
         self._manager.apply = lambda image, changes: self._held.append((image, changes))  # type: ignore[method-assign]

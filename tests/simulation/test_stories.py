@@ -58,7 +58,7 @@ def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
 def test_an_older_cluster_learns_transactions(seed: int) -> None:
     simulation = Simulation(seed, Options(settings=upgrade_stories.SETTINGS))
     for node in simulation.world.nodes:
-        node.prepare = upgrade_stories.older
+        node.release = upgrade_stories.older
     with upgrade_stories.founded_by_the_older_release():
         simulation.play(upgrade_stories.nodes_are_replaced_one_by_one)
 

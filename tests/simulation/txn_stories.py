@@ -110,7 +110,7 @@ async def _producer_beside_its_leader(simulation: Simulation) -> tuple[TxnClient
 
 def _index_of(node: VirtualNode, producer: TxnClient) -> int:
     assert node.broker is not None
-    return node.broker.txns.partition_for(producer.transactional_id)
+    return node.broker.services.txns.partition_for(producer.transactional_id)
 
 
 def _shard_of(node: VirtualNode, producer: TxnClient) -> Any:
@@ -122,7 +122,7 @@ def _shard_of(node: VirtualNode, producer: TxnClient) -> Any:
 
 def _runtime_shard(node: VirtualNode, producer: TxnClient) -> TxnShard:
     assert node.broker is not None
-    return node.broker.txns.shards[_index_of(node, producer)]
+    return node.broker.services.txns.shards[_index_of(node, producer)]
 
 
 def _use_up_epochs(coordinator: VirtualNode, producer: TxnClient) -> None:
@@ -140,7 +140,7 @@ async def _nobody_copies_from(simulation: Simulation, leader: VirtualNode) -> No
     """Not for a moment; soon these replicas would be out of sync."""
     for node in simulation.world.nodes:
         assert node.broker is not None
-        for fetcher in node.broker.replication.fetchers:
+        for fetcher in node.broker.services.replication.fetchers:
             if fetcher.leader_id == leader.node_id:
                 fetcher.fetch = lambda: asyncio.sleep(1)  # type: ignore[method-assign]
     await asyncio.sleep(0.4)  # what waits at the leader is answered

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -17,7 +18,9 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft import feature_control
 from metadata_raft.cluster_features import SUPPORTED_FEATURES, TRANSACTION_VERSION
 from metadata_raft.commands import UpgradeType
-from node.broker import Broker
+from node.config import BrokerConfig
+from node.kafka_api.served_apis import served_by
+from node.start.world import World
 from node.wire.api_keys import ApiKey
 from node.wire.messages.update_features import (
     FeatureUpdateKey,
@@ -55,12 +58,10 @@ def founded_by_the_older_release() -> Iterator[None]:
         yield
 
 
-def older(broker: Broker) -> None:
-    """Make it a node of that release."""
-    broker.supported_features = OLDER_FEATURES
-    broker.served_apis = {
-        api: versions for api, versions in broker.served_apis.items() if api not in NOT_SERVED_BEFORE
-    }
+def older(config: BrokerConfig, world: World) -> World:
+    """Make it the world of a node of that release."""
+    served = {api: versions for api, versions in served_by(config).items() if api not in NOT_SERVED_BEFORE}
+    return replace(world, supported_features=OLDER_FEATURES, served_apis=served)
 
 
 async def nodes_are_replaced_one_by_one(simulation: Simulation) -> None:
@@ -74,7 +75,7 @@ async def nodes_are_replaced_one_by_one(simulation: Simulation) -> None:
     for node in world.nodes:
         assert await ask(_raise_level(simulation, 1)) is ErrorCode.INVALID_UPDATE_VERSION
         await asyncio.wait([node.stop()])
-        node.prepare = None
+        node.release = lambda config, world: world
         node.start()
         await simulation.wait_until_whole()
     await early
@@ -88,14 +89,14 @@ async def nodes_are_replaced_one_by_one(simulation: Simulation) -> None:
     assert await ask(committed(simulation, first)) == [b"early", b"of old", b"of now"]
 
     await _comes_back_as_an_older_one(world.nodes[1])
-    world.nodes[1].prepare = None
+    world.nodes[1].release = lambda config, world: world
     world.nodes[1].start()
     await simulation.wait_until_whole()
 
 
 async def _comes_back_as_an_older_one(node: VirtualNode) -> None:
     await asyncio.wait([node.stop()])
-    node.prepare = older
+    node.release = older
     node.start()
     while not node.exits:
         await asyncio.sleep(0.1)

@@ -9,10 +9,14 @@ from typing import Any, Final
 
 from logstore.errors import ErrorCode, KafkaError
 from node.broker import Broker
-from node.config import parse_config
+from node.config import BrokerConfig, parse_config
+from node.start import world as node_world
 from tests.simulation.virtual_disk import VirtualDisk, VirtualStorage
 from tests.simulation.virtual_loop import PROCESS, Bug, Process, SimulationError, VirtualLoop
 from tests.simulation.virtual_network import Host, Network
+
+# Makes the world of a process that of another release.
+Release = Callable[[BrokerConfig, node_world.World], node_world.World]
 
 START_MS: Final = 1_700_000_000_000
 CLIENT_PORT: Final = 9092
@@ -48,7 +52,7 @@ class VirtualNode:
         self.is_stopping = False
         self.needs_restart = False  # its disk has failed, and it does not trust it any more
         self.exits: list[str] = []  # why its processes ended by themselves
-        self.prepare: Callable[[Broker], None] | None = None  # makes its processes those of another release
+        self.release: Release = lambda config, world: world  # of which its processes are
         self._stop: asyncio.Event | None = None
         self._life: asyncio.Task[None] | None = None
 
@@ -71,15 +75,13 @@ class VirtualNode:
         chance = random.Random(f"chance {self.world.seed} {process!r}")
         config = parse_config(self.settings)
         self._stop = asyncio.Event()
-        broker = self.broker = Broker(
-            config,
+        world = node_world.World(
             clock=self.clock,
             disk=VirtualDisk(self.storage, process, self.world.loop.wait_for_disk),
             chance=chance,
             unique=chance.randbytes,
         )
-        if self.prepare is not None:
-            self.prepare(broker)
+        broker = self.broker = Broker(config, self.release(config, world))
         try:
             await broker.start()
             self.is_serving = True

@@ -53,8 +53,8 @@ DOORS = {
     "node/node_state.py",  # the clock of the loop
     "node/embedded.py",
     "node/embedded_network.py",
-    "node/quorum_start.py",
-    "node/broker_start.py",
+    "node/node_facts.py",
+    "node/process.py",
     "node/kafka_api/dispatch.py",
     "node/__main__.py",
     "node/replica/follower_fetcher.py",
@@ -74,7 +74,6 @@ DOORS = {
     "node/rest_api/http_answer.py",  # deadlines
     "node/rest_api/http_request.py",  # deadlines
     "node/rest_api/http_server.py",
-    "node/rest_api/node_facts.py",
     "node/rest_api/read_records.py",  # pages end in time, tails have a heartbeat
     "node/rest_api/own_names.py",  # asks the resolver, in a thread
     "node/rest_api/own_process.py",  # the clocks
@@ -91,7 +90,15 @@ DOORS = {
     "pipeline/jobs/status_files.py",  # files beside their final names
     "pipeline/jobs/stop_signals.py",
 }
-DOOR_FOLDERS = ("node/net/", "node/runtime/", "node/tools/", "node/cli/", "node/client/", "pipeline/spark/")
+DOOR_FOLDERS = (
+    "node/net/",
+    "node/runtime/",
+    "node/start/",
+    "node/tools/",
+    "node/cli/",
+    "node/client/",
+    "pipeline/spark/",
+)
 OF_THE_WORLD = {
     "asyncio",
     "socket",
@@ -120,6 +127,7 @@ MAPS = (
     "node/metrics",
     "node/doctor",
     "node/rest_api",
+    "node/start",
     "pipeline",
     *PIPELINE_FOLDERS,
 )

@@ -13,9 +13,14 @@ import pytest
 from node.config import parse_config
 from node.embedded import Cluster
 from node.memory_budget import divide
+from node.memory_uses import MemoryUses
+from node.net.listener import Listener
+from node.node_state import NodeState
+from node.node_view import NodeView
 from node.rest_api.connections import Connections
 from node.rest_api.server_thread import RestServer
 from node.rest_settings import REST_LISTENERS, RestAddress
+from node.services import StartTask
 from tests.compat.servers import start_ottla
 from tests.integration.rest.conftest import Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
@@ -109,7 +114,7 @@ def test_a_default_port_that_is_taken_is_gone_without(caplog: pytest.LogCaptureF
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = RestAddress("127.0.0.1", taken.getsockname()[1])
         config = SimpleNamespace(ottla_rest_listeners=(address,), rest_listeners_are_named=False)
-        server = RestServer(cast(Any, SimpleNamespace(config=config)))
+        server = RestServer(cast(Any, SimpleNamespace(config=config)), divide(1 << 30), MemoryUses())
 
         server.bind()
 
@@ -126,10 +131,9 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
 
     monkeypatch.setattr(Connections, "run", fail)
     config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
-    broker = SimpleNamespace(config=config, listeners=[SimpleNamespace(host="127.0.0.1", port=9)])
-    broker.is_serving = False
-    broker.memory = divide(1 << 30)
-    server = RestServer(cast(Any, broker))
+    listener = cast(Listener, SimpleNamespace(host="127.0.0.1", port=9))
+    node = NodeView(NodeState(config), cast(StartTask, None), [listener])
+    server = RestServer(node, divide(1 << 30), MemoryUses())
     server.bind()
     [address] = server.addresses
 

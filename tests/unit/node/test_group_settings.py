@@ -4,11 +4,11 @@ import pytest
 
 from groupcoord.coordinator_config import GroupConfig
 from logstore.errors import ErrorCode, KafkaError
-from node.broker_start import coordinator_config
 from node.config import parse_config
 from node.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of
 from node.group_settings import assignor_names
 from node.runtime.group_configs import GroupConfigs
+from node.start.part_settings import coordinator_config
 
 MIN, MAX = (
     "must be greater than or equal to group.consumer.min.",

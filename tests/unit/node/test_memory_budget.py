@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import KafkaError
-from node.broker import Broker
 from node.config import parse_config
 from node.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
 from node.memory_limit import memory_limit_bytes
+from node.start.foundation import lay_foundation
+from node.start.services import cleaner_key_bytes
+from node.start.world import World
 
 GIB = 1 << 30
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
@@ -73,9 +75,9 @@ def test_a_large_machine_has_all_that_a_part_can_use() -> None:
 def test_what_a_process_may_have_is_set_or_looked_up() -> None:
     made = parse_config({"ottla.memory.max.bytes": str(GIB)})
 
-    assert Broker(made).memory == divide(GIB)
+    assert lay_foundation(made, World()).memory == divide(GIB)
     assert parse_config({}).ottla_memory_max_bytes == -1
-    assert Broker(parse_config({})).memory_max_bytes == memory_limit_bytes()
+    assert lay_foundation(parse_config({}), World()).memory_max_bytes == memory_limit_bytes()
     for refused in ("0", "1000", "-2", str((64 << 20) - 1)):
         with pytest.raises(KafkaError, match=r"ottla\.memory\.max\.bytes"):
             parse_config({"ottla.memory.max.bytes": refused})
@@ -93,4 +95,4 @@ def test_what_a_process_may_have_is_set_or_looked_up() -> None:
 def test_memory_for_compaction_is_what_somebody_set_or_the_part(texts: dict[str, str], expected: int) -> None:
     config = parse_config({"ottla.memory.max.bytes": str(GIB), **texts})
 
-    assert Broker(config).cleaner_key_bytes() == expected
+    assert cleaner_key_bytes(lay_foundation(config, World())) == expected

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.rest_api.node_facts import NodeFacts
+from node.node_facts import NodeFacts
 
 
 class NodeThread:

@@ -1,19 +1,19 @@
 """What only this process knows: asked on the loop of the node, from the thread of the REST API.
 
-A question is a function of the `Broker`; it runs between two turns of the node's loop, so it must be short,
+A question is a function of the `NodeView`; it runs between two turns of the node's loop, so it must be short,
 and it gives back something that nobody changes afterwards.
 """
 
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import uuid_to_text
-
-if TYPE_CHECKING:
-    from node.broker import Broker
+from node.config import BrokerConfig
+from node.node_view import NodeView
+from node.services import Services
 
 ANSWER_TIMEOUT_S: Final = 2.0  # a loop that is held up for longer is what an operator wants to hear of
 
@@ -23,26 +23,35 @@ T = TypeVar("T")
 class NodeFacts:
     """The door from the REST API to the node in whose process it runs."""
 
-    def __init__(self, broker: "Broker", node_loop: asyncio.AbstractEventLoop) -> None:
-        # For plain reads of single values (numbers, immutable objects), which need no question.
-        self.broker = broker
+    def __init__(self, node: NodeView, node_loop: asyncio.AbstractEventLoop) -> None:
+        self._node = node
         self.has_caught_up = False  # whether the node was in sync with all it holds since it started
         self._node_loop = node_loop
         self._kept: dict[Callable[..., Any], Any] = {}
 
     @property
+    def config(self) -> BrokerConfig:
+        """The settings that are valid now."""
+        return self._node.config
+
+    @property
+    def services(self) -> Services:
+        """For plain reads of single values (numbers, immutable objects), which need no question."""
+        return self._node.services
+
+    @property
     def node_id(self) -> int:
-        return self.broker.config.node_id
+        return self.config.node_id
 
     @property
     def cluster_id(self) -> str:
         """As Kafka writes it; zeros until the node knows."""
-        return uuid_to_text(self.broker.state.cluster_id)
+        return uuid_to_text(self._node.state.cluster_id)
 
     @property
     def is_serving(self) -> bool:
         """Whether clients of Kafka are let in: not while the node starts or stops."""
-        return self.broker.is_serving
+        return self._node.state.is_serving
 
     @property
     def cut_off_since_ms(self) -> int | None:
@@ -50,12 +59,12 @@ class NodeFacts:
 
         Told even when the node's loop hangs: the clock of all loops of a process is the same.
         """
-        return self.broker.cut_off_since_ms
+        return self._node.state.cut_off_since_ms
 
     @property
     def has_started(self) -> bool:
         """Whether it served once. A node that stops may still be asked: others answer."""
-        return self.broker.state.has_started
+        return self._node.state.has_started
 
     def keep(self, kind: "Callable[[NodeFacts], T]") -> T:
         """One of that class for this node, which routes keep between requests; of the API's thread alone."""
@@ -66,30 +75,30 @@ class NodeFacts:
 
     def bootstrap(self) -> list[tuple[str, int]]:
         """Where a client of Kafka finds the cluster: this node first, the others after."""
-        broker = self.broker
-        own = broker.listeners[0]
+        node = self._node
+        own = node.listeners[0]
         found = {(own.host if own.host not in ("", "0.0.0.0", "::") else "127.0.0.1", own.port): None}
-        if broker.is_serving:
-            name = broker.config.inter_broker_listener_name
-            for registered in broker.metadata.image.brokers.values():
+        if node.state.is_serving:
+            name = node.config.inter_broker_listener_name
+            for registered in node.services.metadata.image.brokers.values():
                 endpoint = registered.listeners.get(name)
-                if endpoint is not None and registered.broker_id != broker.config.node_id:
+                if endpoint is not None and registered.broker_id != node.config.node_id:
                     found[endpoint.host, endpoint.port] = None
         return list(found)
 
-    async def run(self, work: "Callable[[Broker], Awaitable[T]]", *, timeout_s: float) -> T:
+    async def run(self, work: "Callable[[NodeView], Awaitable[T]]", *, timeout_s: float) -> T:
         """The same for what has to wait: a task of the node, which nobody waits for any longer than this."""
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-        async def tell(broker: "Broker") -> None:
+        async def tell(node: NodeView) -> None:
             try:
-                result = await work(broker)
+                result = await work(node)
             except Exception as error:  # it is raised where it was asked for; the node goes on
                 done.set_exception(error)
             else:
                 done.set_result(result)
 
-        await self.ask(lambda broker: broker.start_task(tell(broker)) and None, timeout_s=timeout_s)
+        await self.ask(lambda node: node.start_task(tell(node)) and None, timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.shield(asyncio.wrap_future(done))
@@ -98,7 +107,7 @@ class NodeFacts:
                 ErrorCode.REQUEST_TIMED_OUT, f"The node was not done within {timeout_s:g} s."
             ) from None
 
-    async def ask(self, question: "Callable[[Broker], T]", *, timeout_s: float = ANSWER_TIMEOUT_S) -> T:
+    async def ask(self, question: "Callable[[NodeView], T]", *, timeout_s: float = ANSWER_TIMEOUT_S) -> T:
         """The answer of the node's loop; REQUEST_TIMED_OUT when it gives none, or has ended."""
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         own_loop = asyncio.get_running_loop()
@@ -115,7 +124,7 @@ class NodeFacts:
             result: T | None = None
             failure: Exception | None = None
             try:
-                result = question(self.broker)
+                result = question(self._node)
             except Exception as error:  # it is raised where the question was asked
                 failure = error
             try:

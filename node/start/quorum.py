@@ -4,13 +4,13 @@ import asyncio
 import logging
 import socket
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from logstore.disk import OsDisk
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, uuid_to_text
 from metadata_raft.commands import AddRaftVoter, VoterListener
 from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
+from metadata_raft.quorum import Quorum
 from metadata_raft.quorum_raft import RaftQuorum
 from metadata_raft.raft_core import SnapshotRule
 from metadata_raft.raft_guard import Peer
@@ -20,9 +20,8 @@ from metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
 from node.config import BrokerConfig
 from node.runtime.member_quorum import MemberQuorum
 from node.runtime.metadata_observer import MetadataObserver
-
-if TYPE_CHECKING:
-    from node.broker import Broker
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.start.foundation import Foundation
 
 ASK_PAUSE_SECONDS: Final = 0.5
 # A node that may vote asks so long at most, where it has a log of its own.
@@ -42,16 +41,16 @@ class FoundQuorum(NamedTuple):
     voters: Mapping[int, Endpoint]  # where they serve brokers
 
 
-async def find_quorum(broker: "Broker") -> FoundQuorum | None:
+async def find_quorum(base: Foundation) -> FoundQuorum | None:
     """Ask the voters that the configuration names until one answers; None for one of them.
 
     REQUEST_TIMED_OUT after `initial.broker.registration.timeout.ms`.
     """
-    config = broker.config
+    config = base.config
     if config.is_voter:
         return None
     log_directory = config.metadata_log_dir / f"{METADATA_TOPIC}-0"
-    has_log = config.may_vote and await asyncio.to_thread(broker.disk.exists, log_directory)
+    has_log = config.may_vote and await asyncio.to_thread(base.world.disk.exists, log_directory)
     named = [(one.host, one.port) for one in config.controller_quorum_voters]
     addresses = named or list(config.controller_quorum_bootstrap_servers)
     identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NOWHERE)
@@ -63,64 +62,71 @@ async def find_quorum(broker: "Broker") -> FoundQuorum | None:
     while loop.time() < deadline:
         for host, port in addresses:
             try:
-                told = await ask_the_quorum(host, port, settings, nonce=broker.unique(NONCE_BYTES))
+                told = await ask_the_quorum(host, port, settings, nonce=base.world.unique(NONCE_BYTES))
                 return FoundQuorum(*told)
             except (KafkaError, OSError, TimeoutError) as error:
                 if str(error) != problems.get((host, port)):
                     problems[host, port] = str(error)
                     log.warning("The controller at %s:%d gives no answer: %s", host, port, error)
-        await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + broker.chance.random()))
+        await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + base.world.chance.random()))
     if has_log:
         return None  # it may have a vote by now, and be needed to elect whom it asks for
     why = "; ".join(f"{host}:{port}: {problem}" for (host, port), problem in problems.items())
     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be asked for the metadata: {why}")
 
 
-def check_cluster(broker: "Broker", found: FoundQuorum | None) -> None:
+def check_cluster(base: Foundation, found: FoundQuorum | None) -> None:
     """INCONSISTENT_CLUSTER_ID if the log directories belong to another cluster than the voters."""
-    if found is not None and broker.state.cluster_id != found.cluster_id:
+    if found is not None and base.state.cluster_id != found.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"The controllers lead the cluster {uuid_to_text(found.cluster_id)}, the log directories belong"
-            f" to {uuid_to_text(broker.state.cluster_id)}: choose other log.dirs or other controllers.",
+            f" to {uuid_to_text(base.state.cluster_id)}: choose other log.dirs or other controllers.",
         )
 
 
-def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint) -> MetadataImage:
-    """Make `broker.quorum`; the image that it begins with. Blocks.
+class OpenQuorum(NamedTuple):
+    """A node's part of the metadata quorum."""
+
+    quorum: Quorum
+    image: MetadataImage  # that it begins with
+    asks_to_join: bool  # whether this voter began with an empty disk
+
+
+def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint) -> OpenQuorum:
+    """Open the log of a voter, or make the observer of a node that is none. Blocks.
 
     `endpoint` is where this node serves other brokers.
     """
-    empty = MetadataImage(cluster_id=broker.state.cluster_id)
-    config, identity = broker.config, broker.identity()
+    empty = MetadataImage(cluster_id=base.state.cluster_id)
+    config, identity = base.config, base.identity()
     found_voters = {} if found is None else found.voters
     if not (config.is_voter or config.may_vote):
-        broker.quorum = _observer(broker, empty, found_voters)
-        return empty
+        return OpenQuorum(_observer(base, empty, found_voters), empty, asks_to_join=False)
     configured = VoterSet.of(
         Voter(one.node_id, ZERO_UUID, one.host, one.port) for one in config.controller_quorum_voters
     )
     own = configured.by_id.get(config.node_id) or Voter(config.node_id, ZERO_UUID, *_own_address(config))
     voter = own._replace(directory_id=identity.directory_id)
-    links = _links(config, LinkIdentity(broker.state.cluster_id, Peer(*voter[:2]), endpoint))
+    links = _links(config, LinkIdentity(base.state.cluster_id, Peer(*voter[:2]), endpoint))
     # A node that may get a vote has none until the log says so.
     first = configured if len(configured) or not config.is_voter else VoterSet.of([voter])
     quorum = RaftQuorum(
         config.metadata_log_dir / f"{METADATA_TOPIC}-0",
-        broker.disk,
+        base.world.disk,
         voter=voter,
         configured=first,
-        chance=broker.chance,
-        unique=broker.unique,
-        now_ms=broker.clock.now_ms,
+        chance=base.world.chance,
+        unique=base.world.unique,
+        now_ms=base.world.clock.now_ms,
         links=links,
         snapshots=SnapshotRule(
             config.metadata_log_max_record_bytes_between_snapshots,
             config.metadata_log_max_snapshot_interval_ms,
         ),
         # A world that was handed in is one of a single loop.
-        threaded=isinstance(broker.disk, OsDisk),
-        loop_factory=broker.voter_loop,
+        threaded=base.world.has_os_disk,
+        loop_factory=base.world.voter_loop,
     )
     loaded = quorum.load(empty)
     if loaded.damage is not None:
@@ -134,7 +140,7 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
             "%d bytes at the end of the metadata log were cut: a change that the node died in.",
             loaded.cut_bytes,
         )
-    if loaded.is_empty and config.is_voter and len(configured) < 2 and broker.log_manager.holds_logs():
+    if loaded.is_empty and config.is_voter and len(configured) < 2 and base.log_manager.holds_logs():
         # To go on would set every partition apart as one that no topic has.
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
@@ -142,21 +148,21 @@ def open_quorum(broker: "Broker", found: FoundQuorum | None, endpoint: Endpoint)
             f" {config.metadata_log_dir} is missing or empty: restore it from a backup, or move the"
             " partitions away to begin anew.",
         )
-    broker.quorum = quorum
-    broker.joins_quorum = loaded.is_empty and config.node_id in configured
-    if links is not None:
-        broker.quorum = MemberQuorum(
-            config.node_id,
-            quorum,
-            _observer(broker, loaded.image, found_voters),
-            voters=lambda image: {**found_voters, **_brokers_of_voters(config, quorum, image)},
-            is_configured=config.is_voter,
-        )
-    return loaded.image
+    asks_to_join = loaded.is_empty and config.node_id in configured
+    if links is None:
+        return OpenQuorum(quorum, loaded.image, asks_to_join)
+    member = MemberQuorum(
+        config.node_id,
+        quorum,
+        _observer(base, loaded.image, found_voters),
+        voters=lambda image: {**found_voters, **_brokers_of_voters(config, quorum, image)},
+        is_configured=config.is_voter,
+    )
+    return OpenQuorum(member, loaded.image, asks_to_join)
 
 
-def _observer(broker: "Broker", image: MetadataImage, voters: Mapping[int, Endpoint]) -> MetadataObserver:
-    return MetadataObserver(image, voters=voters, connect=broker.peers.client, chance=broker.chance)
+def _observer(base: Foundation, image: MetadataImage, voters: Mapping[int, Endpoint]) -> MetadataObserver:
+    return MetadataObserver(image, voters=voters, connect=base.peers.client, chance=base.world.chance)
 
 
 def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: MetadataImage) -> dict[int, Endpoint]:
@@ -172,14 +178,14 @@ def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: Metadata
     return found
 
 
-async def join_quorum(broker: "Broker") -> None:
+async def join_quorum(base: Foundation, metadata: MetadataRuntime) -> None:
     """Ask for the vote that the settings name, once this node, which began with an empty disk, has the log.
 
     A new quorum names its voters itself. One that lost its disk waits until the vote of the old one is gone.
     """
-    own = broker.identity()
-    where = next(one for one in broker.config.controller_quorum_voters if one.node_id == own.node_id)
-    name = next((one.name for one in broker.config.controller_listeners), CONTROLLER_LISTENER)
+    own = base.identity()
+    where = next(one for one in base.config.controller_quorum_voters if one.node_id == own.node_id)
+    name = next((one.name for one in base.config.controller_listeners), CONTROLLER_LISTENER)
     command = AddRaftVoter(
         voter_id=own.node_id,
         voter_directory_id=own.directory_id,
@@ -188,14 +194,14 @@ async def join_quorum(broker: "Broker") -> None:
     pause_s = FIRST_LOOK_SECONDS
     while True:
         await asyncio.sleep(pause_s)
-        voters = {voter.voter_id: voter.directory_id for voter in broker.metadata.image.voters}
+        voters = {voter.voter_id: voter.directory_id for voter in metadata.image.voters}
         if voters.get(own.node_id) == own.directory_id:
             return
         if voters:
             pause_s = JOIN_PAUSE_SECONDS
             if own.node_id not in voters:
                 try:
-                    await broker.metadata.submit(command)
+                    await metadata.submit(command)
                 except KafkaError as error:
                     log.info("This node has no vote yet: %s", error)
 

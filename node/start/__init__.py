@@ -1,0 +1,15 @@
+"""node.start: how the parts of a node are made, each finished when it is handed on. Bottom-up:
+
+world           what a node stands on: clock, files, chance, and the release that it is of
+signals         events of early parts that later parts listen to
+node_tasks      the tasks of a node, which end with it
+peer_addresses  where this node reaches the others
+part_settings   the settings of a node as its parts name them
+foundation      the parts that need neither sockets nor metadata
+sockets         the listeners
+quorum          the voter of a node, or how a node that is none finds the voters
+log_dirs        whose the log directories are, and the logs in them
+peer_watch      which processes of other nodes have gone
+metadata        the metadata, and this broker's registration in them
+services        replicas, their care, coordinators, and the record of all that is served
+"""

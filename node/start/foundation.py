@@ -1,0 +1,149 @@
+"""The parts of a node that need neither sockets nor metadata: made at once, before anything is opened."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from logstore.log_manager import LogManager
+from logstore.topic_partition import ZERO_UUID
+from logstore.volume import DirectoryLock
+from node.config import BrokerConfig
+from node.kafka_api.dispatch import Dispatcher
+from node.kafka_api.served_apis import Served, served_by
+from node.memory_budget import MemoryBudget, divide
+from node.memory_limit import memory_limit_bytes
+from node.memory_uses import MemoryUses
+from node.net.connection_quota import ConnectionQuota
+from node.net.peer_handshake import PeerGate, PeerIdentity
+from node.net.peer_network import PeerNetwork
+from node.net.receive_memory import ReceiveMemory
+from node.net.receive_windows import ReceiveWindows, widest_bytes
+from node.net.send_buffers import SendBuffers
+from node.net.unsent_answers import UnsentAnswers
+from node.node_state import NodeState
+from node.runtime.fair_pool import FairPool
+from node.runtime.large_requests import LargeRequests
+from node.start.node_tasks import NodeTasks
+from node.start.part_settings import connection_limits
+from node.start.peer_addresses import PeerAddresses
+from node.start.signals import Signal
+from node.start.world import World
+
+# Threads for the two kinds of work of clients that may take long: opening batches and looking up times.
+# 100 MiB of records of 7 bytes take 0.5 CPU s.
+BATCH_THREADS: Final = 2
+MAX_BATCH_CPU_S: Final = 10.0
+TIME_THREADS: Final = 2
+MAX_TIME_CPU_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foundation:
+    """What all later parts of a node stand on."""
+
+    world: World
+    state: NodeState
+    tasks: NodeTasks
+    memory: MemoryBudget
+    memory_max_bytes: int  # that the process may have
+    memory_uses: MemoryUses
+    receive_memory: ReceiveMemory
+    unsent: UnsentAnswers
+    large_requests: LargeRequests
+    receive_windows: ReceiveWindows
+    send_buffers: SendBuffers
+    batch_pool: FairPool
+    time_pool: FairPool
+    log_manager: LogManager
+    peer_gate: PeerGate | None  # None where no node can prove itself
+    addresses: PeerAddresses
+    peers: PeerNetwork
+    peer_lost: Signal[int]  # the last connection of a node to this one has ended
+    peer_connection_lost: Signal[str]  # a connection of this node has ended, for that purpose
+    cut_off: Signal[bool]  # others may lead now what this node led, or no longer
+    connection_quota: ConnectionQuota
+    served_apis: Served
+    dispatcher: Dispatcher
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings that are valid now."""
+        return self.state.config
+
+    def identity(self) -> PeerIdentity:
+        """Return who this node is to its peers; the directory is that of its metadata."""
+        return identity_of(self.state, self.log_manager)
+
+
+def identity_of(state: NodeState, log_manager: LogManager) -> PeerIdentity:
+    """Return who a node is to its peers; the directory is that of its metadata."""
+    config, dirs = state.config, log_manager.dirs
+    directory = next((one for one in dirs if one.path == config.metadata_log_dir), dirs[0])
+    return PeerIdentity(config.node_id, state.cluster_id, directory.directory_id or ZERO_UUID)
+
+
+def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
+    """Make the parts that need nothing but settings; nothing is opened yet."""
+    state, tasks = NodeState(config), NodeTasks()
+    memory_max_bytes = config.ottla_memory_max_bytes
+    if memory_max_bytes <= 0:
+        memory_max_bytes = memory_limit_bytes()
+    memory = divide(memory_max_bytes)
+    log_manager = LogManager(
+        log_dirs=config.log_dirs,
+        disk=world.disk,
+        now_ms=world.clock.now_ms,
+        unique=lambda: world.unique(16),
+        lock=DirectoryLock if world.has_os_disk else None,
+    )
+    peer_gate = None
+    if config.cluster_secret is not None:
+        peer_gate = PeerGate(
+            config.cluster_secret.encode(), lambda: identity_of(state, log_manager), world.unique
+        )
+    addresses, peer_connection_lost = PeerAddresses(state), Signal[str]()
+    served_apis = served_by(config) if world.served_apis is None else world.served_apis
+    large_requests = LargeRequests(memory.large_requests)
+    asked_bytes = config.queued_max_request_bytes
+    receive_memory = ReceiveMemory(asked_bytes if asked_bytes > 0 else memory.receive_buffers)
+    unsent = UnsentAnswers(memory.unsent_answers)
+    receive_windows = ReceiveWindows(widest_bytes(), memory.receive_windows)
+    send_buffers = SendBuffers(config.socket_send_buffer_bytes, memory.send_buffers)
+    uses = MemoryUses()
+    uses.count("receive_buffers", receive_memory)
+    uses.count("large_requests", large_requests)
+    uses.count("unsent_answers", unsent)
+    uses.count("receive_windows", receive_windows)
+    uses.count("send_buffers", send_buffers)
+    return Foundation(
+        world=world,
+        state=state,
+        tasks=tasks,
+        memory=memory,
+        memory_max_bytes=memory_max_bytes,
+        memory_uses=uses,
+        receive_memory=receive_memory,
+        unsent=unsent,
+        large_requests=large_requests,
+        receive_windows=receive_windows,
+        send_buffers=send_buffers,
+        batch_pool=FairPool("batches", threads=BATCH_THREADS, max_cpu_s=MAX_BATCH_CPU_S),
+        time_pool=FairPool("times", threads=TIME_THREADS, max_cpu_s=MAX_TIME_CPU_S),
+        log_manager=log_manager,
+        peer_gate=peer_gate,
+        addresses=addresses,
+        peers=PeerNetwork(
+            gate=peer_gate,
+            node_id=config.node_id,
+            endpoint_of=addresses.endpoint_of,
+            chance=world.chance,
+            on_lost=peer_connection_lost,
+        ),
+        peer_lost=Signal[int](),
+        peer_connection_lost=peer_connection_lost,
+        cut_off=Signal[bool](),
+        connection_quota=ConnectionQuota(connection_limits(config)),
+        served_apis=served_apis,
+        dispatcher=Dispatcher(
+            state, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate
+        ),
+    )

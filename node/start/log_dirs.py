@@ -1,0 +1,69 @@
+"""The log directories of a node: locked, claimed for its cluster, and the logs in them opened."""
+
+import hmac
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from metadata_raft.image import MetadataImage
+from node.runtime.metadata_publisher import log_config_of
+from node.start.foundation import Foundation
+from node.start.quorum import FoundQuorum, check_cluster
+
+_CLUSTER_ID_LABEL: Final = b"ottla cluster id 1:"
+
+
+def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
+    """Lock the log directories and make sure that they are this node's. Blocks."""
+    config, manager = base.config, base.log_manager
+    manager.acquire()
+    owner = manager.identity()
+    if owner is not None:
+        base.state.cluster_id = owner.cluster_id
+    else:
+        base.state.cluster_id = _new_cluster_id(base) if found is None else found.cluster_id
+    check_cluster(base, found)
+    if config.cluster_id not in (None, base.state.cluster_id):
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"The log directories belong to the cluster {uuid_to_text(base.state.cluster_id)}, not to the"
+            " one that cluster.id names: choose another log.dirs or take cluster.id out.",
+        )
+    manager.claim(cluster_id=base.state.cluster_id, node_id=config.node_id)
+
+
+def _new_cluster_id(base: Foundation) -> bytes:
+    """The id of a new cluster: voters that share a secret and name each other find the same."""
+    config = base.config
+    if config.cluster_id is not None:
+        return config.cluster_id
+    if not config.controller_quorum_voters or config.cluster_secret is None:
+        return base.world.unique(16)
+    voters = ",".join(f"{one.node_id}@{one.host}:{one.port}" for one in config.controller_quorum_voters)
+    made = bytearray(
+        hmac.digest(config.cluster_secret.encode(), _CLUSTER_ID_LABEL + voters.encode(), "sha256")[:16]
+    )
+    made[0] &= 0x7F  # no '-' in front, which tools would take for an option
+    return bytes(made)
+
+
+def load_logs(base: Foundation, image: MetadataImage) -> None:
+    """Open all logs, reading again what an unclean shutdown left unsure. Blocks."""
+    manager, config = base.log_manager, base.config
+    threads = max(1, config.num_recovery_threads_per_data_dir * len(config.log_dirs))
+    if threads == 1:
+        manager.load(lambda topic: log_config_of(config, image, topic))
+    else:
+        with ThreadPoolExecutor(threads, thread_name_prefix="recovery") as pool:
+            manager.load(lambda topic: log_config_of(config, image, topic), parallel=pool.map)
+
+    def is_known(name: TopicPartition, topic_id: bytes) -> bool:
+        topic = image.topics.by_name.get(name.topic)
+        return (
+            topic is not None
+            and topic_id in (topic.topic_id, ZERO_UUID)
+            and name.partition < len(topic.partitions)
+        )
+
+    manager.set_strays_apart(is_known)

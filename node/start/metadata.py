@@ -1,0 +1,169 @@
+"""The metadata of a node, this broker's registration in them, and what follows their changes."""
+
+from collections.abc import Sequence
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.commands import CreateTopics, NewTopic
+from metadata_raft.delta import ChangedTopic, MetadataChanges
+from metadata_raft.image import Endpoint, MetadataImage
+from node.config import BrokerConfig
+from node.counters.election_counters import ElectionCounters
+from node.net.listener import Listener
+from node.runtime.assignments_manager import AssignmentsManager
+from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
+from node.runtime.command_sender import CommandSender
+from node.runtime.encoded_answers import EncodedAnswers
+from node.runtime.metadata_feed import MetadataFeed
+from node.runtime.metadata_publisher import controller_config
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.runtime.producer_ids import ProducerIds
+from node.services import QuorumServices
+from node.start.foundation import Foundation
+from node.start.node_tasks import cause_of
+from node.start.peer_watch import PeerWatch
+from node.start.quorum import OpenQuorum
+from node.start.sockets import registered_listeners
+from node.wire.messages.fetch_metadata import VoterAddress
+
+
+def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[Listener]) -> QuorumServices:
+    """Make the metadata of an open quorum; nothing runs yet."""
+    config, world = base.config, base.world
+    runtime = MetadataRuntime(
+        quorum=opened.quorum,
+        image=opened.image,
+        config=controller_config(config),
+        clock=world.clock,
+        broker_id=config.node_id,
+        sender=CommandSender(base.peers.client),
+        voters=lambda: _voter_ids(config, runtime.image),
+        chance=world.chance,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        is_connected=lambda node_id: _has_peer(listeners, node_id),
+        encoded_answers=EncodedAnswers(base.memory.encoded_answers),
+    )
+    base.addresses.follow(lambda: runtime.image)
+    registered = registered_listeners(config, listeners)
+    feed = None
+    if config.is_voter or config.may_vote:
+        feed = MetadataFeed(
+            opened.image,
+            leader=lambda: (runtime.controller_id, runtime.controller_epoch),
+            voters=lambda: _voter_addresses(base, runtime.image, registered),
+            hears_all=lambda: opened.quorum.hears_all,
+        )
+        runtime.add_commit_listener(feed.add)
+    watch = PeerWatch(
+        node_id=config.node_id,
+        metadata=runtime,
+        peers=base.peers,
+        has_peer=lambda node_id: _has_peer(listeners, node_id),
+        tasks=base.tasks,
+        is_voter=feed is not None,
+        controller_changed=lambda: lifecycle.controller_changed(),
+    )
+    lifecycle = BrokerLifecycle(
+        metadata=runtime,
+        registration=Registration(
+            broker_id=config.node_id,
+            incarnation_id=world.unique(16),
+            listeners=registered,
+            rack=config.broker_rack,
+            log_dirs=[one.directory_id for one in base.log_manager.online_dirs if one.directory_id],
+            features=world.supported_features,
+            previous_broker_epoch=base.log_manager.clean_shutdown_epoch(),
+            page_cache_id=base.log_manager.disk.page_cache_id(),
+        ),
+        contact=base.state.contact,
+        clock=world.clock,
+        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+        on_cut_off=base.cut_off,
+        is_quorum_gone=lambda: watch.is_quorum_gone(_voter_ids(config, runtime.image)),
+    )
+
+    def cut_off(is_cut_off: bool) -> None:
+        base.state.is_cut_off = is_cut_off
+        runtime.encoded_answers.clear()  # they name the controller, which is unknown then
+
+    base.cut_off.connect(cut_off)
+    elections = ElectionCounters(lambda: runtime.is_controller)
+    watch.meet_brokers(runtime.image, everything(runtime.image))
+    runtime.add_listener(watch.meet_brokers)
+    runtime.add_listener(elections.note)
+    runtime.add_controller_listener(lifecycle.controller_changed)
+    runtime.add_controller_listener(watch.leader_changed)
+    base.peer_lost.connect(watch.peer_lost)
+    base.peer_connection_lost.connect(watch.connection_lost)
+    base.memory_uses.count("encoded_answers", runtime.encoded_answers)
+    return QuorumServices(
+        state=base.state,
+        served_apis=base.served_apis,
+        supported_features=world.supported_features,
+        quorum=opened.quorum,
+        metadata=runtime,
+        metadata_feed=feed,
+        lifecycle=lifecycle,
+        assignments=AssignmentsManager(runtime),
+        producer_ids=ProducerIds(runtime),
+        elections=elections,
+    )
+
+
+async def run_metadata(config: BrokerConfig, metadata: MetadataRuntime) -> None:
+    """Keep the quorum at work; a disk that fails ends the node with one sentence."""
+    try:
+        await metadata.run()
+    except BaseExceptionGroup as group:
+        failed, rest = group.split(OSError)
+        if failed is None or rest is not None:
+            raise
+        raise KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"The metadata log in {config.metadata_log_dir} cannot be written, so the node ends:"
+            f" {cause_of(failed)}.",
+        ) from group
+
+
+async def create_topic(metadata: MetadataRuntime, topic: NewTopic) -> None:
+    """Create a topic that the node itself needs; KafkaError if that is refused."""
+    reply = await metadata.submit(CreateTopics(topics=[topic]))
+    for created in reply.topics:
+        if created.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(created.error_code), created.error_message or "")
+
+
+def everything(image: MetadataImage) -> MetadataChanges:
+    """Return the change from nothing to this image."""
+    return MetadataChanges(
+        topics=tuple(ChangedTopic(None, topic) for topic in image.topics.by_name.values()),
+        configs=frozenset(),
+        brokers=frozenset(image.brokers),
+        features=True,
+    )
+
+
+def _has_peer(listeners: Sequence[Listener], node_id: int) -> bool:
+    """Return whether a peer has a connection to this node."""
+    return any(listener.has_peer(node_id) for listener in listeners)
+
+
+def _voter_ids(config: BrokerConfig, image: MetadataImage) -> Sequence[int]:
+    if image.voters:
+        return [voter.voter_id for voter in image.voters]
+    return [voter.node_id for voter in config.controller_quorum_voters]
+
+
+def _voter_addresses(
+    base: Foundation, image: MetadataImage, registered: dict[str, Endpoint]
+) -> list[VoterAddress]:
+    """Where nodes that are no voters find those that are."""
+    config = base.config
+    own = registered[config.inter_broker_listener_name]
+    found: list[VoterAddress] = []
+    for node_id in _voter_ids(config, image):
+        endpoint = own if node_id == config.node_id else base.addresses.endpoint_of(node_id)
+        if endpoint is not None:
+            found.append(VoterAddress(node_id=node_id, host=endpoint.host, port=endpoint.port))
+    return found

@@ -1,0 +1,70 @@
+"""The settings of a node as its parts name them."""
+
+from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from groupcoord.transactions.transaction_config import TransactionConfig
+from node.config import BrokerConfig
+from node.group_settings import assignor_names
+from node.net.connection_quota import ConnectionLimits
+from node.replica.follower_fetcher import FetcherSettings
+from node.replica.follower_state import FetchBounds
+
+
+def connection_limits(config: BrokerConfig) -> ConnectionLimits:
+    """How many connections are let in."""
+    return ConnectionLimits(
+        max_connections=config.max_connections,
+        listener_max_connections=config.listener_max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+    )
+
+
+def fetcher_settings(config: BrokerConfig) -> FetcherSettings:
+    return FetcherSettings(
+        bounds=FetchBounds(
+            max_bytes=config.replica_fetch_response_max_bytes,
+            min_bytes=config.replica_fetch_min_bytes,
+            partition_max_bytes=config.replica_fetch_max_bytes,
+            max_wait_ms=config.replica_fetch_wait_max_ms,
+        ),
+        backoff_ms=config.replica_fetch_backoff_ms,
+        socket_timeout_ms=config.replica_socket_timeout_ms,
+    )
+
+
+def coordinator_config(config: BrokerConfig) -> CoordinatorConfig:
+    """What the coordinators of groups need to know of the configuration."""
+    return CoordinatorConfig(
+        group_initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
+        group_min_session_timeout_ms=config.group_min_session_timeout_ms,
+        group_max_session_timeout_ms=config.group_max_session_timeout_ms,
+        group_max_size=config.group_max_size,
+        group_consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
+        group_consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
+        group_consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        group_consumer_max_size=config.group_consumer_max_size,
+        group_consumer_migration_policy=MigrationPolicy(config.group_consumer_migration_policy.lower()),
+        group_consumer_assignors=assignor_names(config.group_consumer_assignors),
+        group_consumer_regex_refresh_interval_ms=config.group_consumer_regex_refresh_interval_ms,
+        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        max_batch_bytes=config.message_max_bytes,
+    )
+
+
+def transaction_config(config: BrokerConfig) -> TransactionConfig:
+    """What the coordinators of transactions need to know of the configuration."""
+    return TransactionConfig(
+        transaction_max_timeout_ms=config.transaction_max_timeout_ms,
+        transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+        transaction_abort_timed_out_transaction_cleanup_interval_ms=(
+            config.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        ),
+        transaction_remove_expired_transaction_cleanup_interval_ms=(
+            config.transaction_remove_expired_transaction_cleanup_interval_ms
+        ),
+        transaction_two_phase_commit_enable=config.transaction_two_phase_commit_enable,
+        ottla_transaction_hold_ms=config.ottla_transaction_hold_ms,
+        max_batch_bytes=config.message_max_bytes,
+    )

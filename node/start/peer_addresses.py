@@ -1,0 +1,37 @@
+"""Where this node reaches the other nodes of its cluster."""
+
+from collections.abc import Callable
+
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.quorum import Quorum
+from node.node_state import NodeState
+
+
+class PeerAddresses:
+    """An address book, empty until it `follow`s the metadata."""
+
+    def __init__(self, state: NodeState) -> None:
+        self._state = state
+        self._image: Callable[[], MetadataImage] = MetadataImage
+        self._told_to_quorum: Callable[[int], Endpoint | None] = lambda node_id: None
+
+    def ask(self, quorum: Quorum) -> None:
+        """Find voters as they told the quorum, until they have registered."""
+        self._told_to_quorum = quorum.endpoint_of
+
+    def follow(self, image: Callable[[], MetadataImage]) -> None:
+        """Find nodes as they registered."""
+        self._image = image
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        """Return where this node reaches another: as it registered, or as a voter told the quorum."""
+        broker = self._image().brokers.get(node_id)
+        registered = broker and broker.listeners.get(self._state.config.inter_broker_listener_name)
+        if broker is not None and registered is not None and not broker.fenced:
+            return registered
+        return self._told_to_quorum(node_id) or registered
+
+    def host_names(self) -> list[str]:
+        """Return the names by which the nodes of the cluster are registered."""
+        brokers = self._image().brokers.values()
+        return [endpoint.host for one in brokers for endpoint in one.listeners.values()]

@@ -1,0 +1,99 @@
+"""Notices which processes of other nodes have gone.
+
+A process that died is known by its port, which is refused, so its partitions get other leaders at once. One
+that is cut off has the grace of its session.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import MetadataImage
+from node.net.peer_network import PeerNetwork
+from node.runtime.command_sender import HEARTBEAT_PURPOSE
+from node.runtime.metadata_runtime import MetadataRuntime
+from node.start.node_tasks import NodeTasks
+
+# A dying process closes its sockets one after the other, so its port may still take the first connection.
+GONE_PROBES: Final = 4
+GONE_PROBE_PAUSE_S: Final = 0.05
+
+
+class PeerWatch:
+    """Follows the connections between this node and the others.
+
+    `has_peer` tells whether a node has a connection to this one. Only where this node `is_voter` does it tell
+    the controller, itself or another, of processes that have gone.
+    """
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        metadata: MetadataRuntime,
+        peers: PeerNetwork,
+        has_peer: Callable[[int], bool],
+        tasks: NodeTasks,
+        is_voter: bool,
+        controller_changed: Callable[[], None],
+    ) -> None:
+        self._node_id = node_id
+        self._metadata = metadata
+        self._peers = peers
+        self._has_peer = has_peer
+        self._tasks = tasks
+        self._is_voter = is_voter
+        self._controller_changed = controller_changed
+
+    def peer_lost(self, node_id: int) -> None:
+        """Take notice that a peer's last connection to this node ended."""
+        if self._tasks.are_open:
+            self._metadata.peer_lost(node_id)
+            self._look_for(node_id)
+
+    def connection_lost(self, purpose: str) -> None:
+        """Take notice that a connection to a peer ended.
+
+        The controller may take the end of that for heartbeats for the end of this node.
+        """
+        if purpose == HEARTBEAT_PURPOSE and self._tasks.are_open:
+            self._metadata.encoded_answers.clear()  # they may name a controller that is gone
+            self._controller_changed()
+
+    def meet_brokers(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Take a broker that has registered anew for another process."""
+        for broker_id in changes.brokers - {self._node_id}:
+            if broker_id in image.brokers:
+                self._peers.registered(broker_id, image.brokers[broker_id].broker_epoch)
+
+    def leader_changed(self) -> None:
+        """Look for brokers without a connection here, if this node leads the quorum now: they may be gone."""
+        if self._metadata.is_controller:
+            for broker_id in sorted(self._metadata.image.brokers):
+                if broker_id != self._node_id and not self._has_peer(broker_id):
+                    self._look_for(broker_id)
+
+    async def is_quorum_gone(self, voter_ids: Sequence[int]) -> bool:
+        """Return whether nobody can lead these voters any more: too many of their processes have ended."""
+        left = len(voter_ids)
+        for voter_id in voter_ids:
+            if voter_id != self._node_id and await self._peers.is_refused(voter_id):
+                left -= 1
+            if left <= len(voter_ids) // 2:
+                return True
+        return False
+
+    def _look_for(self, node_id: int) -> None:
+        broker = self._metadata.image.brokers.get(node_id)
+        if broker is not None and not broker.fenced and self._is_voter:
+            self._tasks.start(self._look_whether_gone(node_id, broker.broker_epoch))
+
+    async def _look_whether_gone(self, node_id: int, broker_epoch: int) -> None:
+        for _ in range(GONE_PROBES):
+            if self._has_peer(node_id):
+                return
+            if await self._peers.is_refused(node_id):
+                self._metadata.peer_is_gone(node_id, broker_epoch)
+                return
+            await asyncio.sleep(GONE_PROBE_PAUSE_S)

@@ -1,0 +1,300 @@
+"""The replicas of a node, their care, the coordinators, and the record of all that is served."""
+
+import logging
+import uuid
+from collections.abc import Sequence
+
+from groupcoord.member_bytes import NodeMembers
+from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from logstore.compression import Compression
+from logstore.log_dir import LogDir
+from logstore.log_manager import LogManager
+from logstore.partition_log import PartitionLog
+from logstore.recovery import RECORDS_ARE_LOST
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import METADATA_TOPIC
+from metadata_raft.raft_check import damage_in
+from node.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
+from node.cluster_settings import ANYWHERE
+from node.config import BrokerConfig
+from node.net.gathered_answers import GatheredAnswers
+from node.net.listener import Listener
+from node.replica.follower_fetcher import FetcherWorld
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+from node.replica.replication import Replication
+from node.runtime.administrators import Administrators
+from node.runtime.damaged_replicas import DamagedReplicas
+from node.runtime.group_configs import GroupConfigs
+from node.runtime.group_lag import GroupLag
+from node.runtime.group_runtime import GroupRuntime
+from node.runtime.log_maintenance import LogMaintenance
+from node.runtime.marker_sender import MarkerSender
+from node.runtime.marker_writer import MarkerWriter
+from node.runtime.metadata_publisher import controller_config, log_config_of
+from node.runtime.segment_repair import SegmentRepair
+from node.runtime.topic_creation import offsets_topic, transactions_topic
+from node.runtime.txn_gate import TxnGate
+from node.runtime.txn_runtime import TxnRuntime
+from node.services import QuorumServices, Services
+from node.start.foundation import Foundation
+from node.start.metadata import create_topic
+from node.start.node_tasks import in_thread, monotonic_ms
+from node.start.part_settings import (
+    connection_limits,
+    coordinator_config,
+    fetcher_settings,
+    transaction_config,
+)
+
+log = logging.getLogger(__name__)
+
+
+def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
+    """Make the partitions of this node, none of which is open yet."""
+    config, manager, assignments = base.config, base.log_manager, parts.assignments
+
+    def placed(topic_partition: TopicPartition, partition_log: PartitionLog | None) -> None:
+        directory_id = None if partition_log is None else manager.directory_id_of(partition_log)
+        assignments.assign(topic_partition, directory_id)
+
+    def went_offline(log_dir: LogDir, lost: list[TopicPartition]) -> None:
+        log.error(
+            "The log directory %s is offline: %s. It served %d partitions.",
+            log_dir.path,
+            log_dir.offline_reason,
+            len(lost),
+        )
+        replicas.take_offline(lost)
+        if log_dir.directory_id is not None:
+            assignments.dir_failed(log_dir.directory_id)
+
+    replicas = ReplicaManager(
+        broker_id=config.node_id,
+        log_manager=manager,
+        image=lambda: parts.image,
+        log_config=lambda image, topic: log_config_of(base.config, image, topic),
+        on_placed=placed,
+        session_slots=config.max_incremental_fetch_session_cache_slots,
+        session_bytes=base.memory.fetch_sessions,
+        is_open=base.connection_quota.is_open,
+        monotonic_ms=monotonic_ms,
+        max_lag_ms=lambda: base.config.replica_lag_time_max_ms,
+        broker_epoch=lambda: parts.metadata.broker_epoch,
+        chance=base.world.chance,
+        quota_windows=config.replication_quota_window_num,
+        quota_window_seconds=config.replication_quota_window_size_seconds,
+    )
+    replicas.on_fetch_woken = gathered.news
+    manager.on_offline = went_offline
+    base.memory_uses.count_by(
+        "fetch_sessions",
+        lambda: replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes,
+        lambda: base.memory.fetch_sessions,
+    )
+    base.cut_off.connect(lambda is_cut_off: replicas.fence() if is_cut_off else replicas.unfence())
+    return replicas
+
+
+def apply_settings(
+    config: BrokerConfig, base: Foundation, parts: QuorumServices, replicas: ReplicaManager
+) -> None:
+    """Have new settings hold in every part that does not look at them each time."""
+    base.state.config = config
+    replicas.quotas.configure(
+        leader_bytes_per_second=config.leader_replication_throttled_rate,
+        follower_bytes_per_second=config.follower_replication_throttled_rate,
+    )
+    base.connection_quota.limits = connection_limits(config)
+    parts.metadata.reconfigure(controller_config(config))
+
+
+def make_services(
+    base: Foundation, parts: QuorumServices, replicas: ReplicaManager, listeners: Sequence[Listener]
+) -> Services:
+    """Make what serves clients, on logs that are open; nothing runs yet."""
+    config, world = base.config, base.world
+    members = NodeMembers(base.memory.group_members)
+
+    def has_room_for_ids() -> bool:
+        return groups.used_bytes + txns.used_bytes < base.memory.groups_and_ids
+
+    groups = GroupRuntime(
+        config=coordinator_config(config),
+        replicas=replicas,
+        image=lambda: parts.image,
+        create_offsets_topic=lambda: create_topic(
+            parts.metadata, offsets_topic(parts.image, base.config, world.unique)
+        ),
+        clock=world.clock,
+        new_uuid=lambda: str(uuid.UUID(bytes=world.unique(16), version=4)),
+        group_config=GroupConfigs(
+            lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
+        ),
+        offsets_topic_num_partitions=config.offsets_topic_num_partitions,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
+        members=members,
+        has_room=has_room_for_ids,
+        offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
+    )
+    marker_writer = MarkerWriter(
+        replicas=replicas, groups=groups, is_cut_off=lambda: base.state.is_cut_off, clock=world.clock
+    )
+    txns = TxnRuntime(
+        config=transaction_config(config),
+        replicas=replicas,
+        image=lambda: parts.image,
+        create_topic=lambda: create_topic(
+            parts.metadata, transactions_topic(parts.image, base.config, world.unique)
+        ),
+        clock=world.clock,
+        has_room=has_room_for_ids,
+        num_partitions=config.transaction_state_log_num_partitions,
+        commit_timeout_ms=config.request_timeout_ms,
+        next_producer_id=parts.producer_ids.next,
+        send_markers=lambda index, job: marker_sender.send(index, job),
+        drop_markers=lambda index: marker_sender.drop(index),
+    )
+    marker_sender = MarkerSender(
+        node_id=config.node_id,
+        broker_epoch=lambda: parts.metadata.broker_epoch,
+        image=lambda: parts.image,
+        connect=base.peers.client,
+        writer=marker_writer,
+        start_task=base.tasks.start,
+        written=txns.tell,
+        fenced=lambda index, job: txns.fail_shard(index, job.coordinator_epoch),
+        chance=world.chance,
+        timeout_ms=lambda: base.config.request_timeout_ms,
+    )
+    txn_gate = TxnGate(
+        node_id=config.node_id,
+        coordinators=txns,
+        connect=base.peers.client,
+        request_timeout_ms=config.request_timeout_ms,
+        retry_backoff_ms=config.add_partitions_to_txn_retry_backoff_ms,
+        retry_max_ms=config.add_partitions_to_txn_retry_backoff_max_ms,
+    )
+    group_lag = GroupLag(
+        node_id=config.node_id,
+        replicas=replicas,
+        image=lambda: parts.image,
+        connect=base.peers.client,
+        in_thread=in_thread,
+        clock=world.clock,
+    )
+    replication = Replication(
+        replicas=replicas,
+        world=FetcherWorld(
+            broker_id=config.node_id,
+            broker_epoch=lambda: parts.metadata.broker_epoch,
+            connect=base.peers.client,
+            settings=lambda: fetcher_settings(base.config),
+            quotas=replicas.quotas,
+            now_ms=world.clock.now_ms,
+            chance=world.chance,
+            start_task=base.tasks.start,
+            until_safe=lambda partition: maintenance.flusher.until_safe(partition),
+            keep_log_starts=lambda: maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT),
+            keep_recovery_points=lambda: maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT),
+            must_rest=world.disk.is_behind,
+        ),
+        num_fetchers=lambda: base.config.num_replica_fetchers,
+        alter_partition=parts.metadata.submit,
+    )
+    maintenance = LogMaintenance(
+        log_manager=base.log_manager,
+        config=lambda: base.config,
+        clock=world.clock,
+        on_moved=replicas.replace_log,
+        on_flushed=replicas.log_flushed,
+        on_notes=lambda: log_notes(base.log_manager),
+        repair=SegmentRepair(
+            broker_id=config.node_id,
+            disk=world.disk,
+            clock=world.clock,
+            find=replicas.find,
+            connect=base.peers.client,
+            quotas=replicas.quotas,
+            bytes_per_second=lambda: base.config.ottla_log_scrub_bytes_per_second,
+            refilling=lambda log, end_offset: maintenance.refilling(log, end_offset),
+        ),
+        replicas=DamagedReplicas(find=replicas.find, tell_leader=replication.tell_anew),
+        metadata_damage=lambda: damage_in(config.metadata_log_dir / f"{METADATA_TOPIC}-0", world.disk),
+        key_bytes=lambda: cleaner_key_bytes(base),
+    )
+    _follow_roles(replicas, maintenance)
+    base.memory_uses.count_by(
+        "groups_and_ids",
+        lambda: groups.used_bytes + txns.used_bytes,
+        lambda: base.memory.groups_and_ids,
+    )
+    base.memory_uses.count("group_members", members)
+    base.memory_uses.count_by("cleaners", lambda: maintenance.used_key_bytes, lambda: cleaner_key_bytes(base))
+    return Services(
+        state=base.state,
+        clock=world.clock,
+        unique=world.unique,
+        in_thread=in_thread,
+        start_task=base.tasks.start,
+        memory_uses=base.memory_uses,
+        memory_max_bytes=base.memory_max_bytes,
+        quorum=parts.quorum,
+        metadata=parts.metadata,
+        elections=parts.elections,
+        peers=base.peers,
+        listeners=listeners,
+        administrators=Administrators(
+            base.addresses.host_names, lambda: base.config.ottla_anonymous_administrators == ANYWHERE
+        ),
+        request_counters=base.dispatcher.counters,
+        refused_requests=base.dispatcher.refused,
+        receive_memory=base.receive_memory,
+        unsent=base.unsent,
+        batch_pool=base.batch_pool,
+        time_pool=base.time_pool,
+        log_manager=base.log_manager,
+        maintenance=maintenance,
+        replica_manager=replicas,
+        replication=replication,
+        producer_ids=parts.producer_ids,
+        groups=groups,
+        group_lag=group_lag,
+        marker_writer=marker_writer,
+        marker_sender=marker_sender,
+        txns=txns,
+        txn_gate=txn_gate,
+    )
+
+
+def _follow_roles(replicas: ReplicaManager, maintenance: LogMaintenance) -> None:
+    """Have the care of the logs know what the replicas tell."""
+    role_changed = replicas.on_role
+
+    def on_role(partition: Partition) -> None:
+        role_changed(partition)
+        if partition.is_leader:
+            maintenance.scrub.leads(partition.topic_partition)
+
+    replicas.on_role = on_role
+    replicas.context.flush_soon = maintenance.flusher.flush_soon
+
+
+def cleaner_key_bytes(base: Foundation) -> int:
+    """Return the memory for keys of logs that are compacted: as set, or this part of the budget."""
+    config = base.config
+    wanted = config.log_cleaner_dedupe_buffer_size
+    if config.is_set(DEDUPE_BUFFER):
+        return wanted
+    return min(wanted, max(base.memory.cleaners, config.log_cleaner_threads * MIN_DEDUPE_BUFFER_BYTES))
+
+
+def log_notes(manager: LogManager) -> None:
+    """Log what the log directories have to say."""
+    notes, manager.notes = manager.notes, []
+    for note in notes:
+        log.log(logging.WARNING if note.endswith(RECORDS_ARE_LOST) else logging.INFO, "%s", note)
+    warnings, manager.warnings = manager.warnings, []
+    for warning in warnings:
+        log.warning("%s", warning)

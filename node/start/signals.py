@@ -1,0 +1,20 @@
+"""An event of an early part that later parts listen to."""
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Signal(Generic[T]):
+    """Calls what was connected, in that order; nothing before."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[T], None]] = []
+
+    def connect(self, listener: Callable[[T], None]) -> None:
+        self._listeners.append(listener)
+
+    def __call__(self, value: T) -> None:
+        for listener in self._listeners:
+            listener(value)

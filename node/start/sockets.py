@@ -1,0 +1,76 @@
+"""The listeners of a node, bound first of all: a port that is taken shows before anything is written."""
+
+import socket
+from collections.abc import Sequence
+
+from metadata_raft.image import Endpoint
+from node.config import BrokerConfig
+from node.net.gathered_answers import GatheredAnswers
+from node.net.listener import Listener, ListenerLimits
+from node.start.foundation import Foundation
+
+
+async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Listener]:
+    """Take the addresses of `listeners`; nobody is let in yet.
+
+    OSError with the address in a note if one is taken; then none is kept.
+    """
+    config = base.config
+    limits = ListenerLimits(
+        socket_request_max_bytes=config.socket_request_max_bytes,
+        connections_max_idle_ms=config.connections_max_idle_ms,
+        socket_listen_backlog_size=config.socket_listen_backlog_size,
+        socket_send_buffer_bytes=config.socket_send_buffer_bytes,
+    )
+    listeners: list[Listener] = []
+    try:
+        for address in config.listeners:
+            listener = Listener(
+                name=address.name,
+                security_protocol=address.security_protocol,
+                service=base.dispatcher.service,
+                memory=base.receive_memory,
+                quota=base.connection_quota,
+                limits=limits,
+                start_task=base.tasks.start,
+                gathered=gathered,
+                on_peer_lost=base.peer_lost,
+                must_rest=base.world.disk.is_behind,
+                is_for_peers=address.name == config.inter_broker_listener_name,
+                unsent=base.unsent,
+                receive_windows=base.receive_windows,
+                send_buffers=base.send_buffers,
+            )
+            listeners.append(listener)
+            try:
+                await listener.bind(address.host, address.port)
+            except OSError as error:
+                error.add_note(f"{address.name}://{address.host}:{address.port}")
+                raise
+    except BaseException:  # a port that is taken, or the start is given up
+        stop_accepting(listeners)
+        raise
+    return listeners
+
+
+def stop_accepting(listeners: Sequence[Listener]) -> None:
+    """Take no more connections."""
+    for listener in listeners:
+        listener.stop_accepting()
+
+
+def registered_listeners(config: BrokerConfig, listeners: Sequence[Listener]) -> dict[str, Endpoint]:
+    """Return where other nodes reach this one; clients are told what they reached themselves."""
+    advertised = {one.name: one for one in config.advertised_listeners}
+    return {
+        one.name: Endpoint(
+            advertised[one.name].host if one.name in advertised else one.host or socket.gethostname(),
+            advertised[one.name].port if one.name in advertised else one.port,
+        )
+        for one in listeners
+    }
+
+
+def inter_broker_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener:
+    """Return the listener that other nodes dial."""
+    return next(one for one in listeners if one.name == config.inter_broker_listener_name)

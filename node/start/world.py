@@ -1,0 +1,39 @@
+"""What a node stands on; a simulation hands in its own."""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import uvloop
+
+from logstore.disk import Disk, OsDisk
+from metadata_raft.cluster_features import SUPPORTED_FEATURES
+from node.clock import Clock, SystemClock
+from node.kafka_api.served_apis import Served
+
+LoopFactory = Callable[[], asyncio.AbstractEventLoop]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """The wall clock, the files, chance, and the loops of a node's threads.
+
+    Time that passes, sockets and threads are those of the running loop. `served_apis` (None: by its settings)
+    and `supported_features` are those of its release.
+    """
+
+    clock: Clock = field(default_factory=SystemClock)
+    disk: Disk = field(default_factory=OsDisk)
+    chance: random.Random = field(default_factory=random.SystemRandom)  # of session ids and pauses
+    unique: Callable[[int], bytes] = os.urandom  # n bytes that nobody can guess
+    voter_loop: LoopFactory = asyncio.SelectorEventLoop
+    rest_loop: LoopFactory = uvloop.new_event_loop
+    served_apis: Served | None = None
+    supported_features: Mapping[str, tuple[int, int]] = field(default_factory=lambda: SUPPORTED_FEATURES)
+
+    @property
+    def has_os_disk(self) -> bool:
+        """Return whether files are the operating system's, which threads and locks may use."""
+        return isinstance(self.disk, OsDisk)
