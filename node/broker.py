@@ -75,7 +75,7 @@ class Broker:
 
     @property
     def services(self) -> Services:
-        """What this node has for its clients, once it has started."""
+        """What this node has for its clients, once its logs are open."""
         return self.view.services
 
     # ---- start -----------------------------------------------------------------------------------
@@ -128,6 +128,7 @@ class Broker:
         apply_settings(config, base, quorum, replicas)
         await in_thread_to_the_end(partial(load_logs, base, quorum.image))
         services = make_services(base, quorum, replicas, self.listeners)
+        self.view.serves_clients(services)
         # From here on leaders wait for what this node acknowledges: what holds up the loop comes before.
         base.dispatcher.load(services)
         when_loaded()
@@ -137,7 +138,6 @@ class Broker:
         self._follow_metadata(config, quorum, replicas, services)
         await quorum.assignments.report()
         log_notes(base.log_manager)
-        self.view.serves_clients(services)
         services.groups.start(tasks.start)
         services.txn_gate.start(tasks.start)
         services.txns.start(tasks.start)

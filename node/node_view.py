@@ -30,8 +30,8 @@ class NodeView:
 
     @property
     def services(self) -> Services:
-        """What a node has that has started: ask only then."""
-        assert self._services is not None, "the node has not started yet"
+        """What a node has whose logs are open: ask only then."""
+        assert self._services is not None, "the logs of the node are not open yet"
         return self._services
 
     def serves_peers(self, services: QuorumServices) -> None:

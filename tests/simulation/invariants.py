@@ -88,7 +88,7 @@ class Invariants:
             node = self._nodes.get(process.name)
             if node is None or node.process is not process or process.is_dead or node.broker is None:
                 continue
-            if getattr(node.broker, "metadata", None) is None:
+            if node.broker.quorum_services is None:
                 continue
             self.looks += 1
             self._watch_commands(node, process)
@@ -96,7 +96,7 @@ class Invariants:
             self._look_at_quorum(node, process)
             self._look_at_metadata(node, process)
             seen_of = self._seen
-            for partition in node.broker.services.replica_manager:
+            for partition in node.broker.services.replica_manager if node.broker.view.has_services else ():
                 seen, log = seen_of.get(partition), partition.log
                 # As nearly always nothing has changed: a turn of the loop changes one replica at most.
                 if (
@@ -341,7 +341,7 @@ def replicas_of(world: World, topic_partition: TopicPartition) -> list[tuple[Vir
     """The replicas of a partition on the nodes that are up."""
     found = []
     for node in world.nodes:
-        if node.is_alive and node.broker is not None:
+        if node.is_alive and node.broker is not None and node.broker.view.has_services:
             partition = node.broker.services.replica_manager.find(topic_partition)
             if partition is not None:
                 found.append((node, partition))

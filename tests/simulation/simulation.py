@@ -370,7 +370,8 @@ class Simulation:
         lines = []
         for node in self.world.nodes:
             broker = node.broker
-            image = getattr(getattr(broker, "metadata", None), "image", None)
+            quorum = None if broker is None else broker.quorum_services
+            image = None if quorum is None else quorum.image
             lines.append(
                 f"{node.process!r} alive={node.is_alive} serving={node.is_serving} exits={node.exits[-1:]}"
                 f" version={image.version if image else None}"
