@@ -20,7 +20,7 @@ from logstore import record_walk
 from logstore.log_config import VALIDATE_RECORDS
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage
-from node.config import BrokerConfig
+from node.metadata.metadata_publisher import MetadataPublisher, dynamic_config
 from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener
 from node.node_view import NodeView
@@ -28,8 +28,8 @@ from node.replica.replica_manager import ReplicaManager
 from node.rest_api.probes import state_of
 from node.rest_api.readiness import STILL_STARTING, problem_of
 from node.rest_api.server_thread import RestServer
-from node.runtime.metadata_publisher import MetadataPublisher, dynamic_config
 from node.services import QuorumServices, Services
+from node.settings.config import BrokerConfig
 from node.start.foundation import lay_foundation
 from node.start.log_dirs import claim_directories, load_logs
 from node.start.metadata import everything, make_metadata, run_metadata

@@ -11,9 +11,9 @@ from typing import Any, Final, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import uuid_to_text
-from node.config import BrokerConfig
 from node.node_view import NodeView
 from node.services import Services
+from node.settings.config import BrokerConfig
 
 ANSWER_TIMEOUT_S: Final = 2.0  # a loop that is held up for longer is what an operator wants to hear of
 

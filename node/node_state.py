@@ -3,8 +3,8 @@
 import asyncio
 
 from logstore.topic_partition import ZERO_UUID
-from node.config import BrokerConfig
-from node.runtime.quorum_contact import QuorumContact
+from node.metadata.quorum_contact import QuorumContact
+from node.settings.config import BrokerConfig
 
 
 class NodeState:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from node.config import BrokerConfig
 from node.net.listener import Listener
 from node.node_state import NodeState
 from node.services import QuorumServices, Services, StartTask
+from node.settings.config import BrokerConfig
 
 
 class NodeView:

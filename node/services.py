@@ -14,12 +14,23 @@ from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum import Quorum
 from node.clock import Clock
-from node.config import BrokerConfig
+from node.coordinators.group_lag import GroupLag
+from node.coordinators.group_runtime import GroupRuntime
+from node.coordinators.group_topics import topics_changed
+from node.coordinators.marker_sender import MarkerSender
+from node.coordinators.marker_writer import MarkerWriter
+from node.coordinators.txn_gate import TxnGate
+from node.coordinators.txn_runtime import TxnRuntime
 from node.counters.election_counters import ElectionCounters
 from node.counters.refused_requests import RefusedRequests
 from node.counters.request_counters import AllRequestCounters
-from node.group_settings import CONSUMER
-from node.memory_uses import MemoryUses
+from node.log_care.log_maintenance import LogMaintenance
+from node.memory.memory_uses import MemoryUses
+from node.metadata.assignments_manager import AssignmentsManager
+from node.metadata.broker_lifecycle import BrokerLifecycle
+from node.metadata.metadata_feed import MetadataFeed
+from node.metadata.metadata_runtime import MetadataRuntime
+from node.metadata.producer_ids import ProducerIds
 from node.net.connection_info import ConnectionInfo
 from node.net.listener import Listener
 from node.net.peer_network import PeerNetwork
@@ -28,22 +39,11 @@ from node.net.unsent_answers import UnsentAnswers
 from node.node_state import NodeState
 from node.replica.replica_manager import ReplicaManager
 from node.replica.replication import Replication
-from node.runtime.administrators import Administrators
-from node.runtime.assignments_manager import AssignmentsManager
-from node.runtime.broker_lifecycle import BrokerLifecycle
-from node.runtime.fair_pool import FairPool
-from node.runtime.group_lag import GroupLag
-from node.runtime.group_runtime import GroupRuntime
-from node.runtime.group_topics import topics_changed
-from node.runtime.log_maintenance import LogMaintenance
-from node.runtime.marker_sender import MarkerSender
-from node.runtime.marker_writer import MarkerWriter
-from node.runtime.metadata_feed import MetadataFeed
-from node.runtime.metadata_runtime import MetadataRuntime
-from node.runtime.producer_ids import ProducerIds
-from node.runtime.txn_gate import TxnGate
-from node.runtime.txn_runtime import TxnRuntime
+from node.security.administrators import Administrators
+from node.settings.config import BrokerConfig
+from node.settings.group_settings import CONSUMER
 from node.wire.api_keys import ApiKey
+from node.work.fair_pool import FairPool
 
 T = TypeVar("T")
 

@@ -1,1 +1,31 @@
-"""node.cli"""
+"""node.cli: the command `ottla`. Bottom-up:
+
+added_commands     commands that other packages add to `ottla`
+cut_off_warning    the warnings of every command about the nodes it speaks to
+failure            why a command did not succeed, in one sentence that says what to do
+log_output         the log of a process on standard error
+record_text        records as lines of text
+standard_streams   standard input, output and error are there
+topic_commands     topics as tables and JSON, and what is done to them
+broker_commands    `ottla broker ...`
+cluster_overrides  settings for all nodes of `ottla cluster up`, judged before anything is started
+command_options    the words that several commands of `ottla` share, and how a command runs to its exit code
+config_commands    settings of topics and groups
+doctor_command     `ottla doctor`
+free_ports         whether the ports of a local cluster are free, told before its nodes are started
+group_tables       groups, members, lag and resets as text and as JSON
+hand_over          `ottla hand-over`
+quorum_commands    `ottla quorum ...`
+reassign_commands  `ottla topic reassign` and `elect`
+record_commands    `ottla produce` and `ottla consume`
+serve              `ottla start`
+group_commands     `ottla group ...`
+local_cluster      `ottla cluster up` and `ottla cluster start-node`
+topic_app          the options of `ottla topic`
+txn_tables         transactions and producers as text and as JSON
+cluster_app        the options of `ottla cluster`, `ottla quorum`, `ottla broker`
+group_app          the options of `ottla group`
+txn_commands       `ottla txn ...`
+txn_app            the options of `ottla txn`
+app                `ottla`
+"""

@@ -8,8 +8,8 @@ from typing import Final
 from logstore.errors import KafkaError
 from logstore.escaped_text import escape_controls
 from node.cli.failure import CommandError
-from node.config import parse_config, parse_overrides, refuse_unknown
-from node.rest_settings import REST_LISTENERS
+from node.settings.config import parse_config, parse_overrides, refuse_unknown
+from node.settings.rest_settings import REST_LISTENERS
 
 # What is not the same for all nodes, or makes them one cluster, and the option that decides it.
 _DECIDED_BY: Final = {

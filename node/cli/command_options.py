@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
-from node.runtime.stop_signals import stop_signals
+from node.process.stop_signals import stop_signals
 from node.tools.closed_pipe import end_quietly
 
 LOCAL = "localhost:9092"

@@ -7,9 +7,9 @@ from pathlib import Path
 from logstore.escaped_text import escape_controls
 from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from node.client.cluster_client import parse_bootstrap
-from node.config import load_config
 from node.doctor.diagnosis import diagnose_cluster, diagnose_node
 from node.doctor.finding import Finding, Severity
+from node.settings.config import load_config
 
 
 async def doctor(

@@ -25,10 +25,10 @@ from logstore.volume import LOCK_FILE
 from node.cli.cluster_overrides import check_overrides, override_lines
 from node.cli.failure import EXIT_INTERRUPTED, CommandError
 from node.cli.free_ports import refuse_taken_ports
-from node.properties_file import parse_properties
+from node.process.stop_signals import stop_signals
 from node.rest_api.readiness import STILL_STARTING
-from node.rest_settings import REST_LISTENERS
-from node.runtime.stop_signals import stop_signals
+from node.settings.properties_file import parse_properties
+from node.settings.rest_settings import REST_LISTENERS
 
 HOST: Final = "127.0.0.1"
 PROPERTIES: Final = "server.properties"

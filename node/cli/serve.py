@@ -11,12 +11,12 @@ from typing import Final
 
 from logstore.errors import KafkaError
 from logstore.escaped_text import escape_controls
-from node import process
 from node.broker import Broker
 from node.cli import log_output
 from node.cli.failure import CommandError
-from node.config import load_config
+from node.process import run_node
 from node.rest_api.server_thread import RestPortError
+from node.settings.config import load_config
 from node.tools.closed_pipe import end_quietly, output_refused
 
 DEFAULT_PORT: Final = 9092
@@ -61,7 +61,7 @@ def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[Br
         config = load_config(config_file, overrides=overrides)
         log_output.begin(config.ottla_log_format, config.node_id)
         with _pid_file(config.pid_file):
-            process.run(config, ready=ready)
+            run_node.run(config, ready=ready)
     except KafkaError as error:
         raise CommandError(escape_controls(error.detail) or error.code.name) from None
     except OSError as error:

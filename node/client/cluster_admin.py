@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.client.cluster_client import Client, check, only
-from node.listener_settings import parse_listeners, parse_protocol_map
+from node.settings.listener_settings import parse_listeners, parse_protocol_map
 from node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,

@@ -1,1 +1,8 @@
-"""What the hot path counts: plain numbers on objects that it holds anyhow; anybody may read them."""
+"""node.counters: what the hot path counts. Bottom-up:
+
+election_counters  how often partitions got another leader, as the metadata tell the controller's node
+refused_requests   requests in versions that this node does not serve
+request_counters   what a node counts of the requests of one API
+topic_counters     what a node counts of one topic, over the partitions that it hosts
+node_counts        what a node has counted since it began, over all topics and versions
+"""

@@ -26,7 +26,7 @@ from node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
 from node.doctor.try_endpoint import try_endpoint
 from node.doctor.version_findings import ClientFacts
 from node.net.peer_client import PeerClient
-from node.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
+from node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
 from node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,

@@ -8,7 +8,6 @@ from typing import Final
 from logstore.compression import Compression, missing_codecs
 from logstore.schema import schema_of
 from logstore.topic_partition import uuid_to_text
-from node.config import BrokerConfig
 from node.doctor import (
     clock_findings,
     codec_findings,
@@ -30,7 +29,8 @@ from node.doctor.limit_findings import LimitFacts
 from node.doctor.look_at_disk import look_at_disk
 from node.doctor.try_endpoint import has_address, try_endpoint
 from node.doctor.version_findings import NEEDED, VersionFacts
-from node.listener_settings import Listener
+from node.settings.config import BrokerConfig
+from node.settings.listener_settings import Listener
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 

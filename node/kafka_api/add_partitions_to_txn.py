@@ -14,10 +14,9 @@ from groupcoord.transactions.transaction_results import VerifyPartitionsResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import INTERNAL_TOPICS, MetadataImage
+from node.coordinators.txn_runtime import Make
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside
-from node.runtime.turns import Steps, in_turns
-from node.runtime.txn_runtime import Make
 from node.services import Services
 from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -27,6 +26,7 @@ from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from node.work.turns import Steps, in_turns
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_BATCH_VERSION = 4

@@ -7,7 +7,6 @@ from logstore.errors import KafkaError
 from metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
-from node.runtime.turns import listed
 from node.services import Services
 from node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -15,6 +14,7 @@ from node.wire.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from node.work.turns import listed
 
 
 async def handle(

@@ -9,7 +9,6 @@ from typing import Any
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import Steps, in_turns
 from node.services import Services
 from node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
@@ -17,6 +16,7 @@ from node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from node.work.turns import Steps, in_turns
 
 
 def handle(services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Any:

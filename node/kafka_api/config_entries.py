@@ -13,9 +13,9 @@ from typing import NamedTuple
 from logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
 from logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
 from node import loggers
-from node.broker_settings import BROKER_CONFIG_DEF, listener_setting
-from node.config import BrokerConfig
-from node.group_config_def import GROUP_CONFIG_DEF, broker_setting_of
+from node.settings.broker_settings import BROKER_CONFIG_DEF, listener_setting
+from node.settings.config import BrokerConfig
+from node.settings.group_config_def import GROUP_CONFIG_DEF, broker_setting_of
 
 
 class ConfigSource(IntEnum):

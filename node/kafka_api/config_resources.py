@@ -16,10 +16,10 @@ from metadata_raft.commands import (
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
 from node import loggers
-from node.config import BrokerConfig
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import listed
 from node.services import Services
+from node.settings.config import BrokerConfig
+from node.work.turns import listed
 
 
 def checked_resource_type(services: Services, number: int, name: str) -> ConfigResourceType:

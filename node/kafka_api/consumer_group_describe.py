@@ -14,9 +14,9 @@ from groupcoord.consumer_results import (
     NamedPartitions,
 )
 from logstore.errors import ErrorCode, KafkaError
+from node.coordinators.group_runtime import Make
 from node.kafka_api.describe_groups import ALL_GROUP_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, build_rebalance
 from node.kafka_api.request_context import RequestContext
-from node.runtime.group_runtime import Make
 from node.services import Services
 from node.wire.messages.consumer_group_describe import (
     Assignment,

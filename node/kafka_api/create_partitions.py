@@ -6,13 +6,13 @@ from logstore.errors import KafkaError
 from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
-from node.runtime.turns import listed
 from node.services import Services
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from node.work.turns import listed
 
 
 async def handle(

@@ -10,8 +10,7 @@ from metadata_raft.commands import CreateTopics, NewTopic, NewTopicConfig, Repli
 from node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
-from node.runtime.topic_creation import random_uuid
-from node.runtime.turns import listed
+from node.metadata.topic_creation import random_uuid
 from node.services import Services
 from node.wire.messages.create_topics import (
     CreatableTopic,
@@ -20,6 +19,7 @@ from node.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from node.work.turns import listed
 
 SHOWS_CONFIGS_SINCE = 5
 

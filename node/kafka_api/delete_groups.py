@@ -6,8 +6,8 @@ from typing import Any
 from groupcoord.admin_commands import DeleteGroups
 from groupcoord.admin_results import DeleteGroupsResult
 from logstore.errors import ErrorCode, KafkaError
+from node.coordinators.group_runtime import Make
 from node.kafka_api.request_context import RequestContext
-from node.runtime.group_runtime import Make
 from node.services import Services
 from node.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 

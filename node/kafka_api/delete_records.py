@@ -13,7 +13,6 @@ from node.kafka_api.internal_topics import is_internal_topic
 from node.kafka_api.request_context import RequestContext
 from node.replica.delayed_delete import Deletion
 from node.replica.partition import Partition
-from node.runtime.turns import Steps, take_turns
 from node.services import Services
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -22,6 +21,7 @@ from node.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from node.work.turns import Steps, take_turns
 
 NO_LOW_WATERMARK = -1
 

@@ -6,13 +6,13 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
-from node.runtime.turns import listed
 from node.services import Services
 from node.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from node.work.turns import listed
 
 BY_ID_SINCE = 6
 DELETION_DISABLED_SINCE = 3

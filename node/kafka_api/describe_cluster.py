@@ -14,7 +14,6 @@ from node.counters.node_counts import NodeCounts, read_counts
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from node.kafka_api.leader_hints import controller_to_name
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import Steps, one_turn_at_once
 from node.services import Services
 from node.wire.messages.describe_cluster import (
     CountedMeter,
@@ -23,6 +22,7 @@ from node.wire.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from node.work.turns import Steps, one_turn_at_once
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_TOLD = -2

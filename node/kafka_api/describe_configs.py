@@ -25,7 +25,6 @@ from node.kafka_api.config_entries import (
 )
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import EncodedBody
-from node.runtime.turns import Steps, at_once, take_turns
 from node.services import Services
 from node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -35,6 +34,7 @@ from node.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from node.work.turns import Steps, at_once, take_turns
 
 # Each costs some 20 kB of answer; admin tools ask for the topics of a page.
 MAX_RESOURCES: Final = 2_000

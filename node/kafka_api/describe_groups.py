@@ -12,8 +12,8 @@ from groupcoord.admin_commands import DescribeGroups
 from groupcoord.admin_results import DescribeGroupsResult, GroupDescription
 from groupcoord.timeline import Rebalance
 from logstore.errors import ErrorCode, KafkaError
+from node.coordinators.group_runtime import Make
 from node.kafka_api.request_context import RequestContext
-from node.runtime.group_runtime import Make
 from node.services import Services
 from node.wire.messages.describe_groups import (
     DescribedGroup,

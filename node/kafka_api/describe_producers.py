@@ -11,7 +11,6 @@ from logstore.producer_state import ProducerEntry
 from logstore.topic_partition import check_topic_name
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside
-from node.runtime.turns import STEPS_PER_TURN, Steps, one_turn_at_once
 from node.services import Services
 from node.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -20,6 +19,7 @@ from node.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from node.work.turns import STEPS_PER_TURN, Steps, one_turn_at_once
 
 
 def handle(services: Services, context: RequestContext, request: DescribeProducersRequest) -> Any:

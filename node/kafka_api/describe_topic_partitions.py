@@ -11,7 +11,6 @@ from logstore.topic_partition import check_topic_name
 from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
 from node.kafka_api.authorized_operations import TOPIC_OPERATIONS
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import Steps, in_turns
 from node.services import Services
 from node.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -20,6 +19,7 @@ from node.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from node.work.turns import Steps, in_turns
 
 
 def handle(services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest) -> Any:

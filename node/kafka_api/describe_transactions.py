@@ -6,9 +6,8 @@ from typing import Any
 from groupcoord.transactions.transaction_commands import DescribeTransactions
 from groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
 from logstore.errors import ErrorCode, KafkaError
+from node.coordinators.txn_runtime import Make
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import listed
-from node.runtime.txn_runtime import Make
 from node.services import Services
 from node.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -16,6 +15,7 @@ from node.wire.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from node.work.turns import listed
 
 
 async def handle(services: Services, context: RequestContext, request: DescribeTransactionsRequest) -> Any:

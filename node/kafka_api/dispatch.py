@@ -37,8 +37,6 @@ from node.net.connection_info import NO_PEER
 from node.net.file_pipe import Piece
 from node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
 from node.node_state import NodeState
-from node.runtime.large_requests import LargeRequests, Room
-from node.runtime.turns import ThreadLane, take_apart
 from node.services import QuorumServices, Services
 from node.wire import codec
 from node.wire.api_keys import ApiKey
@@ -53,6 +51,8 @@ from node.wire.messages.peer_handshake import (
 )
 from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
 from node.wire.request_limits import LIMITS, limited_decoder
+from node.work.large_requests import LargeRequests, Room
+from node.work.turns import ThreadLane, take_apart
 
 __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 

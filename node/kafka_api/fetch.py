@@ -23,9 +23,9 @@ from node.replica.fetch_session import (
     FetchItem,
     FetchSession,
 )
-from node.runtime.turns import take_turns
 from node.services import Services
 from node.wire.messages.fetch import FetchRequest, FetchResponse
+from node.work.turns import take_turns
 
 
 def handle(services: Services, context: RequestContext, request: FetchRequest) -> Any:

@@ -15,7 +15,6 @@ from logstore.log_reader import ColdRead
 from logstore.partition_log import FetchDataInfo, FetchIsolation
 from logstore.schema import Buffer
 from logstore.topic_partition import TopicPartition
-from node.cluster_settings import RACK_AWARE_SELECTOR
 from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
@@ -23,8 +22,8 @@ from node.net.connection_info import NO_PEER
 from node.replica.fetch_session import FEW_PARTITIONS, NO_SESSION, FetchItem, FetchSession, TopicKey
 from node.replica.partition import Partition
 from node.replica.read_replica import NO_PREFERENCE, preferred_read_replica
-from node.runtime.turns import Steps, at_once, take_turns
 from node.services import Services
+from node.settings.cluster_settings import RACK_AWARE_SELECTOR
 from node.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
@@ -36,6 +35,7 @@ from node.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
+from node.work.turns import Steps, at_once, take_turns
 
 NO_OFFSET = -1
 # One answer holds up the loop while it is read (10 GB/s from the page cache) and lies in memory until its

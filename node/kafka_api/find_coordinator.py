@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 from logstore.errors import ErrorCode
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import give_way
 from node.services import Services
 from node.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from node.work.turns import give_way
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4

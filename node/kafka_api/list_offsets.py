@@ -15,7 +15,6 @@ from logstore.segment import TimestampAndOffset
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
 from node.replica.partition import Partition
-from node.runtime.turns import Steps, at_once, take_turns
 from node.services import Services
 from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -24,6 +23,7 @@ from node.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from node.work.turns import Steps, at_once, take_turns
 
 _CONSUMER = -1
 _READ_COMMITTED = 1

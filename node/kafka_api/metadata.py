@@ -19,9 +19,8 @@ from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, 
 from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from node.kafka_api.leader_hints import controller_to_name
 from node.kafka_api.request_context import RequestContext
+from node.metadata.topic_creation import auto_created
 from node.net.answers import EncodedBody
-from node.runtime.topic_creation import auto_created
-from node.runtime.turns import Steps, take_turns
 from node.services import Services
 from node.wire.messages.metadata import (
     MetadataRequest,
@@ -30,6 +29,7 @@ from node.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from node.work.turns import Steps, take_turns
 
 TOPIC_ID_SINCE = 12
 CLUSTER_OPERATIONS_UNTIL = 10

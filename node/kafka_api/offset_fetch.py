@@ -17,11 +17,10 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema_compiler import encoder
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import MetadataImage
+from node.coordinators.group_lag import PartitionLag, Place
+from node.coordinators.group_runtime import Make
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import EncodedBody
-from node.runtime.group_lag import PartitionLag, Place
-from node.runtime.group_runtime import Make
-from node.runtime.turns import Steps, in_turns, listed, take_turns
 from node.services import Services
 from node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -33,6 +32,7 @@ from node.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from node.work.turns import Steps, in_turns, listed, take_turns
 
 Answer: TypeAlias = OffsetFetchResult | KafkaError  # of the coordinator, for one group
 Lags: TypeAlias = Mapping[Place, PartitionLag]

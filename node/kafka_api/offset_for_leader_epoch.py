@@ -7,7 +7,6 @@ from typing import Any
 
 from logstore.errors import KafkaError
 from node.kafka_api.request_context import RequestContext
-from node.runtime.turns import Steps, in_turns
 from node.services import Services
 from node.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -16,6 +15,7 @@ from node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from node.work.turns import Steps, in_turns
 
 
 def handle(services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Any:

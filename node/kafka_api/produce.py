@@ -32,8 +32,6 @@ from node.kafka_api.request_context import RequestContext
 from node.net.answers import CloseConnection, Delayed
 from node.replica.delayed_produce import Place, later_of
 from node.replica.partition import Partition
-from node.runtime.fair_pool import Pause
-from node.runtime.turns import Steps, at_once, take_turns
 from node.services import Services
 from node.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -45,6 +43,8 @@ from node.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
+from node.work.fair_pool import Pause
+from node.work.turns import Steps, at_once, take_turns
 
 NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a

@@ -18,7 +18,6 @@ from node.net.answers import Delayed
 from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
 from node.replica.follower_session import FedPartition, FollowerSession
 from node.replica.partition import Partition
-from node.runtime.turns import Steps, in_turns
 from node.services import Services
 from node.wire.messages.fetch import (
     LEADER_SENT_DAMAGE,
@@ -29,6 +28,7 @@ from node.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
+from node.work.turns import Steps, in_turns
 
 
 def handle(services: Services, context: RequestContext, request: FetchRequest, replica_id: int) -> Any:

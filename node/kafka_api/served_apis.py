@@ -6,7 +6,7 @@ here. `node/kafka_api/<api>.py` has the `handle` of each.
 
 from collections.abc import Mapping
 
-from node.config import BrokerConfig
+from node.settings.config import BrokerConfig
 from node.wire.api_keys import ApiKey
 from node.wire.peer_api import PeerApi
 

@@ -15,12 +15,12 @@ from logstore.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 from logstore.schema import Buffer
 from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED, Guard
+from node.coordinators.txn_gate import Codes, code_for_client
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
-from node.runtime.turns import Steps, in_turns
-from node.runtime.txn_gate import Codes, code_for_client
 from node.services import Services
 from node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceResponse
+from node.work.turns import Steps, in_turns
 
 if TYPE_CHECKING:
     from node.kafka_api.produce import Append

@@ -15,10 +15,9 @@ from groupcoord.request_token import Token
 from logstore.errors import ErrorCode, KafkaError
 from logstore.verification import Guard
 from metadata_raft.image import MetadataImage
+from node.coordinators.group_runtime import TransactionPart
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside
-from node.runtime.group_runtime import TransactionPart
-from node.runtime.turns import Steps, in_turns
 from node.services import Services
 from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -27,6 +26,7 @@ from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from node.work.turns import Steps, in_turns
 
 FIRST_LOADING_VERSION = 2
 FIRST_ABORTABLE_VERSION = 4

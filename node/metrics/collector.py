@@ -17,7 +17,6 @@ from logstore.log_config import topic_config
 from logstore.volume import VolumeBytes, volume_bytes
 from metadata_raft.image import MetadataImage
 from node.clock import monotonic_s
-from node.config import BrokerConfig
 from node.counters.node_counts import latencies_of
 from node.counters.request_counters import RequestCounters
 from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
@@ -60,11 +59,12 @@ from node.metrics.request_families import (
     topic_families,
 )
 from node.metrics.windows import Window, counts_since
-from node.metrics_settings import KAFKA_EXPORTER, KMINION
 from node.net.peer_client import SOFTWARE_VERSION
 from node.node_facts import NodeFacts
-from node.runtime.turns import Steps, take_turns
 from node.services import Services
+from node.settings.config import BrokerConfig
+from node.settings.metrics_settings import KAFKA_EXPORTER, KMINION
+from node.work.turns import Steps, take_turns
 
 # For the ends of logs that other nodes lead, and for a file system that hangs.
 LAG_TIMEOUT_S: Final = read_groups.LAG_TIMEOUT_S + 0.5

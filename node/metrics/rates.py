@@ -12,7 +12,7 @@ from node.clock import monotonic_s
 from node.counters.node_counts import METERS, NodeCounts, read_counts
 from node.metrics.windows import Window, counts_since
 from node.node_facts import NodeFacts
-from node.runtime.turns import at_once
+from node.work.turns import at_once
 
 WINDOW_S: Final = 5.0
 

@@ -11,10 +11,10 @@ from groupcoord.classic_group import ClassicGroup
 from groupcoord.offset_values import read_offset_value
 from groupcoord.shard import Group
 from logstore.topic_partition import TopicPartition
+from node.coordinators.group_lag import PartitionLag, Place
 from node.metrics.readings import CommittedReading, GroupReading
-from node.runtime.group_lag import PartitionLag, Place
-from node.runtime.turns import Steps
 from node.services import Services
+from node.work.turns import Steps
 
 # For the ends of logs that other nodes lead. Who does not answer by then is left out of this scrape.
 LAG_TIMEOUT_S: Final = 2.0

@@ -10,6 +10,7 @@ from logstore.log_manager import LogManager
 from metadata_raft.image import MetadataImage
 from metadata_raft.quorum import Quorum
 from metadata_raft.quorum_raft import RaftQuorum
+from node.metadata.member_quorum import MemberQuorum
 from node.metrics.readings import (
     ListenerReading,
     LogDirReading,
@@ -19,9 +20,8 @@ from node.metrics.readings import (
 )
 from node.net.listener import Listener
 from node.replica.partition import Partition
-from node.runtime.member_quorum import MemberQuorum
-from node.runtime.turns import Steps
 from node.services import Services
+from node.work.turns import Steps
 
 # Different (name, version) of clients that are told apart: both are what a client says of itself.
 MAX_SOFTWARE: Final = 20

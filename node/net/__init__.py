@@ -1,15 +1,20 @@
-"""node.net: sockets. Bottom-up:
+"""node.net: sockets: listeners and connections, and the client side of a connection. Bottom-up:
 
-`connection_info` (who is at the other end), `connection_reserve` (room for peers and administrators),
-`connection_quota` (how many are let in),
-`receive_memory` (the budget of all receive buffers), `unsent_answers` (what lies there for slow readers),
-`receive_windows` (what clients may have under way),
-`pacing` (what stays on the machine is not paced),
-`answers` (the ways to answer a request),
-`send_buffers` (how much the kernel holds of what goes out), `file_pipe` (the way from files to sockets),
-`file_sender` (records from files to the socket),
-`gathered_answers` (which small answers of a turn leave first, and which together),
-`connection` (bytes in, requests in order, bytes out), `listener` (accepts, counts, sweeps),
-`peer_client` (the client side), `peer_handshake` (how nodes prove themselves), `peer_network` (connections to
-the other nodes).
+connection_info     who is at the other end of a connection
+file_pipe           a pipe on the way from files to sockets
+gathered_answers    which answers of one turn of the loop leave first, and which together
+pacing              who is paced
+peer_client         a client's connection to one node
+peer_handshake      how two nodes prove who they are and that they know the secret of their cluster
+receive_memory      the budget of memory that all receive buffers of a node share
+receive_windows     how much a client may have under way to this node
+send_buffers        how much the kernel may hold of what goes to connections that read records
+unsent_answers      answers that lie in memory because their peers do not read fast enough
+answers             the ways to answer a request
+connection_reserve  room for peers and for administrators where the limits of connections are reached
+file_sender         answers whose records lie in files
+peer_network        connections of this node to the others of its cluster
+connection          bytes in, requests in order, bytes out
+connection_quota    how many connections a node lets in over all its listeners
+listener            a listening socket and the connections that came in through it, with their limits
 """

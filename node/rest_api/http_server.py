@@ -16,8 +16,7 @@ from logstore.errors import KafkaError
 from node.client.deadline import Deadline
 from node.client.quorum_silence import moment_as_text
 from node.client.refusal import Refused
-from node.config import BrokerConfig
-from node.memory_budget import MemoryBudget
+from node.memory.memory_budget import MemoryBudget
 from node.net.connection_info import plain_address
 from node.node_facts import NodeFacts
 from node.rest_api.answer_room import AnswerPart, AnswerRoom
@@ -32,6 +31,7 @@ from node.rest_api.request_guard import RequestGuard
 from node.rest_api.rest_error import BROKER_NOT_AVAILABLE, RestError, not_found, rest_error_of
 from node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
 from node.rest_api.spelling import prefix_of, spellings
+from node.settings.config import BrokerConfig
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from metadata_raft.image import MetadataImage
 from node.client.quorum_admin import HOW_A_COPY_VOTES
 from node.client.quorum_silence import cut_off_sentence
-from node.runtime.broker_lifecycle import BrokerState
+from node.metadata.broker_lifecycle import BrokerState
 
 STILL_STARTING: Final = "This node does not serve yet: "  # what its log says while it starts, and why
 

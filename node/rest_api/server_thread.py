@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
-from node.config import BrokerConfig
-from node.memory_budget import MemoryBudget
-from node.memory_uses import MemoryUses
+from node.memory.memory_budget import MemoryBudget
+from node.memory.memory_uses import MemoryUses
 from node.node_facts import NodeFacts
 from node.node_view import NodeView
-from node.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
+from node.settings.config import BrokerConfig
+from node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 
 if TYPE_CHECKING:
     from node.rest_api.http_server import HttpServer

@@ -35,8 +35,8 @@ from node.rest_api.route import (
     RestRequest,
     Route,
 )
-from node.runtime.turns import listed
 from node.wire.messages.metadata import MetadataResponseTopic
+from node.work.turns import listed
 
 TAG: Final = "Topic (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/topics"

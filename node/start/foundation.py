@@ -6,12 +6,11 @@ from typing import Final
 from logstore.log_manager import LogManager
 from logstore.topic_partition import ZERO_UUID
 from logstore.volume import DirectoryLock
-from node.config import BrokerConfig
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.served_apis import Served, served_by
-from node.memory_budget import MemoryBudget, divide
-from node.memory_limit import memory_limit_bytes
-from node.memory_uses import MemoryUses
+from node.memory.memory_budget import MemoryBudget, divide
+from node.memory.memory_limit import memory_limit_bytes
+from node.memory.memory_uses import MemoryUses
 from node.net.connection_quota import ConnectionQuota
 from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.peer_network import PeerNetwork
@@ -20,13 +19,14 @@ from node.net.receive_windows import ReceiveWindows, widest_bytes
 from node.net.send_buffers import SendBuffers
 from node.net.unsent_answers import UnsentAnswers
 from node.node_state import NodeState
-from node.runtime.fair_pool import FairPool
-from node.runtime.large_requests import LargeRequests
+from node.settings.config import BrokerConfig
 from node.start.node_tasks import NodeTasks
 from node.start.part_settings import connection_limits
 from node.start.peer_addresses import PeerAddresses
 from node.start.signals import Signal
 from node.start.world import World
+from node.work.fair_pool import FairPool
+from node.work.large_requests import LargeRequests
 
 # Threads for the two kinds of work of clients that may take long: opening batches and looking up times.
 # 100 MiB of records of 7 bytes take 0.5 CPU s.

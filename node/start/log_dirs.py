@@ -7,7 +7,7 @@ from typing import Final
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from metadata_raft.image import MetadataImage
-from node.runtime.metadata_publisher import log_config_of
+from node.metadata.metadata_publisher import log_config_of
 from node.start.foundation import Foundation
 from node.start.quorum import FoundQuorum, check_cluster
 

@@ -6,18 +6,18 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import CreateTopics, NewTopic
 from metadata_raft.delta import ChangedTopic, MetadataChanges
 from metadata_raft.image import Endpoint, MetadataImage
-from node.config import BrokerConfig
 from node.counters.election_counters import ElectionCounters
+from node.metadata.assignments_manager import AssignmentsManager
+from node.metadata.broker_lifecycle import BrokerLifecycle, Registration
+from node.metadata.command_sender import CommandSender
+from node.metadata.encoded_answers import EncodedAnswers
+from node.metadata.metadata_feed import MetadataFeed
+from node.metadata.metadata_publisher import controller_config
+from node.metadata.metadata_runtime import MetadataRuntime
+from node.metadata.producer_ids import ProducerIds
 from node.net.listener import Listener
-from node.runtime.assignments_manager import AssignmentsManager
-from node.runtime.broker_lifecycle import BrokerLifecycle, Registration
-from node.runtime.command_sender import CommandSender
-from node.runtime.encoded_answers import EncodedAnswers
-from node.runtime.metadata_feed import MetadataFeed
-from node.runtime.metadata_publisher import controller_config
-from node.runtime.metadata_runtime import MetadataRuntime
-from node.runtime.producer_ids import ProducerIds
 from node.services import QuorumServices
+from node.settings.config import BrokerConfig
 from node.start.foundation import Foundation
 from node.start.node_tasks import cause_of
 from node.start.peer_watch import PeerWatch

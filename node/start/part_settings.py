@@ -2,11 +2,11 @@
 
 from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from groupcoord.transactions.transaction_config import TransactionConfig
-from node.config import BrokerConfig
-from node.group_settings import assignor_names
 from node.net.connection_quota import ConnectionLimits
 from node.replica.follower_fetcher import FetcherSettings
 from node.replica.follower_state import FetchBounds
+from node.settings.config import BrokerConfig
+from node.settings.group_settings import assignor_names
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:

@@ -10,9 +10,9 @@ from typing import Final
 
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage
+from node.metadata.command_sender import HEARTBEAT_PURPOSE
+from node.metadata.metadata_runtime import MetadataRuntime
 from node.net.peer_network import PeerNetwork
-from node.runtime.command_sender import HEARTBEAT_PURPOSE
-from node.runtime.metadata_runtime import MetadataRuntime
 from node.start.node_tasks import NodeTasks
 
 # A dying process closes its sockets one after the other, so its port may still take the first connection.

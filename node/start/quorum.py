@@ -17,10 +17,10 @@ from metadata_raft.raft_guard import Peer
 from metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
 from metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum, link_tls
 from metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
-from node.config import BrokerConfig
-from node.runtime.member_quorum import MemberQuorum
-from node.runtime.metadata_observer import MetadataObserver
-from node.runtime.metadata_runtime import MetadataRuntime
+from node.metadata.member_quorum import MemberQuorum
+from node.metadata.metadata_observer import MetadataObserver
+from node.metadata.metadata_runtime import MetadataRuntime
+from node.settings.config import BrokerConfig
 from node.start.foundation import Foundation
 
 ASK_PAUSE_SECONDS: Final = 0.5

@@ -14,29 +14,29 @@ from logstore.recovery import RECORDS_ARE_LOST
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import METADATA_TOPIC
 from metadata_raft.raft_check import damage_in
-from node.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
-from node.cluster_settings import ANYWHERE
-from node.config import BrokerConfig
+from node.coordinators.group_configs import GroupConfigs
+from node.coordinators.group_lag import GroupLag
+from node.coordinators.group_runtime import GroupRuntime
+from node.coordinators.marker_sender import MarkerSender
+from node.coordinators.marker_writer import MarkerWriter
+from node.coordinators.txn_gate import TxnGate
+from node.coordinators.txn_runtime import TxnRuntime
+from node.log_care.damaged_replicas import DamagedReplicas
+from node.log_care.log_maintenance import LogMaintenance
+from node.log_care.segment_repair import SegmentRepair
+from node.metadata.metadata_publisher import controller_config, log_config_of
+from node.metadata.topic_creation import offsets_topic, transactions_topic
 from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener
 from node.replica.follower_fetcher import FetcherWorld
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.replica.replication import Replication
-from node.runtime.administrators import Administrators
-from node.runtime.damaged_replicas import DamagedReplicas
-from node.runtime.group_configs import GroupConfigs
-from node.runtime.group_lag import GroupLag
-from node.runtime.group_runtime import GroupRuntime
-from node.runtime.log_maintenance import LogMaintenance
-from node.runtime.marker_sender import MarkerSender
-from node.runtime.marker_writer import MarkerWriter
-from node.runtime.metadata_publisher import controller_config, log_config_of
-from node.runtime.segment_repair import SegmentRepair
-from node.runtime.topic_creation import offsets_topic, transactions_topic
-from node.runtime.txn_gate import TxnGate
-from node.runtime.txn_runtime import TxnRuntime
+from node.security.administrators import Administrators
 from node.services import QuorumServices, Services
+from node.settings.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
+from node.settings.cluster_settings import ANYWHERE
+from node.settings.config import BrokerConfig
 from node.start.foundation import Foundation
 from node.start.metadata import create_topic
 from node.start.node_tasks import in_thread, monotonic_ms

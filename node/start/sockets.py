@@ -4,9 +4,9 @@ import socket
 from collections.abc import Sequence
 
 from metadata_raft.image import Endpoint
-from node.config import BrokerConfig
 from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener, ListenerLimits
+from node.settings.config import BrokerConfig
 from node.start.foundation import Foundation
 
 

@@ -23,7 +23,7 @@ from metadata_raft.delta import MetadataDelta
 from metadata_raft.image import METADATA_TOPIC, MetadataImage
 from metadata_raft.record_codec import decode_batch
 from metadata_raft.snapshot import decode_snapshot
-from node.config import BrokerConfig, parse_config
+from node.settings.config import BrokerConfig, parse_config
 from node.start.part_settings import coordinator_config, transaction_config
 
 EVERYTHING: Final = 2**63 - 1

@@ -31,11 +31,11 @@ from metadata_raft.commands import (
 from metadata_raft.image import Endpoint
 from metadata_raft.records import ConfigResourceType
 from node.cli.local_cluster import HOST, NodeHome, NodeProcess, wait_until_ready, write_homes
+from node.metadata.command_sender import CommandSender
+from node.metadata.metadata_observer import FETCH_BYTES, FETCH_WAIT_MS
 from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.peer_network import PeerNetwork
-from node.properties_file import parse_properties
-from node.runtime.command_sender import CommandSender
-from node.runtime.metadata_observer import FETCH_BYTES, FETCH_WAIT_MS
+from node.settings.properties_file import parse_properties
 from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
 
 HEARTBEAT_S = 2.0

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from node.broker import Broker
-from node.config import parse_config
+from node.settings.config import parse_config
 
 T = TypeVar("T")
 QUICK = {

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from node.cli.local_cluster import write_homes
-from node.properties_file import parse_properties
+from node.settings.properties_file import parse_properties
 from tests.compat.servers import ROOT
 from tests.integration.cluster.conftest import eventually
 from tests.node_fork import popen

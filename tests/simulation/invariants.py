@@ -15,8 +15,8 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft.commands import BrokerHeartbeat, RegisterBroker
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage, PartitionImage, check_invariants
+from node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
 from node.replica.partition import Partition
-from node.runtime.metadata_runtime import DEFAULT_TIMEOUT_MS
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import VirtualNode, World
 

@@ -12,8 +12,8 @@ import pytest
 from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from node.coordinators.marker_sender import PURPOSE
 from node.net.peer_client import PeerClient
-from node.runtime.marker_sender import PURPOSE
 from node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tests.simulation.invariants import replicas_of

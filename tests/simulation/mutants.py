@@ -37,14 +37,14 @@ from metadata_raft.partition_change import Reassignment
 from metadata_raft.raft_node import RaftEngine
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import PartitionChangeRecord
+from node.coordinators import marker_messages
+from node.coordinators.commit_order import CommitOrder
+from node.coordinators.coordinator_log import CoordinatorLog
+from node.coordinators.marker_writer import MarkerWriter
 from node.replica.follower_fetcher import FollowerFetcher
 from node.replica.follower_state import FollowedPartition
 from node.replica.isr import InSyncReplicas
 from node.replica.partition import NO_EPOCH, Partition
-from node.runtime import marker_messages
-from node.runtime.commit_order import CommitOrder
-from node.runtime.coordinator_log import CoordinatorLog
-from node.runtime.marker_writer import MarkerWriter
 from node.wire.messages.fetch import FetchPartition
 from tests.simulation import marker_stories, stories
 from tests.simulation.raft import fuzz, schedules

@@ -29,9 +29,9 @@ from logstore.partition_log import PartitionLog
 from logstore.producer_state import NO_OFFSET, ProducerState
 from logstore.transaction_index import TransactionIndex
 from logstore.verification import Verifications
-from node.runtime.coordinator_log import CoordinatorLog
-from node.runtime.log_scrub import LogScrub
-from node.runtime.marker_writer import MarkerWriter
+from node.coordinators.coordinator_log import CoordinatorLog
+from node.coordinators.marker_writer import MarkerWriter
+from node.log_care.log_scrub import LogScrub
 from tests.property import test_verification
 from tests.simulation import txn_stories
 from tests.simulation.mutants import MAX_SEEDS, Mutant

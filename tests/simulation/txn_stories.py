@@ -9,7 +9,7 @@ from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, Tran
 from groupcoord.transactions.transaction_state import TransactionState
 from logstore.errors import KafkaError
 from logstore.topic_partition import TopicPartition
-from node.runtime.txn_shard import TxnShard, _row
+from node.coordinators.txn_shard import TxnShard, _row
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
 from tests.simulation.stories import FIRST, Story, fetch_again, leader_of, until

@@ -18,8 +18,8 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft import feature_control
 from metadata_raft.cluster_features import SUPPORTED_FEATURES, TRANSACTION_VERSION
 from metadata_raft.commands import UpgradeType
-from node.config import BrokerConfig
 from node.kafka_api.served_apis import served_by
+from node.settings.config import BrokerConfig
 from node.start.world import World
 from node.wire.api_keys import ApiKey
 from node.wire.messages.update_features import (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from logstore.errors import ErrorCode, KafkaError
 from node.broker import Broker
-from node.config import BrokerConfig, parse_config
+from node.settings.config import BrokerConfig, parse_config
 from node.start import world as node_world
 from tests.simulation.virtual_disk import VirtualDisk, VirtualStorage
 from tests.simulation.virtual_loop import PROCESS, Bug, Process, SimulationError, VirtualLoop

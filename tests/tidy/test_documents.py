@@ -11,8 +11,8 @@ import typer
 from typer.core import TyperGroup
 
 from node.cli.app import app
-from node.config import BROKER_CONFIG_DEF, parse_config
-from node.properties_file import parse_properties
+from node.settings.config import BROKER_CONFIG_DEF, parse_config
+from node.settings.properties_file import parse_properties
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))

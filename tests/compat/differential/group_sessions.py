@@ -12,7 +12,7 @@ from typing import Any, Final
 from groupcoord.record_codec import decode_record
 from logstore.record import iterate_records
 from logstore.record_batch import iterate_headers
-from node.runtime.coordinator_shards import partition_for
+from node.coordinators.coordinator_shards import partition_for
 from tests.compat.wire_client import WireClient, only, plain
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"

@@ -15,7 +15,7 @@ from groupcoord.transactions.transaction import Transaction
 from groupcoord.transactions.transaction_records import decode_key, decode_value
 from logstore.record import build_batch, iterate_records, marker_of_batch
 from logstore.record_batch import iterate_headers
-from node.runtime.coordinator_shards import partition_for
+from node.coordinators.coordinator_shards import partition_for
 from tests.compat.wire_client import WireClient, eventually, only
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"

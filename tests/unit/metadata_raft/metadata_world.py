@@ -24,8 +24,8 @@ from metadata_raft.controller_config import ControllerConfig
 from metadata_raft.image import MetadataImage, check_invariants
 from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
 from metadata_raft.records import BrokerEndpoint, BrokerFeature, MetadataRecord
-from node.broker_settings import BROKER_CONFIG_DEF
-from node.group_config_def import GROUP_CONFIG_DEF
+from node.settings.broker_settings import BROKER_CONFIG_DEF
+from node.settings.group_config_def import GROUP_CONFIG_DEF
 
 CLUSTER_ID = b"cluster-id-16-by"
 NOW_MS = 1_700_000_000_000

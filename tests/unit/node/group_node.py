@@ -15,10 +15,10 @@ from logstore.partition_log import PartitionLog
 from logstore.topic_partition import TopicPartition
 from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.clock import ManualClock
+from node.coordinators.group_runtime import GroupRuntime, Make
 from node.net.answers import Delayed
 from node.replica.partition import Assignment, Partition
 from node.replica.replica_manager import ReplicaManager
-from node.runtime.group_runtime import GroupRuntime, Make
 
 TOPIC_ID = bytes(range(16))
 NUM_PARTITIONS = 3

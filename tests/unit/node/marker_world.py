@@ -17,15 +17,15 @@ from logstore.record import ControlType, marker_of_batch
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
-from node.config import parse_config
+from node.coordinators.group_runtime import GroupRuntime
+from node.coordinators.marker_sender import MarkerSender
+from node.coordinators.marker_writer import MarkerWriter
 from node.kafka_api import write_txn_markers
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside, Delayed
 from node.net.peer_client import PeerClient
-from node.runtime.administrators import Administrators
-from node.runtime.group_runtime import GroupRuntime
-from node.runtime.marker_sender import MarkerSender
-from node.runtime.marker_writer import MarkerWriter
+from node.security.administrators import Administrators
+from node.settings.config import parse_config
 from node.wire.api_keys import ApiKey
 from node.wire.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -13,14 +13,14 @@ from metadata_raft.commands import BrokerHeartbeat
 from metadata_raft.image import Endpoint
 from metadata_raft.quorum_memory import MemoryQuorum
 from node.clock import ManualClock
-from node.config import BrokerConfig, parse_config
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
+from node.metadata.broker_lifecycle import Registration
+from node.metadata.metadata_publisher import MetadataPublisher, controller_config
+from node.metadata.metadata_runtime import MetadataRuntime
+from node.metadata.producer_ids import ProducerIds
 from node.net.answers import EncodedBody
-from node.runtime.administrators import Administrators
-from node.runtime.broker_lifecycle import Registration
-from node.runtime.metadata_publisher import MetadataPublisher, controller_config
-from node.runtime.metadata_runtime import MetadataRuntime
-from node.runtime.producer_ids import ProducerIds
+from node.security.administrators import Administrators
+from node.settings.config import BrokerConfig, parse_config
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from tests.unit.metadata_raft.metadata_world import EMPTY

@@ -9,19 +9,19 @@ from typing import Any
 from metadata_raft.cluster_features import SUPPORTED_FEATURES
 from metadata_raft.image import Endpoint, MetadataImage
 from node.clock import ManualClock
-from node.config import parse_config
 from node.kafka_api.served_apis import SERVED
+from node.metadata.command_sender import CommandSender
+from node.metadata.metadata_feed import MetadataFeed
+from node.metadata.metadata_observer import MetadataObserver
+from node.metadata.metadata_publisher import controller_config
+from node.metadata.metadata_runtime import MetadataRuntime
 from node.net.connection_quota import ConnectionQuota
 from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener, ListenerLimits
 from node.net.peer_handshake import PeerGate, PeerIdentity
 from node.net.peer_network import PeerNetwork
 from node.net.receive_memory import ReceiveMemory
-from node.runtime.command_sender import CommandSender
-from node.runtime.metadata_feed import MetadataFeed
-from node.runtime.metadata_observer import MetadataObserver
-from node.runtime.metadata_publisher import controller_config
-from node.runtime.metadata_runtime import MetadataRuntime
+from node.settings.config import parse_config
 from node.wire.messages.fetch_metadata import VoterAddress
 from tests.unit.node.metadata_node import MetadataNode
 from tests.unit.node.serving import dispatcher_of

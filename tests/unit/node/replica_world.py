@@ -23,12 +23,12 @@ from metadata_raft.image import (
 from node.clock import ManualClock
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
 from node.kafka_api.served_apis import SERVED
+from node.log_care.log_flusher import LogFlusher
 from node.net.unsent_answers import UnsentAnswers
 from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
-from node.runtime.fair_pool import FairPool
-from node.runtime.large_requests import LargeRequests
-from node.runtime.log_flusher import LogFlusher
+from node.work.fair_pool import FairPool
+from node.work.large_requests import LargeRequests
 
 NODE_ID = 1
 OTHER_ID = 2

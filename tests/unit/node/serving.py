@@ -5,7 +5,7 @@ from typing import Any
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.served_apis import SERVED, Served
 from node.net.peer_handshake import PeerGate
-from node.runtime.large_requests import LargeRequests
+from node.work.large_requests import LargeRequests
 
 
 def dispatcher_of(

@@ -18,7 +18,7 @@ from node.kafka_api import (
 )
 from node.kafka_api.request_context import RequestContext
 from node.net.connection_info import ConnectionInfo
-from node.runtime.administrators import Administrators
+from node.security.administrators import Administrators
 from node.wire.messages import alter_configs as alter_wire
 from node.wire.messages import incremental_alter_configs as incremental_wire
 from node.wire.messages.add_raft_voter import AddRaftVoterRequest
@@ -51,7 +51,7 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     names = Names({"node-1": "10.0.0.1", "node-2": "10.0.0.2"})
-    monkeypatch.setattr("node.runtime.administrators.asyncio.get_running_loop", lambda: names)
+    monkeypatch.setattr("node.security.administrators.asyncio.get_running_loop", lambda: names)
     return names
 
 

@@ -9,7 +9,7 @@ from time import process_time, thread_time
 from groupcoord.aside import SLICE_CPU_S, AsideResult, ResolveRegexes
 from groupcoord.consumer_commands import RegexesResolved
 from groupcoord.topics_view import ListedTopics, TopicInfo
-from node.runtime.aside_lane import THREADS, AsideLane
+from node.work.aside_lane import THREADS, AsideLane
 
 # As much as an expression may ask for: 2 ms a name.
 HOSTILE = "[ab]*a[ab]{100}|(?:.?){350}"

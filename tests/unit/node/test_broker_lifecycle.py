@@ -10,10 +10,10 @@ import pytest
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker, RegisterBrokerReply
 from node.clock import SystemClock
-from node.runtime import broker_lifecycle
-from node.runtime.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
-from node.runtime.metadata_runtime import MetadataRuntime
-from node.runtime.quorum_contact import QuorumContact
+from node.metadata import broker_lifecycle
+from node.metadata.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
+from node.metadata.metadata_runtime import MetadataRuntime
+from node.metadata.quorum_contact import QuorumContact
 
 ME = b"this process ..."
 Answer = Callable[[Any], Any]

@@ -9,9 +9,9 @@ from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
 from logstore.record import iterate_records
 from logstore.topic_partition import TopicPartition
+from node.coordinators import coordinator_log
+from node.coordinators.coordinator_log import AlikeRows, CoordinatorLog
 from node.replica.partition import Partition
-from node.runtime import coordinator_log
-from node.runtime.coordinator_log import AlikeRows, CoordinatorLog
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.test_group_log import too_few_replicas
 

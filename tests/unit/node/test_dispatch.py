@@ -10,13 +10,12 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.schema_compiler import decode
-from node.config import parse_config
 from node.kafka_api import api_versions, dispatch, list_groups, metadata
 from node.kafka_api.dispatch import SMALL_REQUEST_BYTES, Dispatcher
 from node.kafka_api.served_apis import SERVED, served_by
 from node.net.answers import Aside, CloseConnection, Delayed, EncodedBody, Pending
 from node.net.connection import Connection
-from node.runtime.turns import STEPS_PER_TURN
+from node.settings.config import parse_config
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -37,6 +36,7 @@ from node.wire.messages.offset_for_leader_epoch import (
 )
 from node.wire.messages.produce import ProduceRequest
 from node.wire.request_limits import LIMITS, MAX_ID_BYTES
+from node.work.turns import STEPS_PER_TURN
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
 

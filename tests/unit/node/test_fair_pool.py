@@ -11,7 +11,7 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from node.net.connection_info import ConnectionInfo
-from node.runtime.fair_pool import FairPool, Pause
+from node.work.fair_pool import FairPool, Pause
 from tests.unit.node.replica_world import context
 
 SOMEBODY = context(0, 9).connection

@@ -17,6 +17,8 @@ from logstore.errors import ErrorCode
 from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_headers
 from logstore.schema_compiler import decode, decoder, encode
 from logstore.topic_partition import TopicPartition
+from node.coordinators.group_lag import PartitionLag, Place
+from node.coordinators.group_topics import ImageTopics
 from node.kafka_api import (
     consumer_group_describe,
     consumer_group_heartbeat,
@@ -34,8 +36,6 @@ from node.kafka_api import (
 )
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
 from node.net.answers import Delayed, EncodedBody
-from node.runtime.group_lag import PartitionLag, Place
-from node.runtime.group_topics import ImageTopics
 from node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from node.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from node.wire.messages.delete_groups import DeleteGroupsRequest

@@ -16,10 +16,10 @@ from logstore.log_config import LogConfig
 from logstore.partition_log import PartitionLog
 from logstore.record import build_batch
 from logstore.topic_partition import TopicPartition
+from node.coordinators import shard_loader
+from node.coordinators.group_loader import LoadedShard, load_group_shard
+from node.coordinators.shard_loader import LoadEndedError, ShardLoader
 from node.replica.partition import Assignment, Partition
-from node.runtime import shard_loader
-from node.runtime.group_loader import LoadedShard, load_group_shard
-from node.runtime.shard_loader import LoadEndedError, ShardLoader
 
 ALONE = Assignment(leader_id=1, leader_epoch=0, partition_epoch=0, replicas=(1,), in_sync_replicas=(1,))
 

@@ -18,10 +18,10 @@ from logstore.log_config import LogConfig
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
+from node.coordinators import group_shard
+from node.coordinators.group_runtime import Make
 from node.net.answers import Delayed
 from node.replica.partition import Partition
-from node.runtime import group_shard
-from node.runtime.group_runtime import Make
 from tests.unit.node.group_node import GroupNode, play
 from tests.unit.node.test_group_runtime import commit, fetch, join, stable_group
 

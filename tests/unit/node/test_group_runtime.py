@@ -23,10 +23,10 @@ from logstore.log_config import LogConfig
 from logstore.record import build_batch
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
+from node.coordinators import coordinator_shards, group_runtime
+from node.coordinators.coordinator_shards import partition_for
+from node.coordinators.group_runtime import Make
 from node.net.answers import Aside, Delayed
-from node.runtime import coordinator_shards, group_runtime
-from node.runtime.coordinator_shards import partition_for
-from node.runtime.group_runtime import Make
 from tests.unit.node.group_node import GroupNode, play
 
 

@@ -4,10 +4,10 @@ import pytest
 
 from groupcoord.coordinator_config import GroupConfig
 from logstore.errors import ErrorCode, KafkaError
-from node.config import parse_config
-from node.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of
-from node.group_settings import assignor_names
-from node.runtime.group_configs import GroupConfigs
+from node.coordinators.group_configs import GroupConfigs
+from node.settings.config import parse_config
+from node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of
+from node.settings.group_settings import assignor_names
 from node.start.part_settings import coordinator_config
 
 MIN, MAX = (

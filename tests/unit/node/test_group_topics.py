@@ -12,8 +12,8 @@ from groupcoord.topics_view import TopicInfo
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.delta import ChangedTopic, MetadataChanges
 from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.runtime.group_runtime import Make
-from node.runtime.group_topics import ImageTopics, topics_changed
+from node.coordinators.group_runtime import Make
+from node.coordinators.group_topics import ImageTopics, topics_changed
 from tests.unit.node.group_node import GroupNode, play
 
 TOPIC_ID = b"a" * 16

@@ -18,11 +18,11 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation
 from logstore.record import ControlType, EndTransactionMarker
+from node.coordinators.coordinator_log import CoordinatorLog
 from node.kafka_api import produce
 from node.net.answers import Delayed, Pending
 from node.net.connection import Connection
 from node.replica.delayed_produce import Place
-from node.runtime.coordinator_log import CoordinatorLog
 from node.wire import codec
 from node.wire.messages.produce import (
     PartitionProduceData,

@@ -21,11 +21,11 @@ from logstore.record import build_batch, iterate_records
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
 from node.clock import ManualClock
-from node.config import parse_config
+from node.log_care.damaged_replicas import DamagedReplicas
+from node.log_care.log_maintenance import MAX_CLEANERS, LogMaintenance, Throttle
+from node.log_care.segment_repair import SegmentRepair
 from node.metrics.read_node import read_log_dirs
-from node.runtime.damaged_replicas import DamagedReplicas
-from node.runtime.log_maintenance import MAX_CLEANERS, LogMaintenance, Throttle
-from node.runtime.segment_repair import SegmentRepair
+from node.settings.config import parse_config
 from tests.unit.logstore.log_maker import epochs_of
 
 A, B = Path("/a"), Path("/b")
@@ -402,7 +402,7 @@ def test_a_higher_rate_holds_at_once_also_for_those_that_wait(rate: float) -> No
 def test_there_are_as_many_cleaners_as_the_configuration_says_now(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.runtime.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr("node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
     static = world.config = world.config.with_dynamic({"log.cleaner.backoff.ms": "1"}, {})
     seen: list[int] = []
 
@@ -426,7 +426,7 @@ def test_there_are_as_many_cleaners_as_the_configuration_says_now(
 def test_a_backoff_that_was_made_shorter_holds_at_once_and_none_stops_the_node(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.runtime.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr("node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
     static, rounds = world.config, 0
 
     async def count() -> bool:

@@ -24,13 +24,13 @@ from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED
 from metadata_raft.raft_check import MetadataDamage
 from node.clock import ManualClock
-from node.config import parse_config
+from node.log_care import log_scrub, segment_repair
+from node.log_care.damaged_replicas import DamagedReplicas
+from node.log_care.log_scrub import LogScrub
+from node.log_care.segment_repair import SegmentRepair
 from node.replica.partition import Assignment, Partition
 from node.replica.replication_quota import ReplicationQuotas
-from node.runtime import log_scrub, segment_repair
-from node.runtime.damaged_replicas import DamagedReplicas
-from node.runtime.log_scrub import LogScrub
-from node.runtime.segment_repair import SegmentRepair
+from node.settings.config import parse_config
 from node.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 T0 = TopicPartition("t", 0)

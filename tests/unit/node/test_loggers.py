@@ -14,7 +14,7 @@ from node import loggers
 from node.kafka_api import incremental_alter_configs
 from node.kafka_api.config_entries import ConfigSource, logger_entries
 from node.kafka_api.request_context import RequestContext
-from node.runtime.administrators import Administrators
+from node.security.administrators import Administrators
 from node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,

@@ -8,8 +8,8 @@ from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.schema_compiler import decoder, encoder
 from logstore.topic_partition import TopicPartition
+from node.coordinators import marker_sender
 from node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
-from node.runtime import marker_sender
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.marker_world import Markers, marker
 

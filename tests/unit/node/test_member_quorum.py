@@ -9,8 +9,8 @@ from metadata_raft.image import Endpoint, MetadataImage
 from metadata_raft.quorum_raft import RaftQuorum
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import FeatureLevelRecord, MetadataRecord, RaftVotersRecord, Voter
-from node.runtime.member_quorum import MemberQuorum
-from node.runtime.metadata_observer import MetadataObserver
+from node.metadata.member_quorum import MemberQuorum
+from node.metadata.metadata_observer import MetadataObserver
 
 
 class Source:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from logstore.errors import KafkaError
-from node.config import parse_config
-from node.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
-from node.memory_limit import memory_limit_bytes
+from node.memory.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
+from node.memory.memory_limit import memory_limit_bytes
+from node.settings.config import parse_config
 from node.start.foundation import lay_foundation
 from node.start.services import cleaner_key_bytes
 from node.start.world import World

@@ -8,9 +8,9 @@ from metadata_raft.delta import replay_batch
 from metadata_raft.image import MetadataImage
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import ConfigRecord
+from node.metadata import metadata_feed
+from node.metadata.metadata_feed import MetadataFeed
 from node.net.answers import Delayed
-from node.runtime import metadata_feed
-from node.runtime.metadata_feed import MetadataFeed
 from node.wire.messages.fetch_metadata import FetchMetadataRequest
 
 EMPTY = MetadataImage(cluster_id=b"the cluster's id")

@@ -9,9 +9,9 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import BrokerHeartbeat, CreateTopics, NewTopic
 from metadata_raft.delta import MetadataChanges
 from metadata_raft.image import MetadataImage
+from node.metadata import metadata_feed
 from node.net.answers import Pending
 from node.net.connection import Connection
-from node.runtime import metadata_feed
 from node.wire.peer_api import PeerApi
 from tests.unit.node.peer_node import ObserverNode, PeerNode, observing, serving
 

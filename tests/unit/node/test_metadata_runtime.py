@@ -13,10 +13,10 @@ from metadata_raft.quorum_memory import MemoryQuorum
 from metadata_raft.record_codec import MetadataBatch
 from metadata_raft.records import FeatureLevelRecord
 from node.clock import ManualClock
+from node.metadata.command_sender import CommandSender, Leader
+from node.metadata.controller_runtime import Decided
+from node.metadata.metadata_runtime import MetadataRuntime
 from node.net.peer_client import PeerClient
-from node.runtime.command_sender import CommandSender, Leader
-from node.runtime.controller_runtime import Decided
-from node.runtime.metadata_runtime import MetadataRuntime
 from tests.unit.metadata_raft.metadata_world import EMPTY
 from tests.unit.node.metadata_node import MetadataNode
 

@@ -13,7 +13,6 @@ from logstore.log_reader import SegmentsChanged
 from node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
 from node.net.answers import Aside, Delayed
 from node.net.connection_info import ConnectionInfo
-from node.runtime.turns import STEPS_PER_TURN
 from node.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -33,6 +32,7 @@ from node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
+from node.work.turns import STEPS_PER_TURN
 from tests.unit.logstore import log_maker
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 

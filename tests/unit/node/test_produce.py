@@ -13,7 +13,6 @@ from logstore.record import build_batch, iterate_records, seal_batch
 from logstore.record_batch import HEADER_SIZE, check_batch, read_header
 from node.kafka_api import produce
 from node.net.answers import CloseConnection, Delayed
-from node.runtime.turns import at_once
 from node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -21,6 +20,7 @@ from node.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from node.work.turns import at_once
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from metadata_raft.commands import NewTopic
 from metadata_raft.image import MetadataImage
-from node.config import parse_config
-from node.runtime.topic_creation import auto_created, offsets_topic, transactions_topic
+from node.metadata.topic_creation import auto_created, offsets_topic, transactions_topic
+from node.settings.config import parse_config
 
 _counter = itertools.count()
 

@@ -7,8 +7,8 @@ from logstore.config_def import ConfigScope
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.cluster_features import TRANSACTION_VERSION
 from metadata_raft.image import MetadataImage
-from node.broker_settings import BROKER_CONFIG_DEF
-from node.config import parse_config
+from node.settings.broker_settings import BROKER_CONFIG_DEF
+from node.settings.config import parse_config
 from node.start.part_settings import transaction_config
 
 # Name, default and smallest value, as Apache Kafka 4.3.1 has them.

@@ -8,7 +8,7 @@ import pytest
 
 from logstore import schema
 from logstore.schema import struct
-from node.runtime.turns import APART_AT_ONCE, STEPS_PER_TURN, listed, take_apart
+from node.work.turns import APART_AT_ONCE, STEPS_PER_TURN, listed, take_apart
 
 COUNT = 10 * STEPS_PER_TURN + 1
 

@@ -14,9 +14,9 @@ from groupcoord.transactions.transaction_commands import AddPartitions, VerifyPa
 from groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
+from node.coordinators import txn_gate
+from node.coordinators.txn_gate import TxnGate, code_for_client
 from node.net.answers import Delayed
-from node.runtime import txn_gate
-from node.runtime.txn_gate import TxnGate, code_for_client
 from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,

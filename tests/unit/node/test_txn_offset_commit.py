@@ -14,13 +14,12 @@ from logstore.log_config import LogConfig
 from logstore.partition_log import FetchIsolation
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
-from node.config import parse_config
+from node.coordinators import commit_order
+from node.coordinators.commit_order import CommitOrder
 from node.kafka_api import txn_offset_commit
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Aside, CloseConnection, Delayed
-from node.runtime import commit_order
-from node.runtime.commit_order import CommitOrder
-from node.runtime.turns import STEPS_PER_TURN
+from node.settings.config import parse_config
 from node.wire.api_keys import ApiKey
 from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -29,6 +28,7 @@ from node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponse,
 )
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from node.work.turns import STEPS_PER_TURN
 from tests.unit.node.marker_world import OFFSETS, MarkerNode, marker, play
 from tests.unit.node.replica_world import CONNECTION
 

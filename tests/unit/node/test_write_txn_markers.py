@@ -10,8 +10,8 @@ from groupcoord.offset_results import OffsetFetchResult
 from logstore.errors import ErrorCode
 from logstore.log_config import LogConfig
 from logstore.verification import NOT_VERIFIED
+from node.coordinators import marker_writer
 from node.net.answers import Delayed
-from node.runtime import marker_writer
 from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.marker_world import OFFSETS, MarkerNode, codes, marker, play
 

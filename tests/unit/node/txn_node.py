@@ -24,10 +24,10 @@ from logstore.topic_partition import TopicPartition
 from metadata_raft.cluster_features import TRANSACTION_VERSION
 from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.clock import ManualClock
+from node.coordinators.txn_runtime import Make, TxnRuntime
 from node.net.answers import Delayed
 from node.replica.partition import Assignment, Partition
 from node.replica.replica_manager import ReplicaManager
-from node.runtime.txn_runtime import Make, TxnRuntime
 from tests.unit.node.group_node import NUM_PARTITIONS, host_topic
 
 T0 = TopicPartition("t", 0)

@@ -11,7 +11,7 @@ import pytest
 from node.cli import local_cluster
 from node.cli.failure import CommandError
 from node.cli.local_cluster import NodeHome, NodeProcess, cluster_up, stop_all
-from node.properties_file import parse_properties
+from node.settings.properties_file import parse_properties
 
 
 def refusal(data: Path, *overrides: str, nodes: int = 1) -> str:

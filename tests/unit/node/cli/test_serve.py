@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from node import process
 from node.cli import serve
 from node.cli.failure import CommandError
+from node.process import run_node
 
 OPENED = "listeners=PLAINTEXT://1.2.3.4:9092 cannot be opened: "
 REASONS = [
@@ -39,7 +39,7 @@ def test_what_the_machine_refuses_is_told_with_what_to_do(
     def fail(*_: object, **__: object) -> None:
         raise fault
 
-    monkeypatch.setattr(process, "run", fail)
+    monkeypatch.setattr(run_node, "run", fail)
     monkeypatch.setattr(serve.log_output, "begin", lambda *_: None)
     listeners = "listeners=PLAINTEXT://1.2.3.4:9092"
 

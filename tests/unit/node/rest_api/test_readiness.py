@@ -3,8 +3,8 @@
 import pytest
 
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from node.metadata.broker_lifecycle import BrokerState
 from node.rest_api.readiness import NodeState, partitions_behind, problem_of
-from node.runtime.broker_lifecycle import BrokerState
 
 IN_SYNC = PartitionImage(0, (0, 1, 2), (0, 1, 2), 0, 1, 1)
 BEHIND = IN_SYNC._replace(isr=(0, 2))

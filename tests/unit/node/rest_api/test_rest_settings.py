@@ -3,8 +3,8 @@
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.config import parse_config
-from node.rest_settings import RestAddress
+from node.settings.config import parse_config
+from node.settings.rest_settings import RestAddress
 
 
 def test_a_node_has_the_api_on_confluents_port_unless_it_is_told() -> None:

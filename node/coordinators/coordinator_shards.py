@@ -1,0 +1,375 @@
+"""The shards of one coordinator on this node: one for each partition of its topic that this node leads.
+
+They are loaded when this node becomes leader of their partition and closed when it is not any more
+(`refresh`, which whoever applies metadata calls). Commands go to the shard of a partition, and answers to
+whoever asked. A key (a group, a transactional id) belongs to the partition that Java's `String.hashCode` of
+it picks, as every client and tool of Kafka expects it.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import lru_cache, partial
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from groupcoord.request_token import Token
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage
+from node.coordinators.timer_queue import TimerQueue
+from node.net.answers import Aside, Delayed
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+
+# After a load that failed (a disk that does not answer), until the next try.
+RELOAD_DELAY_MS = 1_000
+# Keys whose place is remembered, 1 MB of them: to find it takes a tenth of a small commit's time.
+REMEMBERED_KEYS = 4_096
+MAX_REMEMBERED_CHARS = 64
+# Given in one turn of the loop: each makes a connection write, some 40 us.
+MAX_ANSWERS_PER_TURN = 100
+# Some 3 ms, or 9 with ids of a kilobyte; others have the loop before the next ones of the same request.
+MAX_COMMANDS_PER_TURN = 128
+
+log = logging.getLogger(__name__)
+
+
+C = TypeVar("C")  # commands
+A = TypeVar("A")  # answers; KafkaError is one of them
+C_contra = TypeVar("C_contra", contravariant=True)
+
+
+class CoordinatorShard(Protocol[C_contra]):
+    """What is asked of a shard here."""
+
+    partition: Partition
+    leader_epoch: int
+    is_closed: bool
+
+    @property
+    def is_loaded(self) -> bool: ...
+    def load_if_empty(self) -> bool: ...
+    def handle(self, command: C_contra) -> None: ...
+    def close(self, error: ErrorCode) -> None: ...
+
+
+S = TypeVar("S", bound=CoordinatorShard[Any])
+Make: TypeAlias = Callable[[Token], C]
+Build: TypeAlias = Callable[[list[A]], Any]
+StartTask: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class CoordinatorShards(Generic[S, C, A]):
+    """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        topic: str,
+        num_partitions: int,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
+        create_topic: Callable[[], Awaitable[None]],
+        new_shard: Callable[[int, Partition], S],
+        load: Callable[[S], Awaitable[None]],
+    ) -> None:
+        """`num_partitions` is what the topic will have, while there is none."""
+        self.by_index: dict[int, S] = {}
+        self._topic = topic
+        self._num_partitions = num_partitions
+        self._replicas = replicas
+        self._image = image
+        self._create_topic = create_topic
+        self._new_shard = new_shard
+        self._load = load
+        self._tokens = itertools.count(1)
+        self._asked: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
+        self._timers: TimerQueue | None = None
+        self._start_task: StartTask | None = None
+        self._creation: asyncio.Future[None] | None = None
+        # Answers to be given, and how many were in this turn of the loop.
+        self._late_answers: deque[tuple[asyncio.Future[A | KafkaError], A | KafkaError]] = deque()
+        self._given = 0
+        self._is_counting = False
+
+    # ---- life ----------------------------------------------------------------------------------------
+
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        self._timers = TimerQueue()
+        self._start_task = start_task
+        self.refresh()
+
+    def close(self) -> None:
+        """Answer all that wait with NOT_COORDINATOR and stop."""
+        for shard in self.by_index.values():
+            shard.close(ErrorCode.NOT_COORDINATOR)
+        self.by_index.clear()
+        while self._late_answers:
+            self._given = 0
+            self._give_answers()
+        if self._timers is not None:
+            self._timers.close()
+        self._start_task = None
+
+    @property
+    def timers(self) -> TimerQueue:
+        """Those of all shards, once `start` was called."""
+        assert self._timers is not None
+        return self._timers
+
+    def refresh(self) -> None:
+        """Bring the shards in line with the partitions of the topic that this node leads now."""
+        if self._start_task is None:
+            return
+        topic = self._image().topics.by_name.get(self._topic)
+        led: dict[int, Partition] = {}
+        for index in range(len(topic.partitions)) if topic is not None else ():
+            partition = self._replicas.find(TopicPartition(self._topic, index))
+            if partition is not None and partition.is_leader:
+                led[index] = partition
+        for index, shard in list(self.by_index.items()):
+            partition = led.get(index)
+            if partition is not shard.partition or partition.leader_epoch != shard.leader_epoch:
+                shard.close(ErrorCode.NOT_COORDINATOR)
+                del self.by_index[index]
+        for index, partition in led.items():
+            if index not in self.by_index:
+                shard = self.by_index[index] = self._new_shard(index, partition)
+                if not shard.load_if_empty():
+                    self._start_task(self._load_one(index, shard))
+
+    async def _load_one(self, index: int, shard: S) -> None:
+        try:
+            await self._load(shard)
+        except KafkaError as error:
+            if shard.is_closed:
+                return  # another node leads it, or it is gone, and its files with it
+            log.error("%s could not be loaded: %s", shard.partition.topic_partition, error)
+            self.reopen_later(index, shard)
+
+    def reopen(self, index: int, shard: S) -> None:
+        """A shard failed: begin again from the log, if this node still leads it."""
+        if self.by_index.get(index) is shard:
+            del self.by_index[index]
+        self.refresh()
+
+    def reopen_later(self, index: int, shard: S) -> None:
+        """Close a shard and begin again from the log in a while."""
+        shard.close(ErrorCode.NOT_COORDINATOR)
+        if self._timers is not None:
+            self._timers.start(("reload", index), RELOAD_DELAY_MS, lambda: self.reopen(index, shard))
+
+    # ---- where a key is ------------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int:
+        """The partition of the topic that holds the key."""
+        topic = self._image().topics.by_name.get(self._topic)
+        count = len(topic.partitions) if topic is not None else self._num_partitions
+        return partition_for(key, count)
+
+    def known_coordinator_of(self, key: str) -> int:
+        """The id of the node that leads the key's partition, -1 for none."""
+        topic = self._image().topics.by_name.get(self._topic)
+        if topic is None:
+            return -1
+        return topic.partitions[partition_for(key, len(topic.partitions))].leader
+
+    async def coordinator_of(self, key: str) -> int:
+        """The same; creates the topic on first use."""
+        if self._topic not in self._image().topics.by_name:
+            await self._ensure_topic()
+        return self.known_coordinator_of(key)
+
+    async def _ensure_topic(self) -> None:
+        """Create the topic once, however many clients come at the same moment."""
+        if self._creation is not None:
+            await asyncio.shield(self._creation)
+            return
+        creation = self._creation = asyncio.get_running_loop().create_future()
+        try:
+            await self._create_topic()
+            self.refresh()
+        except KafkaError as error:
+            # Another node may have been faster; whoever asked looks at the metadata again.
+            if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                log.warning("%s could not be created: %s", self._topic, error)
+        finally:
+            self._creation = None
+            creation.set_result(None)
+
+    # ---- commands ------------------------------------------------------------------------------------
+
+    def new_token(self) -> Token:
+        """For who has to know it before the command is made."""
+        return next(self._tokens)
+
+    def loaded(self, index: int) -> S:
+        """The shard of a partition; NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if there is none."""
+        shard = self.by_index.get(index)
+        if shard is None or shard.is_closed or not shard.partition.is_leader:
+            self.refresh()
+            shard = self.by_index.get(index)
+        if shard is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, f"this node does not lead {self._topic}-{index}")
+        if shard.is_closed or not shard.is_loaded:
+            raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"{self._topic}-{index} is being loaded")
+        return shard
+
+    def submit(
+        self, index: int, make: Make[C], token: Token | None = None
+    ) -> "A | KafkaError | asyncio.Future[A | KafkaError]":
+        """Have a command carried out; its answer, or a future of it. `make` gets the token that the command
+        has to bear.
+        """
+        try:
+            shard = self.loaded(index)
+        except KafkaError as error:
+            return error
+        if token is None:
+            token = next(self._tokens)
+        self._asked[token] = None
+        try:
+            shard.handle(make(token))
+        except BaseException:
+            del self._asked[token]
+            raise
+        outcome = self._asked[token]
+        if outcome is None:
+            future: asyncio.Future[A | KafkaError] = asyncio.get_running_loop().create_future()
+            self._asked[token] = future
+            return future
+        del self._asked[token]
+        return outcome
+
+    def ask(
+        self, key: str, make: Make[C], build: Callable[[Any], Any], *, keeps_nothing: bool = False
+    ) -> Any:
+        """Have a command carried out by the shard of a key, and its answer turned into a response.
+
+        `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
+        the whole command failed with. Returns what `build` makes, or a `Delayed` if the answer comes later.
+        With `keeps_nothing` the caller says that `build` does without the request.
+        """
+        outcome = self.submit(self.partition_for(key), make)
+        if not isinstance(outcome, asyncio.Future):
+            return build(outcome)
+        return Delayed(outcome, build, keeps_nothing=keeps_nothing)
+
+    def submit_each(
+        self,
+        places: Sequence[tuple[int | str, Make[C]]],
+        build: Build[A],
+        wrap: Callable[[list[Any]], Any] | None = None,
+    ) -> Any:
+        """Several commands, each to the shard of a partition or of a key; `build` gets the answers in the
+        order of the commands. Very many of them take turns with the loop, a coroutine then, which ends with
+        what `wrap` says in the place of `build`.
+        """
+        if len(places) > MAX_COMMANDS_PER_TURN:
+            return self.submit_in_turns(places, build if wrap is None else wrap, MAX_COMMANDS_PER_TURN)
+        return self._join([self.submit(self._index_of(at), make) for at, make in places], build)
+
+    async def submit_in_turns(
+        self, places: Sequence[tuple[int | str, Make[C]]], build: Build[A], per_turn: int
+    ) -> Any:
+        """The same, so many in each turn of the loop."""
+        outcomes = []
+        for count, (at, make) in enumerate(places, 1):
+            outcomes.append(self.submit(self._index_of(at), make))
+            if count % per_turn == 0:
+                await asyncio.sleep(0)
+        return self._join(outcomes, build)
+
+    def _index_of(self, place: int | str) -> int:
+        return self.partition_for(place) if isinstance(place, str) else place
+
+    def answered(self, token: Token, answer: A | KafkaError) -> None:
+        """What shards give their answers to."""
+        waiting = self._asked[token]
+        if waiting is None:
+            self._asked[token] = answer  # while `submit` is still at it
+            return
+        assert isinstance(waiting, asyncio.Future), f"token {token} was answered twice"
+        del self._asked[token]
+        self._late_answers.append((waiting, answer))
+        self._give_answers()
+
+    def _give_answers(self) -> None:
+        """Some of those that are there: what a connection does with one takes longer than deciding it."""
+        for _ in range(min(len(self._late_answers), MAX_ANSWERS_PER_TURN - self._given)):
+            waiting, answer = self._late_answers.popleft()
+            self._given += 1
+            if not waiting.done():  # a client that went away has cancelled it
+                waiting.set_result(answer)
+        if self._given and not self._is_counting:
+            self._is_counting = True
+            asyncio.get_running_loop().call_soon(self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._given, self._is_counting = 0, False
+        self._give_answers()
+
+    def _join(
+        self, outcomes: "Sequence[A | KafkaError | asyncio.Future[A | KafkaError]]", build: Build[A]
+    ) -> Any:
+        futures = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
+        if not futures:
+            return build(list(outcomes))  # type: ignore[arg-type]
+        done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+        left = len(futures)
+
+        def count_down(_: "asyncio.Future[A | KafkaError]") -> None:
+            nonlocal left
+            left -= 1
+            if left == 0 and not done.done():
+                done.set_result(
+                    [each.result() if isinstance(each, asyncio.Future) else each for each in outcomes]
+                )
+
+        for future in futures:
+            future.add_done_callback(count_down)
+        return Delayed(done, build)
+
+
+def built_aside(build: Callable[[list[Any]], Any], answers: list[Any], *, is_slow: bool = False) -> Aside:
+    """A response from very many answers is made beside the loop."""
+    return Aside(partial(build, answers), is_slow)
+
+
+def partition_for(key: str, num_partitions: int) -> int:
+    """Kafka's choice: the absolute value of Java's `String.hashCode`, modulo the partitions."""
+    is_usual = len(key) <= MAX_REMEMBERED_CHARS
+    return (_remembered_hash(key) if is_usual else _absolute_hash(key)) % num_partitions
+
+
+def _absolute_hash(key: str) -> int:
+    """All neighbours at once become one of twice the width, again and again: one large number's arithmetic is
+    ten times as fast as a step for each letter.
+    """
+    units = key.encode("utf-16-be", "surrogatepass")
+    value = int.from_bytes(units, "big")
+    width, factor = 16, 31  # of a letter, in bits; what those before it count more
+    while width < 8 * len(units):
+        low = _low_halves(width, len(units).bit_length())
+        value = (value >> width & low) * factor + (value & low)
+        width, factor = 2 * width, factor * factor & 0xFFFFFFFF
+    value &= 0xFFFFFFFF
+    if value >= 0x80000000:
+        value = 0x100000000 - value
+    # The one hash whose absolute value is no int32 counts as 0.
+    return 0 if value == 0x80000000 else value
+
+
+@lru_cache(maxsize=256)
+def _low_halves(width: int, size_bits: int) -> int:
+    """A mask of every second place of this width for texts of fewer than 2**size_bits bytes; of each place 32
+    bits at most, for what is above them does not matter.
+    """
+    places = (8 << size_bits) // (2 * width) + 1
+    return int.from_bytes((min((1 << width) - 1, 0xFFFFFFFF)).to_bytes(width // 4, "big") * places, "big")
+
+
+_remembered_hash = lru_cache(maxsize=REMEMBERED_KEYS)(_absolute_hash)

@@ -1,0 +1,295 @@
+"""How far groups are behind, in records and in time, wherever in the cluster their partitions are led.
+
+The time is the age of the oldest record that is not committed, by the clock of the node that leads the
+partition. That node reads it from its log; the others are asked for all of their partitions at once. What
+cannot be known, as while a partition has no leader, is left out: nobody waits for it longer than he said.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from logstore.disk import FileSlice
+from logstore.errors import KafkaError
+from logstore.log_reader import LATEST_TIMESTAMP, ColdRead, FetchIsolation
+from logstore.oldest_record import Oldest, oldest_record
+from logstore.record_batch import NO_TIMESTAMP
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage
+from node.clock import Clock
+from node.net.peer_client import PeerClient
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+from node.wire.messages.describe_lag import (
+    DescribeLagRequest,
+    DescribeLagResponse,
+    LagPartition,
+    LagPartitionResult,
+    LagTopic,
+    LagTopicResult,
+)
+from node.work.turns import Steps, take_turns
+
+TIMEOUT_S: Final = (
+    5.0  # for the whole of a question: some 50,000 partitions that are behind, or a leader that hangs
+)
+PEER_SHARE: Final = 0.8  # of what is left of it, so that an answer that is late by a little still counts
+PURPOSE: Final = "lag"
+# Of a log at first: most batches are smaller. Where that held markers alone, the next look is larger.
+FIRST_READ_BYTES: Final = 32 * 1024
+NEXT_READ_BYTES: Final = 1024 * 1024
+READS_AT_ONCE: Final = 32  # in one step of the thread: a few ms
+NO_OFFSET: Final = -1
+MAX_LAG_MS: Final = 2**63 - 1
+_NOTHING_LEFT: Final = Oldest(2**63 - 1)
+
+
+class Place(NamedTuple):
+    """Where a group is in a partition; None if it has committed nothing there."""
+
+    partition: TopicPartition
+    committed: int | None
+
+
+class PartitionLag(NamedTuple):
+    """The end of a log for consumers (its high watermark), and how far a group is behind it.
+
+    `records` are offsets, as Kafka counts, so markers and compacted gaps count too; None without a commit.
+    `behind_ms` is the age of the oldest record that is not committed, 0 if none is left to read; None if it
+    is not known, for want of a commit, of a timestamp, or of time to look.
+    """
+
+    log_end_offset: int
+    records: int | None
+    behind_ms: int | None
+
+
+class _Look(NamedTuple):
+    """Where to look for the first record that a group has not read."""
+
+    partition: Partition
+    offset: int
+
+
+class GroupLag:
+    """Answers how far groups are behind. Lives on the event loop; reads logs in a thread."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
+        connect: Callable[[int, str], Awaitable[PeerClient]],
+        in_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
+        clock: Clock,
+    ) -> None:
+        self._node_id = node_id
+        self._replicas = replicas
+        self._image = image
+        self._connect = connect
+        self._in_thread = in_thread
+        self._clock = clock
+        self._lane = asyncio.Lock()  # one step in a thread at a time, whoever asks
+
+    async def measure(
+        self, places: Iterable[Place], *, timeout_s: float = TIMEOUT_S
+    ) -> dict[Place, PartitionLag]:
+        """The lag of each place whose partition's leader answers in time; others are left out."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        by_leader = await take_turns(self._by_leader(places))
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(
+                    self._measure_here(mine, deadline)
+                    if leader == self._node_id
+                    else self._ask_peer(leader, mine, deadline)
+                )
+                for leader, mine in sorted(by_leader.items())
+            ]
+        return {place: lag for one in asked for place, lag in one.result().items()}
+
+    def _by_leader(self, places: Iterable[Place]) -> Steps[dict[int, list[Place]]]:
+        image = self._image()
+        by_leader: dict[int, list[Place]] = {}
+        for place in dict.fromkeys(places):
+            yield
+            found = image.topics.partition(place.partition)
+            if found is not None and found.leader >= 0:
+                by_leader.setdefault(found.leader, []).append(place)
+        return by_leader
+
+    # ---- partitions that this node leads ------------------------------------------------------------
+
+    async def _measure_here(self, places: Iterable[Place], deadline: float) -> dict[Place, PartitionLag]:
+        lags: dict[Place, PartitionLag] = {}
+        looks = await take_turns(self._look_at_ends(places, lags))
+        max_bytes = FIRST_READ_BYTES
+        loop = asyncio.get_running_loop()
+        while looks:
+            later: dict[Place, _Look] = {}
+            rest = iter(looks.items())
+            while some := dict(islice(rest, READS_AT_ONCE)):
+                if loop.time() >= deadline:
+                    return lags
+                async with self._lane:
+                    found = await self._find_oldest(some, max_bytes)
+                for place, oldest in found.items():
+                    if oldest.timestamp_ms is not None or oldest.offset >= lags[place].log_end_offset:
+                        lags[place] = lags[place]._replace(behind_ms=self._age_ms(oldest))
+                    elif oldest.offset > some[place].offset:  # else the log was cut while it was read
+                        later[place] = _Look(some[place].partition, oldest.offset)
+            looks, max_bytes = later, NEXT_READ_BYTES
+        return lags
+
+    def _look_at_ends(
+        self, places: Iterable[Place], lags: dict[Place, PartitionLag]
+    ) -> Steps[dict[Place, _Look]]:
+        """Put what is known without reading into `lags`; where to read for the rest."""
+        looks: dict[Place, _Look] = {}
+        for place in places:
+            yield
+            try:
+                partition = self._replicas.partition(place.partition)
+                partition.check_leader()
+                at_end = partition.offset_for_timestamp(LATEST_TIMESTAMP, FetchIsolation.HIGH_WATERMARK)
+            except KafkaError:
+                continue  # it is just becoming leader, or is none any more
+            assert at_end is not None
+            if place.committed is None:
+                lags[place] = PartitionLag(at_end.offset, None, None)
+                continue
+            records = max(at_end.offset - place.committed, 0)
+            lags[place] = PartitionLag(at_end.offset, records, None if records else 0)
+            if records:
+                looks[place] = _Look(partition, place.committed)
+        return looks
+
+    async def _find_oldest(self, looks: Mapping[Place, _Look], max_bytes: int) -> dict[Place, Oldest]:
+        """What the next bytes of each log say; those that cannot be read are left out."""
+        cold = [
+            read
+            for look in looks.values()
+            if (read := look.partition.log.cold_read(look.offset, FetchIsolation.HIGH_WATERMARK)) is not None
+        ]
+        if cold:
+            await self._in_thread(partial(_read_indexes, cold))
+        reads = {place: piece for place, look in looks.items() if (piece := _piece_of(look, max_bytes))}
+        found: dict[Place, Oldest | KafkaError | OSError] = await self._in_thread(partial(_read_all, reads))
+        for place, one in found.items():
+            if isinstance(one, OSError):
+                looks[place].partition.log.flush_failed(one)  # it serves nothing any more
+        return {place: one for place, one in found.items() if isinstance(one, Oldest)}
+
+    def _age_ms(self, oldest: Oldest) -> int | None:
+        if oldest.timestamp_ms is None:
+            return 0  # nothing but markers, or what compaction took away: there is nothing left to read
+        if oldest.timestamp_ms == NO_TIMESTAMP:
+            return None
+        return min(max(0, self._clock.now_ms() - oldest.timestamp_ms), MAX_LAG_MS)
+
+    # ---- partitions that others lead ----------------------------------------------------------------
+
+    async def _ask_peer(
+        self, leader: int, places: Iterable[Place], deadline: float
+    ) -> dict[Place, PartitionLag]:
+        try:
+            async with asyncio.timeout_at(deadline):
+                peer = await self._connect(leader, PURPOSE)
+                left_s = (deadline - asyncio.get_running_loop().time()) * PEER_SHARE
+                request = await take_turns(self._question(places, max(0, int(left_s * 1000))))
+                response = await peer.request(request, DescribeLagResponse)
+            return await take_turns(self._answers(response))
+        except (KafkaError, TimeoutError):
+            return {}  # nobody can be asked but the leader
+
+    def _question(self, places: Iterable[Place], timeout_ms: int) -> Steps[DescribeLagRequest]:
+        image = self._image()
+        by_topic: dict[bytes, list[LagPartition]] = {}
+        for place in places:
+            yield
+            topic = image.topics.by_name.get(place.partition.topic)
+            if topic is not None:
+                one = LagPartition(
+                    partition_index=place.partition.partition,
+                    committed_offset=NO_OFFSET if place.committed is None else place.committed,
+                )
+                by_topic.setdefault(topic.topic_id, []).append(one)
+        topics = [LagTopic(topic_id=topic_id, partitions=ones) for topic_id, ones in by_topic.items()]
+        return DescribeLagRequest(timeout_ms=timeout_ms, topics=topics)
+
+    def _answers(self, response: DescribeLagResponse) -> Steps[dict[Place, PartitionLag]]:
+        image = self._image()
+        lags: dict[Place, PartitionLag] = {}
+        for topic in response.topics:
+            named = image.topics.by_id.get(topic.topic_id)
+            if named is None:
+                continue
+            for one in topic.partitions:
+                yield
+                place = _place(named.name, one.partition_index, one.committed_offset)
+                end, committed = one.log_end_offset, place.committed
+                records = None if committed is None else max(end - committed, 0)
+                lags[place] = PartitionLag(end, records, None if one.lag_ms < 0 else one.lag_ms)
+        return lags
+
+    async def answer_peer(self, request: DescribeLagRequest) -> DescribeLagResponse:
+        """What this node knows of the partitions that it leads, for the node that asks."""
+        image = self._image()
+        timeout_s = min(max(request.timeout_ms / 1000, 0), TIMEOUT_S)
+        named = [(topic, image.topics.by_id.get(topic.topic_id)) for topic in request.topics]
+        places = [
+            _place(found.name, one.partition_index, one.committed_offset)
+            for topic, found in named
+            if found is not None
+            for one in topic.partitions
+        ]
+        lags = await self._measure_here(places, asyncio.get_running_loop().time() + timeout_s)
+        by_topic: dict[str, list[LagPartitionResult]] = {}
+        for place, lag in lags.items():
+            result = LagPartitionResult(
+                partition_index=place.partition.partition,
+                committed_offset=NO_OFFSET if place.committed is None else place.committed,
+                log_end_offset=lag.log_end_offset,
+                lag_ms=-1 if lag.behind_ms is None else lag.behind_ms,
+            )
+            by_topic.setdefault(place.partition.topic, []).append(result)
+        ids = {found.name: found.topic_id for _, found in named if found is not None}
+        return DescribeLagResponse(
+            topics=[LagTopicResult(topic_id=ids[name], partitions=ones) for name, ones in by_topic.items()]
+        )
+
+
+def _place(topic: str, partition: int, committed: int) -> Place:
+    return Place(TopicPartition(topic, partition), None if committed < 0 else committed)
+
+
+def _piece_of(look: _Look, max_bytes: int) -> "tuple[FileSlice, int] | None":
+    """The bytes to look at next, and from which offset on; None where the log cannot say."""
+    log = look.partition.log
+    offset = max(look.offset, log.log_start_offset)  # retention may have taken what would be read next
+    try:
+        found = log.read(offset, max_bytes, isolation=FetchIsolation.HIGH_WATERMARK, minimum_one_batch=True)
+    except KafkaError:
+        return None
+    return found.slice, offset
+
+
+def _read_indexes(reads: Iterable[ColdRead]) -> None:
+    for one in reads:
+        one.run()
+
+
+def _read_all(
+    reads: Mapping[Place, tuple[FileSlice, int]],
+) -> dict[Place, Oldest | KafkaError | OSError]:
+    return {place: _read(piece, offset) for place, (piece, offset) in reads.items()}
+
+
+def _read(piece: FileSlice, offset: int) -> Oldest | KafkaError | OSError:
+    try:
+        return oldest_record(piece.read(), offset) if piece.size else _NOTHING_LEFT
+    except (KafkaError, OSError) as error:
+        return error

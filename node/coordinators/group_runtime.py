@@ -1,0 +1,333 @@
+"""The group coordinator of this node: one shard for each partition of `__consumer_offsets` that it leads.
+
+Request handlers `ask`. Beside the routing, which `coordinator_shards` has: topics that groups read, and
+heartbeats that wait for news.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from groupcoord.commands import ClientCommand, Command
+from groupcoord.consumer_commands import TopicsChanged
+from groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
+from groupcoord.effects import Result
+from groupcoord.group_records import OFFSETS_TOPIC
+from groupcoord.member_bytes import NodeMembers
+from groupcoord.offset_commands import Producer
+from groupcoord.request_token import Token
+from groupcoord.shard import Shard
+from groupcoord.timer_commands import EndHold
+from logstore.compression import Compression
+from logstore.errors import ErrorCode, KafkaError
+from logstore.partition_log import AppendResult
+from logstore.record import EndTransactionMarker
+from logstore.topic_partition import TopicPartition
+from logstore.verification import NOT_VERIFIED, Guard
+from metadata_raft.image import MetadataImage
+from node.clock import Clock
+from node.coordinators import coordinator_shards
+from node.coordinators.commit_order import CommitOrder
+from node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
+from node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
+from node.coordinators.group_shard import Answer, GroupShard
+from node.coordinators.group_topics import ImageTopics
+from node.coordinators.shard_loader import ShardLoader
+from node.net.answers import CloseConnection, Delayed
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+from node.work.aside_lane import AsideLane
+
+# Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
+MAX_HELD_HEARTBEATS = 2_000
+MAX_GROUPS_PER_TURN = 2_000  # listed: 3 us each, with all that is written of them
+
+R = TypeVar("R")
+Build: TypeAlias = Callable[[R | KafkaError], Any]
+Make: TypeAlias = coordinator_shards.Make[ClientCommand]
+MakeGuarded: TypeAlias = Callable[[Guard | None, Token], ClientCommand]
+
+
+class TransactionPart(NamedTuple):
+    """In whose transaction something is written; `adds`: it need not have been told of the partition."""
+
+    transactional_id: str
+    producer: Producer
+    adds: bool
+    connection_number: int  # of the connection over which that is asked
+
+
+class Gate(Protocol):
+    """Who asks the coordinator of a transaction."""
+
+    def admit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Sequence[TopicPartition],
+        *,
+        adds: bool,
+    ) -> Awaitable[Mapping[TopicPartition, ErrorCode]]: ...
+
+
+class GroupRuntime:
+    """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        config: CoordinatorConfig,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
+        create_offsets_topic: Callable[[], Awaitable[None]],
+        clock: Clock,
+        group_config: Callable[[str], GroupConfig] | None = None,
+        offsets_topic_num_partitions: int = 50,
+        offsets_commit_timeout_ms: int = 5_000,
+        offsets_topic_compression: Compression = Compression.NONE,
+        heartbeat_hold_ms: int = 0,
+        new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        members: NodeMembers | None = None,
+        has_room: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`members` counts those of all groups; `has_room` tells whether there is memory for more groups."""
+        self._config = config
+        self._replicas = replicas
+        self._image = image
+        self._clock = clock
+        self._commit_timeout_ms = offsets_commit_timeout_ms
+        self._compression = offsets_topic_compression
+        self._heartbeat_hold_ms = heartbeat_hold_ms
+        self._held_count = 0  # heartbeats that wait for news, or for what they tell to be committed
+        self._new_uuid = new_uuid
+        self._group_config = group_config
+        self._has_room = has_room
+        self._members = members if members is not None else NodeMembers()
+        self._router = CoordinatorShards[GroupShard, Command, Result](
+            topic=OFFSETS_TOPIC,
+            num_partitions=offsets_topic_num_partitions,
+            replicas=replicas,
+            image=image,
+            create_topic=create_offsets_topic,
+            new_shard=self._new_group_shard,
+            load=self._load,
+        )
+        self._shards = self._router.by_index
+        self._loader = ShardLoader()
+        self._commit_order = CommitOrder()
+        self._aside = AsideLane()
+
+    # ---- life ----------------------------------------------------------------------------------------
+
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        self._router.start(start_task)
+
+    def close(self) -> None:
+        """Answer all that wait with NOT_COORDINATOR and stop."""
+        self._router.close()
+        self._aside.close()
+
+    def refresh(self) -> None:
+        """Bring the shards in line with the partitions of `__consumer_offsets` that this node leads now."""
+        self._router.refresh()
+
+    def forget_topics(self, topics: Iterable[str]) -> None:
+        """These topics were deleted; drop what groups have committed for them."""
+        deleted = frozenset(topics)
+        for shard in list(self._shards.values()):
+            shard.forget_topics(deleted)
+
+    def change_topics(self, command: TopicsChanged) -> None:
+        """Consumer groups that read what changed have to be assigned anew."""
+        for shard in list(self._shards.values()):
+            if shard.is_loaded and not shard.is_closed:
+                shard.handle(command)
+
+    @property
+    def shards(self) -> list[GroupShard]:
+        """Those of the partitions of `__consumer_offsets` that this node leads."""
+        return list(self._shards.values())
+
+    # ---- where a group is ----------------------------------------------------------------------------
+
+    def partition_for(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that holds the group."""
+        return self._router.partition_for(group_id)
+
+    async def coordinator_of(self, group_id: str) -> int:
+        """The id of the node that leads the group's partition, -1 for none; creates the topic on first
+        use.
+        """
+        return await self._router.coordinator_of(group_id)
+
+    # ---- commands ------------------------------------------------------------------------------------
+
+    def ask(self, group_id: str, make: Make, build: Build[Any], *, keeps_nothing: bool = False) -> Any:
+        """One command to the shard of the group: `CoordinatorShards.ask`."""
+        return self._router.ask(group_id, make, build, keeps_nothing=keeps_nothing)
+
+    def ask_in_transaction(
+        self, group_id: str, part: TransactionPart, gate: Gate | None, make: MakeGuarded, build: Build[Any]
+    ) -> Any:
+        """The same for a command that writes in a producer's transaction. The first one of a transaction asks
+        its coordinator through the `gate` whether the group's partition is in it, or adds it, and is
+        carried out when that has answered; without a gate it is believed. CloseConnection for a copy that
+        comes late, whose sender is not there any more.
+        """
+        index = self.partition_for(group_id)
+        try:
+            partition = self._router.loaded(index).partition
+            guard = partition.begin_verification(
+                part.producer.producer_id,
+                part.producer.producer_epoch,
+                FIRST_SEQUENCE,
+                bumps_epoch=part.adds,
+                now_ms=self._clock.now_ms(),
+            )
+        except KafkaError as error:
+            return build(coordinator_error(error))
+        if guard is None or gate is None:
+            self._check_order(group_id, part)
+            believed = None if guard is None else NOT_VERIFIED
+            return self.ask(group_id, partial(make, believed), build)
+        return self._ask_verified(gate, group_id, part, guard, partition.topic_partition, make, build)
+
+    async def _ask_verified(
+        self,
+        gate: Gate,
+        group_id: str,
+        part: TransactionPart,
+        guard: Guard,
+        partition: TopicPartition,
+        make: MakeGuarded,
+        build: Build[Any],
+    ) -> Any:
+        codes = await gate.admit(
+            part.transactional_id,
+            part.producer.producer_id,
+            part.producer.producer_epoch,
+            [partition],
+            adds=part.adds,
+        )
+        if codes[partition] is not ErrorCode.NONE:
+            return build(KafkaError(codes[partition]))
+        self._check_order(group_id, part)
+        outcome = self._router.submit(partition.partition, partial(make, guard))
+        return build(await outcome if isinstance(outcome, asyncio.Future) else outcome)
+
+    def _check_order(self, group_id: str, part: TransactionPart) -> None:
+        if self._commit_order.is_late(group_id, part.producer, part.connection_number):
+            raise CloseConnection(
+                "a TxnOffsetCommit came over it after another one over a newer connection: it is a late copy"
+            )
+
+    def end_transaction(
+        self,
+        index: int,
+        marker: EndTransactionMarker,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        transaction_version: int,
+    ) -> AppendResult:
+        """Write the marker of a transaction into this partition of `__consumer_offsets`, and let its offsets
+        count, or forget them. KafkaError if the marker is refused, or the shard is not here or not loaded.
+        """
+        return self._router.loaded(index).end_transaction(
+            marker,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            transaction_version=transaction_version,
+        )
+
+    def hold_ms(self, software_name: str) -> int:
+        """For how long a heartbeat of such a client may wait for news; 0 where it must not."""
+        # Who does not say what it is may be anything, as a test that waits for each answer.
+        if not software_name or self._held_count >= MAX_HELD_HEARTBEATS:
+            return 0
+        return self._heartbeat_hold_ms
+
+    def ask_to_wait(self, group_id: str, member_id: str, make: Make, build: Build[Any]) -> Any:
+        """The same for a heartbeat that may wait for news, until its connection cannot wait on."""
+        index, token = self.partition_for(group_id), self._router.new_token()
+        outcome = self._router.submit(index, make, token)
+        if not isinstance(outcome, asyncio.Future):
+            return build(outcome)
+        self._held_count += 1
+        outcome.add_done_callback(self._count_answered)
+        shard, command = self._shards[index], EndHold(group_id=group_id, member_id=member_id, held=token)
+        return Delayed(outcome, build, release=lambda: shard.release(command), keeps_nothing=True)
+
+    def _count_answered(self, _: "asyncio.Future[Answer]") -> None:
+        self._held_count -= 1
+
+    def ask_each(
+        self,
+        asked: Sequence[tuple[str, Make]],
+        build: Callable[[list[Any]], Any],
+        *,
+        builds_aside: bool = False,
+    ) -> Any:
+        """Several commands, each to the shard of its group; `build` gets the answers in the order of the
+        commands. Very many of them take turns with the loop: a coroutine then; and a `build` that looks at
+        nothing but the answers may be called beside it.
+        """
+        return self._router.submit_each(asked, build, partial(built_aside, build) if builds_aside else None)
+
+    def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
+        """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
+        many groups take turns with the loop, and all is built beside it.
+        """
+        places = [(index, make) for index in sorted(self._shards)]
+        loaded = [shard.coordinator.shard for shard in self._shards.values() if shard.coordinator is not None]
+        if sum(len(shard.groups) for shard in loaded) > MAX_GROUPS_PER_TURN:
+            return self._router.submit_in_turns(places, partial(built_aside, build), 1)
+        return self._router.submit_each(places, build)
+
+    # ---- shards --------------------------------------------------------------------------------------
+
+    @property
+    def used_bytes(self) -> int:
+        """Return the bytes of the groups, without their members and offsets."""
+        return GROUP_BYTES * sum(
+            len(one.coordinator.shard.groups) for one in self._shards.values() if one.coordinator is not None
+        )
+
+    def _new_group_shard(self, index: int, partition: Partition) -> GroupShard:
+        return GroupShard(
+            partition=partition,
+            replicas=self._replicas,
+            new_shard=self._new_shard,
+            timers=self._router.timers,
+            clock=self._clock,
+            commit_timeout_ms=self._commit_timeout_ms,
+            compression=self._compression,
+            answer=self._router.answered,
+            failed=lambda shard: self._router.reopen(index, shard),
+            aside=self._aside,
+            members=self._members,
+        )
+
+    def _topic_id_of(self, name: str) -> bytes | None:
+        topic = self._image().topics.by_name.get(name)
+        return topic.topic_id if topic is not None else None
+
+    def _new_shard(self) -> Shard:
+        shard = Shard(self._config, self._new_uuid, self._group_config)
+        shard.has_room = self._has_room
+        shard.topics = ImageTopics(self._image())
+        shard.newest_topics_version = shard.topics.version
+        shard.recent_topics.restart(shard.topics.version)
+        return shard
+
+    async def _load(self, shard: GroupShard) -> None:
+        await shard.load(self._loader, self._topic_id_of)
+        if shard.is_loaded and not shard.is_closed:
+            # What changed while it was loaded; its groups look at all their topics anyhow.
+            shard.handle(
+                TopicsChanged(topics=ImageTopics(self._image()), has_new_topics=True, changed=frozenset())
+            )

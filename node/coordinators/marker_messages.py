@@ -1,0 +1,145 @@
+"""Markers in memory and on the wire (WriteTxnMarkers), both ways."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
+from typing import NamedTuple, TypeAlias
+
+from logstore.errors import ErrorCode
+from logstore.topic_partition import TopicPartition
+from node.replica.partition import NO_EPOCH
+from node.wire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopic,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from node.work.turns import Steps
+
+
+class MarkedPartition(NamedTuple):
+    """One partition of a transaction."""
+
+    topic: str
+    partition: int
+    leader_epoch: int = NO_EPOCH  # in which the coordinator knows its leader, if it says so
+
+
+class Marker(NamedTuple):
+    """How a transaction ended."""
+
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+    partitions: Sequence[MarkedPartition]
+
+
+Codes: TypeAlias = list[list[ErrorCode]]  # of each marker, of each of its partitions
+Answers: TypeAlias = Mapping[tuple[int, TopicPartition], ErrorCode]  # of (producer id, partition)
+
+
+# ---- requests ----------------------------------------------------------------------------------------------
+
+
+def to_wire(marker: Marker) -> WritableTxnMarker:
+    by_topic: dict[str, list[MarkedPartition]] = {}
+    for one in marker.partitions:
+        by_topic.setdefault(one.topic, []).append(one)
+    return WritableTxnMarker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_result=marker.is_commit,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
+        topics=[
+            WritableTxnMarkerTopic(
+                name=name,
+                partition_indexes=[one.partition for one in named],
+                leader_epochs=[one.leader_epoch for one in named],
+            )
+            for name, named in by_topic.items()
+        ],
+    )
+
+
+def from_wire(request: WriteTxnMarkersRequest) -> Steps[list[Marker]]:
+    markers = []
+    for marker in request.markers:
+        partitions = []
+        for topic in marker.topics:
+            for partition, epoch in zip(topic.partition_indexes, _epochs(topic), strict=False):
+                partitions.append(MarkedPartition(topic.name, partition, epoch))
+                yield
+        markers.append(
+            Marker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                is_commit=marker.transaction_result,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
+                partitions=partitions,
+            )
+        )
+    return markers
+
+
+def _epochs(topic: WritableTxnMarkerTopic) -> Iterable[int]:
+    """Those that the sender names, and NO_EPOCH for all others."""
+    return chain(topic.leader_epochs, repeat(NO_EPOCH))
+
+
+# ---- answers -----------------------------------------------------------------------------------------------
+
+
+def to_response(markers: Sequence[Marker], codes: Codes) -> WriteTxnMarkersResponse:
+    """Of several markers of a producer in one partition the last one tells what became of them."""
+    by_producer: dict[int, dict[TopicPartition, ErrorCode]] = {}
+    for marker, of_marker in zip(markers, codes, strict=True):
+        told = by_producer.setdefault(marker.producer_id, {})
+        for named, code in zip(marker.partitions, of_marker, strict=True):
+            told[TopicPartition(named.topic, named.partition)] = code
+    return WriteTxnMarkersResponse(
+        markers=[
+            WritableTxnMarkerResult(producer_id=producer_id, topics=_topics(told))
+            for producer_id, told in by_producer.items()
+        ]
+    )
+
+
+def _topics(told: dict[TopicPartition, ErrorCode]) -> list[WritableTxnMarkerTopicResult]:
+    by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+    for (topic, index), code in told.items():
+        result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+        by_topic.setdefault(topic, []).append(result)
+    return [WritableTxnMarkerTopicResult(name=name, partitions=ones) for name, ones in by_topic.items()]
+
+
+def answers_of(markers: Sequence[Marker], codes: Codes) -> Answers:
+    """What this node itself answers."""
+    return {
+        (marker.producer_id, TopicPartition(named.topic, named.partition)): code
+        for marker, of_marker in zip(markers, codes, strict=True)
+        for named, code in zip(marker.partitions, of_marker, strict=True)
+    }
+
+
+def from_response(response: WriteTxnMarkersResponse) -> Answers:
+    """What another node answered."""
+    return {
+        (marker.producer_id, TopicPartition(topic.name, one.partition_index)): _code(one.error_code)
+        for marker in response.markers
+        for topic in marker.topics
+        for one in topic.partitions
+    }
+
+
+def _code(number: int) -> ErrorCode:
+    """A node of a later release may know more errors."""
+    try:
+        return ErrorCode(number)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR

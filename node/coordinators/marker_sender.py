@@ -1,0 +1,398 @@
+"""How the partitions of a transaction learn that it ended: markers go to their leaders until all have theirs.
+
+One request is under way to a leader at a time; what is decided meanwhile goes with the next one. Leaders are
+those that the metadata name at that moment: when they change, or a leader does not answer well, the leader is
+looked up anew. A marker that was written and not acknowledged is written again, which does no harm. A copy of
+a request that was given up does none either: the leader drops what has an older number, or names another
+leader epoch than its own.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeAlias
+
+from groupcoord.transactions.transaction_commands import MarkersWritten
+from groupcoord.transactions.transaction_effects import MarkerJob
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from metadata_raft.image import MetadataImage, PartitionImage
+from node.coordinators.marker_messages import (
+    Answers,
+    MarkedPartition,
+    Marker,
+    answers_of,
+    from_response,
+    to_wire,
+)
+from node.coordinators.marker_writer import PEER_WAIT_MS, MarkerWriter
+from node.net.answers import Delayed
+from node.net.peer_client import PeerClient
+from node.wire.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from node.work.turns import take_turns
+
+PURPOSE: Final = "markers"
+# Of one request: so many that its leader reads it and carries it out in one turn of its loop, some 10 ms.
+# What is sent again, after the connection was given up, must not come between.
+MAX_MARKERS: Final = 1_000
+MAX_PARTITIONS: Final = 1_000
+# Until a leader that could not write a marker is asked again, and at most.
+FIRST_PAUSE_MS: Final = 20
+MAX_PAUSE_MS: Final = 500
+# Until a partition without a leader is looked at again, should no change of the metadata come before.
+PARKED_MS: Final = 1_000
+
+# The transaction is over in this partition: written, written before, or followed by a newer one.
+_DONE: Final = frozenset(
+    {
+        ErrorCode.NONE,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        ErrorCode.UNSUPPORTED_VERSION,
+    }
+)
+_AGAIN: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+Key: TypeAlias = tuple[int, str]  # partition of __transaction_state, transactional id
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class _Sent:
+    """The markers of one transaction that are not written yet; another one of the same id takes its place."""
+
+    key: Key
+    job: MarkerJob
+    left: set[TopicPartition]
+    has_complained: bool = False  # in the log, of what a leader refuses for no good reason
+
+
+@dataclass(slots=True, eq=False)
+class _Line:
+    """What goes to one leader."""
+
+    leader: int
+    waiting: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)
+    under_way: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)
+    again: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)  # after a pause
+    pause: asyncio.TimerHandle | None = None
+    failures: int = 0  # in a row
+    number: int = 0  # of the last request
+    task: asyncio.Task[None] | None = None
+
+    def parts(self) -> tuple[dict[_Sent, set[TopicPartition]], ...]:
+        return self.waiting, self.under_way, self.again
+
+
+class MarkerSender:
+    """The markers of all transaction coordinators of this node. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        image: Callable[[], MetadataImage],
+        connect: Callable[[int, str], Awaitable[PeerClient]],
+        writer: MarkerWriter,
+        start_task: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        written: Callable[[int, MarkersWritten], None],
+        fenced: Callable[[int, MarkerJob], None],
+        chance: random.Random,
+        timeout_ms: Callable[[], int],
+    ) -> None:
+        """`written` is told the partition of `__transaction_state` and what has its marker now; `fenced` that
+        a newer coordinator has marked something: this one knows less than the log.
+        """
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._image = image
+        self._connect = connect
+        self._writer = writer
+        self._start_task = start_task
+        self._written = written
+        self._fenced = fenced
+        self._chance = chance
+        self._timeout_ms = timeout_ms
+        self._sent: dict[Key, _Sent] = {}
+        self._reloaded: dict[int, int] = {}  # shard -> the coordinator epoch in which it was called fenced
+        self._lines: dict[int, _Line] = {}
+        self._parked: dict[_Sent, set[TopicPartition]] = {}  # have no leader at present
+        self._looking: asyncio.TimerHandle | None = None
+        self._is_closed = False
+
+    # ---- what the coordinators ask -------------------------------------------------------------------
+
+    def send(self, index: int, job: MarkerJob) -> None:
+        """Have a decision written to all its partitions; `index` is the shard's that decided."""
+        key = (index, job.transactional_id)
+        sent = self._sent[key] = _Sent(key, job, set(job.partitions))
+        self._route(sent, job.partitions)
+
+    def drop(self, index: int) -> None:
+        """This shard is not this node's any more, or is loaded anew: whatever is under way for it is
+        forgotten.
+        """
+        for key in [each for each in self._sent if each[0] == index]:
+            del self._sent[key]
+
+    def refresh(self) -> None:
+        """The metadata have changed: what has another leader now goes there."""
+        topics = self._image().topics
+        moved: list[tuple[_Sent, set[TopicPartition]]] = []
+        for line in self._lines.values():
+            for part in line.parts():
+                for sent, partitions in list(part.items()):
+                    elsewhere = {
+                        one
+                        for one in partitions
+                        if (at := topics.partition(one)) is None or at.leader != line.leader
+                    }
+                    if elsewhere:
+                        _take_out(part, sent, elsewhere)
+                        moved.append((sent, elsewhere))
+        moved += self._parked.items()
+        self._parked = {}
+        for sent, partitions in moved:
+            self._route(sent, partitions)
+
+    def close(self) -> None:
+        """Stop; what is not written is the next coordinator's to send."""
+        self._is_closed = True
+        self._sent.clear()
+        if self._looking is not None:
+            self._looking.cancel()
+        for line in self._lines.values():
+            if line.pause is not None:
+                line.pause.cancel()
+            if line.task is not None:
+                line.task.cancel()
+
+    @property
+    def left(self) -> int:
+        """Transactions whose markers are not all written."""
+        return len(self._sent)
+
+    # ---- who leads what ------------------------------------------------------------------------------
+
+    def _route(self, sent: _Sent, partitions: Iterable[TopicPartition]) -> None:
+        if self._sent.get(sent.key) is not sent or self._is_closed:
+            return
+        image = self._image()
+        gone: set[TopicPartition] = set()
+        for partition in partitions:
+            found = image.topics.partition(partition)
+            if found is None:
+                gone.add(partition)  # deleted with its topic: there is nothing to end
+            elif not self._can_reach(image, found):
+                self._parked.setdefault(sent, set()).add(partition)
+            else:
+                line = self._lines.get(found.leader)
+                if line is None:
+                    line = self._lines[found.leader] = _Line(found.leader)
+                line.waiting.setdefault(sent, set()).add(partition)
+                if line.task is None:
+                    line.task = self._start_task(self._work_off(line))
+        if gone:
+            # Not before the caller, a shard that carries out what it decided, is done with that.
+            asyncio.get_running_loop().call_soon(self._done, sent, gone)
+        if self._parked and self._looking is None:
+            loop = asyncio.get_running_loop()
+            self._looking = loop.call_later(PARKED_MS / 1000, self._look_at_parked)
+
+    def _can_reach(self, image: MetadataImage, partition: PartitionImage) -> bool:
+        leader = partition.leader
+        return leader == self._node_id or (leader in image.brokers and not image.brokers[leader].fenced)
+
+    def _look_at_parked(self) -> None:
+        self._looking = None
+        parked, self._parked = self._parked, {}
+        for sent, partitions in parked.items():
+            self._route(sent, partitions)
+
+    # ---- one leader ----------------------------------------------------------------------------------
+
+    async def _work_off(self, line: _Line) -> None:
+        """Request after request, until there is nothing left to send."""
+        try:
+            while self._take(line):
+                try:
+                    answers = await self._ask(line)
+                except KafkaError as error:
+                    self._failed(line, error)
+                else:
+                    self._settle(line, answers)
+        finally:
+            line.task = None
+
+    def _take(self, line: _Line) -> bool:
+        """Choose what the next request has."""
+        room = MAX_PARTITIONS
+        line.under_way = {}
+        for sent in list(line.waiting):
+            if len(line.under_way) == MAX_MARKERS or not room:
+                break
+            partitions = line.waiting.pop(sent)
+            if self._sent.get(sent.key) is not sent:
+                continue
+            if len(partitions) > room:
+                later = set(sorted(partitions)[room:])
+                line.waiting[sent] = later
+                partitions -= later
+            line.under_way[sent] = partitions
+            room -= len(partitions)
+        return bool(line.under_way)
+
+    async def _ask(self, line: _Line) -> Answers:
+        markers = [self._marker(sent, partitions) for sent, partitions in line.under_way.items()]
+        if line.leader == self._node_id:
+            return await self._write_here(markers)
+        peer = await self._connect(line.leader, PURPOSE)
+        line.number += 1
+        request = WriteTxnMarkersRequest(
+            markers=[to_wire(marker) for marker in markers],
+            sender_epoch=self._broker_epoch(),
+            number=line.number,
+        )
+        response = await peer.request(request, WriteTxnMarkersResponse, timeout_s=self._timeout_ms() / 1000)
+        return from_response(response)
+
+    async def _write_here(self, markers: Sequence[Marker]) -> Answers:
+        codes = await take_turns(self._writer.write(markers, PEER_WAIT_MS))
+        if isinstance(codes, Delayed):
+            codes = codes.answer(await codes.future)
+        return answers_of(markers, codes)
+
+    def _marker(self, sent: _Sent, partitions: Iterable[TopicPartition]) -> Marker:
+        topics, job = self._image().topics, sent.job
+        named: list[MarkedPartition] = []
+        for topic, index in sorted(partitions):
+            found = topics.partition(TopicPartition(topic, index))
+            named.append(MarkedPartition(topic, index, -1 if found is None else found.leader_epoch))
+        return Marker(
+            producer_id=job.producer_id,
+            producer_epoch=job.marker_epoch,
+            is_commit=job.committed,
+            coordinator_epoch=job.coordinator_epoch,
+            transaction_version=job.transaction_version,
+            partitions=named,
+        )
+
+    def _settle(self, line: _Line, answers: Answers) -> None:
+        """The leader has answered: what is done is told at once, the rest goes on."""
+        asked, line.under_way = line.under_way, {}
+        line.failures = 0 if any(code in _DONE for code in answers.values()) else line.failures
+        for sent, partitions in asked.items():
+            done: set[TopicPartition] = set()
+            again: set[TopicPartition] = set()
+            for partition in partitions:
+                code = answers.get((sent.job.producer_id, partition), ErrorCode.UNKNOWN_SERVER_ERROR)
+                if code in _DONE:
+                    done.add(partition)
+                    if code is not ErrorCode.NONE:
+                        log.warning("%s has no marker of %s: %s.", partition, _short(sent), code.name)
+                elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED and self._is_news(sent):
+                    self._coordinator_is_fenced(sent, partition)
+                    break
+                else:
+                    again.add(partition)
+                    if code not in _AGAIN and not sent.has_complained:
+                        sent.has_complained = True
+                        log.error("%s refuses a marker of %s: %s.", partition, _short(sent), code.name)
+            else:
+                if done:
+                    self._done(sent, done)
+                if again:
+                    self._again(line, sent, again)
+        self._start_pause(line)
+
+    def _failed(self, line: _Line, error: KafkaError) -> None:
+        """Nothing is known of what the leader did."""
+        if not line.failures:
+            log.warning("Markers could not be sent to node %d: %s", line.leader, error)
+        asked, line.under_way = line.under_way, {}
+        for sent, partitions in asked.items():
+            self._again(line, sent, partitions)
+        self._start_pause(line)
+
+    def _again(self, line: _Line, sent: _Sent, partitions: set[TopicPartition]) -> None:
+        if self._sent.get(sent.key) is sent:
+            line.again.setdefault(sent, set()).update(partitions)
+
+    def _start_pause(self, line: _Line) -> None:
+        if not line.again or line.pause is not None or self._is_closed:
+            return
+        pause_ms = min(MAX_PAUSE_MS, FIRST_PAUSE_MS << min(line.failures, 10))
+        line.failures += 1
+        delay_s = pause_ms * (0.5 + self._chance.random() / 2) / 1000
+        line.pause = asyncio.get_running_loop().call_later(delay_s, self._end_pause, line)
+
+    def _end_pause(self, line: _Line) -> None:
+        line.pause = None
+        again, line.again = line.again, {}
+        for sent, partitions in again.items():
+            self._route(sent, partitions)
+
+    # ---- what becomes of it --------------------------------------------------------------------------
+
+    def _done(self, sent: _Sent, partitions: set[TopicPartition]) -> None:
+        if self._sent.get(sent.key) is not sent:
+            return
+        fresh = partitions & sent.left
+        if not fresh:
+            return
+        sent.left -= fresh
+        if not sent.left:
+            del self._sent[sent.key]
+        job = sent.job
+        self._written(
+            sent.key[0],
+            MarkersWritten(
+                transactional_id=job.transactional_id,
+                producer_id=job.producer_id,
+                marker_epoch=job.marker_epoch,
+                partitions=fresh,
+            ),
+        )
+
+    def _is_news(self, sent: _Sent) -> bool:
+        """A shard that was loaded again in the same epoch would hear the same: an administrator has marked
+        something with an epoch that no coordinator has had yet.
+        """
+        return self._reloaded.get(sent.key[0]) != sent.job.coordinator_epoch
+
+    def _coordinator_is_fenced(self, sent: _Sent, partition: TopicPartition) -> None:
+        if self._sent.get(sent.key) is not sent:
+            return
+        log.warning("%s has a marker of a newer coordinator than that of %s.", partition, _short(sent))
+        self._reloaded[sent.key[0]] = sent.job.coordinator_epoch
+        self.drop(sent.key[0])
+        self._fenced(sent.key[0], sent.job)
+
+
+def _take_out(part: dict[_Sent, set[TopicPartition]], sent: _Sent, gone: set[TopicPartition]) -> None:
+    part[sent] = part[sent] - gone
+    if not part[sent]:
+        del part[sent]
+
+
+def _short(sent: _Sent) -> str:
+    """The transactional id for a line of the log; it may be 32 kB long."""
+    return repr(sent.job.transactional_id[:100])

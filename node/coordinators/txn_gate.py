@@ -1,0 +1,359 @@
+"""Asks transaction coordinators on behalf of leaders: is this partition in that transaction? (KIP-890)
+
+A leader asks before the first append of a transaction. The answer holds for what the leader knew when it
+asked (its guard), so a question is never answered by an answer that was under way before it: what waits is
+merged, what was sent is not. To each other node one request is under way; what comes meanwhile goes with the
+next. The coordinator on this node is asked by a call.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from groupcoord.request_token import Token
+from groupcoord.transactions.transaction import ProducerPair
+from groupcoord.transactions.transaction_commands import AddPartitions, ClientCommand, VerifyPartitions
+from groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import TopicPartition
+from node.coordinators.coordinator_shards import StartTask
+from node.net.answers import Delayed
+from node.net.peer_client import PeerClient
+from node.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+# In one request: the coordinator reads it without giving way to others.
+MAX_TRANSACTIONS_PER_REQUEST: Final = 500
+MAX_PARTITIONS_PER_REQUEST: Final = 2_000
+# That wait for one node. Each is a produce of a connection of its own, so it takes a crowd to be more.
+MAX_WAITING: Final = 20_000
+FIRST_RETRY_MS: Final = 1
+PURPOSE: Final = "transactions"  # a connection of its own: an add is answered only when it is replicated
+
+Codes = Mapping[TopicPartition, ErrorCode]
+
+# What a moment may change: the coordinator moves, or has not heard of a new topic yet. A transaction whose
+# markers are being written is worth waiting for only where the answer would add to the next one.
+_RETRIED = frozenset(
+    {
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.OPERATION_NOT_ATTEMPTED,
+    }
+)
+
+log = logging.getLogger(__name__)
+
+
+class Coordinators(Protocol):
+    """What is asked of the coordinators: where they are, and the one on this node."""
+
+    def coordinator_node(self, transactional_id: str) -> int | None: ...
+    def ask(
+        self,
+        transactional_id: str,
+        make: Callable[[Token], ClientCommand],
+        build: Callable[[Any], Any],
+    ) -> Any: ...
+
+
+class _Key(NamedTuple):
+    """Questions that can be one question."""
+
+    transactional_id: str
+    producer: ProducerPair
+    adds: bool
+
+
+class _Question:
+    """What one or more leaders want to know of one transaction."""
+
+    __slots__ = ("deadline", "futures", "key", "partitions", "pause_ms")
+
+    def __init__(self, key: _Key, deadline: float) -> None:
+        self.key = key
+        self.partitions: set[TopicPartition] = set()
+        self.futures: list[asyncio.Future[Codes]] = []
+        self.deadline = deadline  # of asking again, by the loop's clock
+        self.pause_ms = FIRST_RETRY_MS
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody waits still."""
+        return not all(future.done() for future in self.futures)
+
+    def settle(self, codes: Codes) -> None:
+        for future in self.futures:
+            if not future.done():
+                future.set_result(codes)
+
+    def settle_all(self, code: ErrorCode) -> None:
+        self.settle(dict.fromkeys(self.partitions, code))
+
+
+class _Lane:
+    """The questions to one other node."""
+
+    __slots__ = ("is_running", "sent", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting: dict[_Key, _Question] = {}  # in the order in which they came
+        self.sent: dict[_Key, _Question] = {}
+        self.is_running = False
+
+
+class TxnGate:
+    """Asks for all leaders of this node. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int,
+        coordinators: Coordinators,
+        connect: Callable[[int, str], Awaitable[PeerClient]],
+        request_timeout_ms: int,
+        retry_backoff_ms: int,
+        retry_max_ms: int,
+    ) -> None:
+        """It asks again for `retry_max_ms` altogether, with pauses of 1, 2, 4.. `retry_backoff_ms`."""
+        self._node_id = node_id
+        self._coordinators = coordinators
+        self._connect = connect
+        self._request_timeout_s = request_timeout_ms / 1000
+        self._retry_backoff_ms = retry_backoff_ms
+        self._retry_max_s = min(retry_max_ms, request_timeout_ms) / 1000
+        self._lanes: dict[int, _Lane] = {}
+        self._start_task: StartTask | None = None
+
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; requests to other nodes are tasks that `start_task` begins."""
+        self._start_task = start_task
+
+    def close(self) -> None:
+        """Answer all that wait with COORDINATOR_NOT_AVAILABLE and stop."""
+        self._start_task = None
+        for lane in self._lanes.values():
+            for question in (*lane.sent.values(), *lane.waiting.values()):
+                question.settle_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            lane.sent.clear()
+            lane.waiting.clear()
+
+    def admit(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        *,
+        adds: bool,
+    ) -> "asyncio.Future[Codes]":
+        """The coordinator's word on each partition, and perhaps on others: NONE if it is in the transaction.
+
+        With `adds` it is put there, else it must be. An error is the coordinator's own; NETWORK_EXCEPTION if
+        it did not answer, COORDINATOR_NOT_AVAILABLE where none is known.
+        """
+        loop = asyncio.get_running_loop()
+        key = _Key(transactional_id, ProducerPair(producer_id, producer_epoch), adds)
+        question = _Question(key, loop.time() + self._retry_max_s)
+        question.partitions.update(partitions)
+        future: asyncio.Future[Codes] = loop.create_future()
+        question.futures.append(future)
+        self._ask(question)
+        return future
+
+    def refresh(self) -> None:
+        """Coordinators may be elsewhere now: what was asked of one that is none any more is asked anew."""
+        for node_id, lane in list(self._lanes.items()):
+            for questions in (lane.sent, lane.waiting):
+                for key, question in list(questions.items()):
+                    if self._coordinators.coordinator_node(key.transactional_id) != node_id:
+                        del questions[key]  # an answer that comes still finds nobody
+                        moved = dict.fromkeys(question.partitions, ErrorCode.NOT_COORDINATOR)
+                        self._answered(question, moved)
+
+    # ---- one question --------------------------------------------------------------------------------
+
+    def _ask(self, question: _Question) -> None:
+        node_id = self._coordinators.coordinator_node(question.key.transactional_id)
+        if node_id is None or self._start_task is None:
+            question.settle_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        elif node_id == self._node_id:
+            self._ask_here(question)
+        else:
+            self._ask_there(node_id, question)
+
+    def _ask_here(self, question: _Question) -> None:
+        transactional_id, producer, adds = question.key
+
+        def make(token: Token) -> ClientCommand:
+            partitions = frozenset(question.partitions)
+            if adds:
+                return AddPartitions(
+                    token=token,
+                    transactional_id=transactional_id,
+                    producer=producer,
+                    partitions=partitions,
+                    client_version=2,
+                    may_wait=True,
+                )
+            return VerifyPartitions(
+                token=token, transactional_id=transactional_id, producer=producer, partitions=partitions
+            )
+
+        def build(outcome: Result | KafkaError) -> Codes:
+            if isinstance(outcome, VerifyPartitionsResult):
+                return outcome.errors
+            code = outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE
+            return dict.fromkeys(question.partitions, code)
+
+        answer = self._coordinators.ask(transactional_id, make, build)
+        if not isinstance(answer, Delayed):
+            self._answered(question, answer)
+            return
+        outcome = asyncio.ensure_future(answer.future)
+        outcome.add_done_callback(
+            lambda done: None if done.cancelled() else self._answered(question, answer.answer(done.result()))
+        )
+
+    def _ask_there(self, node_id: int, question: _Question) -> None:
+        lane = self._lanes.setdefault(node_id, _Lane())
+        known = lane.waiting.get(question.key)
+        if known is not None:
+            known.partitions |= question.partitions
+            known.futures += question.futures
+        elif len(lane.waiting) >= MAX_WAITING:
+            question.settle_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            lane.waiting[question.key] = question
+        if not lane.is_running:
+            assert self._start_task is not None
+            lane.is_running = True
+            self._start_task(self._serve(node_id, lane))
+
+    def _answered(self, question: _Question, codes: Codes) -> None:
+        """Tell who asked, or ask again if a moment may change the answer and there is time for it."""
+        loop = asyncio.get_running_loop()
+        found = set(codes.values())
+        may_change = not found.isdisjoint(_RETRIED) or (
+            question.key.adds and ErrorCode.CONCURRENT_TRANSACTIONS in found
+        )
+        if not may_change or loop.time() >= question.deadline or self._start_task is None:
+            question.settle(codes)
+            return
+        loop.call_later(question.pause_ms / 1000, self._ask_again, question)
+        question.pause_ms = min(2 * question.pause_ms, self._retry_backoff_ms)
+
+    def _ask_again(self, question: _Question) -> None:
+        if question.is_wanted:
+            self._ask(question)
+
+    # ---- requests to one node ------------------------------------------------------------------------
+
+    async def _serve(self, node_id: int, lane: _Lane) -> None:
+        """Send what waits, again and again, until nothing does."""
+        try:
+            while lane.waiting:
+                lane.sent = _next_request(lane.waiting)
+                asked = dict(lane.sent)
+                if not asked:
+                    continue
+                answers = await self._send(node_id, list(asked.values()))
+                for key, question in asked.items():
+                    if lane.sent.pop(key, None) is question:
+                        self._answered(question, answers[key])
+        finally:
+            lane.is_running = False
+
+    async def _send(self, node_id: int, questions: Sequence[_Question]) -> dict[_Key, Codes]:
+        """The answers of that node, which are errors if there is none."""
+        try:
+            client = await self._connect(node_id, PURPOSE)
+            response = await client.request(
+                AddPartitionsToTxnRequest(transactions=[_transaction(one) for one in questions]),
+                AddPartitionsToTxnResponse,
+                timeout_s=self._request_timeout_s,
+            )
+        except KafkaError as error:
+            log.warning("The transaction coordinator on node %d was not asked: %s", node_id, error)
+            failed = ErrorCode.NETWORK_EXCEPTION
+        else:
+            if not response.error_code:
+                return _answers(questions, response)
+            failed = _known_code(response.error_code)
+        return {one.key: dict.fromkeys(one.partitions, failed) for one in questions}
+
+
+def _next_request(waiting: dict[_Key, _Question]) -> dict[_Key, _Question]:
+    """Take as many questions as go into one request; an answer goes by id, so each id is in it once."""
+    taken: dict[_Key, _Question] = {}
+    ids: set[str] = set()
+    partitions = 0
+    for key, question in list(waiting.items()):
+        if not question.is_wanted:
+            del waiting[key]
+            continue
+        if key.transactional_id in ids:
+            continue
+        partitions += len(question.partitions)
+        if taken and partitions > MAX_PARTITIONS_PER_REQUEST:
+            break
+        del waiting[key]
+        ids.add(key.transactional_id)
+        taken[key] = question
+        if len(taken) == MAX_TRANSACTIONS_PER_REQUEST:
+            break
+    return taken
+
+
+def _transaction(question: _Question) -> AddPartitionsToTxnTransaction:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(question.partitions):
+        topics.setdefault(topic, []).append(partition)
+    key = question.key
+    return AddPartitionsToTxnTransaction(
+        transactional_id=key.transactional_id,
+        producer_id=key.producer.producer_id,
+        producer_epoch=key.producer.producer_epoch,
+        verify_only=not key.adds,
+        topics=[
+            AddPartitionsToTxnTopic(name=topic, partitions=partitions) for topic, partitions in topics.items()
+        ],
+    )
+
+
+def _answers(questions: Sequence[_Question], response: AddPartitionsToTxnResponse) -> dict[_Key, Codes]:
+    """By question; a partition of which the answer says nothing was not judged."""
+    by_id: dict[str, dict[TopicPartition, ErrorCode]] = {}
+    for result in response.results_by_transaction:
+        codes = by_id.setdefault(result.transactional_id, {})
+        for topic in result.topic_results:
+            for one in topic.results_by_partition:
+                codes[TopicPartition(topic.name, one.partition_index)] = _known_code(one.partition_error_code)
+    return {
+        one.key: {
+            each: by_id.get(one.key.transactional_id, {}).get(each, ErrorCode.UNKNOWN_SERVER_ERROR)
+            for each in one.partitions
+        }
+        for one in questions
+    }
+
+
+def _known_code(code: int) -> ErrorCode:
+    try:
+        return ErrorCode(code)
+    except ValueError:
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # of a later release
+
+
+def code_for_client(code: ErrorCode, *, knows_abortable: bool) -> ErrorCode:
+    """What a producer is told of the coordinator's word: older ones know neither of these two here."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ErrorCode.INVALID_TXN_STATE
+    return code

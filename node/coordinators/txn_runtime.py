@@ -1,0 +1,199 @@
+"""The transaction coordinator of this node: one shard for each partition of `__transaction_state` that it
+leads. Request handlers and leaders `ask`; who sends markers tells which are written.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from groupcoord.transactions.transaction_commands import ClientCommand, Command, MarkersWritten
+from groupcoord.transactions.transaction_config import ID_BYTES, TransactionConfig
+from groupcoord.transactions.transaction_effects import MarkerJob
+from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from groupcoord.transactions.transaction_shard import Shard
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.image import MetadataImage
+from node.clock import Clock
+from node.coordinators import coordinator_shards
+from node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
+from node.coordinators.shard_loader import ShardLoader
+from node.coordinators.txn_shard import TxnAnswer, TxnShard
+from node.replica.partition import Partition
+from node.replica.replica_manager import ReplicaManager
+
+MAX_IDS_PER_TURN = 5_000  # listed: 2 us each, with all that is written of them
+
+Make: TypeAlias = coordinator_shards.Make[ClientCommand]
+Build: TypeAlias = Callable[[Any], Any]
+
+
+class TxnRuntime:
+    """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        config: TransactionConfig,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
+        create_topic: Callable[[], Awaitable[None]],
+        clock: Clock,
+        num_partitions: int,
+        commit_timeout_ms: int,
+        next_producer_id: Callable[[], Awaitable[int]],
+        send_markers: Callable[[int, MarkerJob], None],
+        drop_markers: Callable[[int], None],
+        has_room: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """`send_markers` has the leaders told of a decision that the shard of that index took, until all have
+        heard; `drop_markers` ends that for the whole shard. `has_room` tells whether there is memory for more
+        ids.
+        """
+        self._config = config
+        self._replicas = replicas
+        self._image = image
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+        self._next_producer_id = next_producer_id
+        self._send_markers = send_markers
+        self._drop_markers = drop_markers
+        self._has_room = has_room
+        self._start_task: StartTask | None = None
+        self._loader = ShardLoader()
+        self._router = CoordinatorShards[TxnShard, Command, TxnAnswer](
+            topic=TRANSACTIONS_TOPIC,
+            num_partitions=num_partitions,
+            replicas=replicas,
+            image=image,
+            create_topic=create_topic,
+            new_shard=self._new_txn_shard,
+            load=lambda shard: shard.load(self._loader),
+        )
+        self.shards = self._router.by_index
+
+    # ---- life ----------------------------------------------------------------------------------------
+
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        self._start_task = start_task
+        self._router.start(start_task)
+
+    def close(self) -> None:
+        """Answer all that wait with NOT_COORDINATOR and stop."""
+        self._start_task = None
+        self._router.close()
+
+    def refresh(self) -> None:
+        """Bring the shards in line with what the metadata say now: which partitions of `__transaction_state`
+        this node leads, and the level of transaction.version.
+        """
+        self._router.refresh()
+        for shard in list(self.shards.values()):
+            shard.adopt_level()
+
+    # ---- where an id is ------------------------------------------------------------------------------
+
+    def partition_for(self, transactional_id: str) -> int:
+        """The partition of `__transaction_state` that holds the id."""
+        return self._router.partition_for(transactional_id)
+
+    async def coordinator_of(self, transactional_id: str) -> int:
+        """The id of the node that leads that partition, -1 for none; creates the topic on first use."""
+        return await self._router.coordinator_of(transactional_id)
+
+    def coordinator_node(self, transactional_id: str) -> int | None:
+        """The same as far as it is known here, None for none."""
+        node_id = self._router.known_coordinator_of(transactional_id)
+        return node_id if node_id >= 0 else None
+
+    # ---- commands ------------------------------------------------------------------------------------
+
+    def ask(self, transactional_id: str, make: Make, build: Build, *, keeps_nothing: bool = False) -> Any:
+        """One command to the shard of the id: `CoordinatorShards.ask`."""
+        return self._router.ask(transactional_id, make, build, keeps_nothing=keeps_nothing)
+
+    def ask_each(self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]) -> Any:
+        """Several commands, each to the shard of its id; `build` gets the answers in the order of the
+        commands, and looks at nothing but them. Very many take turns with the loop.
+        """
+        return self._router.submit_each(asked, build, partial(built_aside, build))
+
+    def ask_all_shards(
+        self,
+        make: Make,
+        build: Callable[[list[Any]], Any],
+        *,
+        is_large: bool = False,
+        is_slow: bool = False,
+    ) -> Any:
+        """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
+        many ids take turns with the loop, as all do that a large request asks, and all is built beside it; so
+        is what `is_slow`.
+        """
+        places = [(index, make) for index in sorted(self.shards)]
+        loaded = [one.coordinator.shard for one in self.shards.values() if one.coordinator is not None]
+        if is_large or is_slow or sum(len(shard.transactions) for shard in loaded) > MAX_IDS_PER_TURN:
+            return self._router.submit_in_turns(places, partial(built_aside, build, is_slow=is_slow), 1)
+        return self._router.submit_each(places, build)
+
+    def tell(self, partition_index: int, command: MarkersWritten) -> None:
+        """Partitions have their marker. Nobody hears of it if the shard is another node's by now: its
+        coordinator sends all markers again.
+        """
+        shard = self.shards.get(partition_index)
+        if shard is not None and shard.is_loaded and not shard.is_closed:
+            shard.handle(command)
+
+    def fail_shard(self, partition_index: int, coordinator_epoch: int) -> None:
+        """A leader knows a newer coordinator of these ids than the one of this epoch, which ends here."""
+        shard = self.shards.get(partition_index)
+        if shard is not None and shard.leader_epoch == coordinator_epoch:
+            self._router.reopen_later(partition_index, shard)
+
+    # ---- shards --------------------------------------------------------------------------------------
+
+    @property
+    def used_bytes(self) -> int:
+        """Return the bytes of the transactional ids."""
+        return ID_BYTES * sum(
+            len(one.coordinator.shard.transactions)
+            for one in self.shards.values()
+            if one.coordinator is not None
+        )
+
+    def _new_txn_shard(self, index: int, partition: Partition) -> TxnShard:
+        return TxnShard(
+            partition=partition,
+            replicas=self._replicas,
+            new_shard=self._new_shard,
+            level=self._level,
+            timers=self._router.timers,
+            clock=self._clock,
+            commit_timeout_ms=self._commit_timeout_ms,
+            answer=self._router.answered,
+            failed=lambda shard: self._router.reopen(index, shard),
+            need_id=self._take_id,
+            send_markers=partial(self._send_markers, index),
+            drop_markers=partial(self._drop_markers, index),
+        )
+
+    def _new_shard(self, coordinator_epoch: int) -> Shard:
+        shard = Shard(self._config, level=self._level(), coordinator_epoch=coordinator_epoch)
+        shard.has_room = self._has_room
+        return shard
+
+    def _level(self) -> int:
+        return self._image().transaction_version
+
+    def _take_id(self, give: Callable[[int | KafkaError], None]) -> None:
+        if self._start_task is not None:
+            self._start_task(self._give_id(give))
+
+    async def _give_id(self, give: Callable[[int | KafkaError], None]) -> None:
+        outcome: int | KafkaError
+        try:
+            outcome = await self._next_producer_id()
+        except KafkaError as error:
+            # Clients know this one as "ask again", whatever keeps the controller from giving ids.
+            outcome = KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, error.detail)
+        give(outcome)

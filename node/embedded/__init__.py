@@ -1,0 +1,9 @@
+"""A cluster inside the process of its user, with nodes that can be killed, paused, cut off. Bottom-up:
+
+network  the network among the nodes, which can be cut
+cluster  the nodes, their threads and directories
+"""
+
+from node.embedded.cluster import Cluster
+
+__all__ = ["Cluster"]

@@ -1,0 +1,16 @@
+"""node.metadata: the metadata of the cluster on this node, and this broker's place in it. Bottom-up:
+
+controller_runtime   the controller while this node leads
+encoded_answers      encoded Metadata answers, kept while the metadata stay as they are
+metadata_feed        what a voter gives to the nodes that are none
+metadata_observer    the metadata of a node that is no voter
+metadata_publisher   from the metadata to the node
+quorum_contact       since when this node has no contact to a leader of the metadata quorum
+topic_creation       topics that come into being because somebody needs them
+command_sender       commands on their way to the controller on another node
+member_quorum        a node of a shared quorum
+metadata_runtime     the metadata of this node
+assignments_manager  tells the cluster in which log directory each replica of this node lies
+broker_lifecycle     this broker in its cluster
+producer_ids         producer ids that nobody else has
+"""

@@ -1,0 +1,99 @@
+"""Tells the cluster in which log directory each replica of this node lies, and which directories failed.
+
+As Apache Kafka's brokers do (KIP-858): a replica in a directory that is not online is offline for everybody,
+so a failed directory costs one record and one for each partition that loses its leader. What cannot be told
+now is told later; a later word on the same replica takes the place of the former.
+"""
+
+import asyncio
+import logging
+from itertools import islice
+
+from logstore.errors import KafkaError
+from logstore.topic_partition import TopicPartition
+from metadata_raft.commands import AssignReplicasToDirs, ReplicaDirectory, ReportOfflineLogDirs
+from metadata_raft.records import LOST_DIRECTORY
+from node.metadata.metadata_runtime import MetadataRuntime
+
+# As many as one request of Apache Kafka's brokers has; a command may need a record for each.
+MAX_ASSIGNMENTS_PER_COMMAND = 2_250
+RETRY_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class AssignmentsManager:
+    """What the cluster does not know yet of this node's directories. Lives on the event loop."""
+
+    def __init__(self, metadata: MetadataRuntime) -> None:
+        self._metadata = metadata
+        self._assignments: dict[tuple[bytes, int], bytes] = {}  # (topic id, partition) -> directory id
+        self._failed_dirs: dict[bytes, None] = {}
+        self._has_news = asyncio.Event()
+
+    def assign(self, topic_partition: TopicPartition, directory_id: bytes | None) -> None:
+        """A replica of this node lies in this directory; None if nobody knows where, and it is offline."""
+        metadata = self._metadata
+        topic = metadata.image.topics.by_name.get(topic_partition.topic)
+        partition = metadata.image.topics.partition(topic_partition)
+        if topic is None or partition is None or metadata.broker_id not in partition.replicas:
+            return
+        place = (topic.topic_id, topic_partition.partition)
+        known = partition.directory(metadata.broker_id)
+        if directory_id is None:
+            if not metadata.image.brokers[metadata.broker_id].has_online_dir(known):
+                return
+            directory_id = LOST_DIRECTORY
+        # Beside what is on its way to the metadata log it must be said again.
+        if known != directory_id or place in self._assignments:
+            self._assignments[place] = directory_id
+            self._has_news.set()
+
+    def dir_failed(self, directory_id: bytes) -> None:
+        """Nothing in this directory can be served any more."""
+        self._failed_dirs[directory_id] = None
+        self._has_news.set()
+
+    async def run(self) -> None:
+        """Tell the cluster, for as long as the node runs."""
+        while True:
+            await self._has_news.wait()
+            if not await self.report():
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def report(self) -> bool:
+        """Tell the cluster what it does not know; False if it could not be told all."""
+        metadata = self._metadata
+        try:
+            while self._failed_dirs:
+                failed = tuple(self._failed_dirs)
+                await metadata.submit(
+                    ReportOfflineLogDirs(
+                        broker_id=metadata.broker_id, broker_epoch=metadata.broker_epoch, log_dirs=failed
+                    )
+                )
+                for directory_id in failed:
+                    del self._failed_dirs[directory_id]
+            while self._assignments:
+                told = tuple(islice(self._assignments.items(), MAX_ASSIGNMENTS_PER_COMMAND))
+                await metadata.submit(
+                    AssignReplicasToDirs(
+                        broker_id=metadata.broker_id,
+                        broker_epoch=metadata.broker_epoch,
+                        assignments=[
+                            ReplicaDirectory(
+                                topic_id=topic_id, partition_index=index, directory_id=directory_id
+                            )
+                            for (topic_id, index), directory_id in told
+                        ],
+                    )
+                )
+                for place, directory_id in told:
+                    if self._assignments[place] == directory_id:
+                        del self._assignments[place]
+        except KafkaError as error:
+            log.warning("The cluster could not be told of this node's log directories: %s", error)
+            return False
+        if not self._failed_dirs:
+            self._has_news.clear()
+        return True

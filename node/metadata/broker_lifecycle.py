@@ -1,0 +1,296 @@
+"""This broker in its cluster: registered, fenced, unfenced, shutting down, and what the controller hears.
+
+It registers when its metadata have caught up, and says by heartbeats that it lives. It stays fenced until its
+logs are open. If no heartbeat came through for `broker.session.timeout.ms`, others lead its partitions by
+now: by its own clock it then takes itself for fenced, and accepts nothing more. Told to stop, it asks first
+that its leaders move, and goes when they have.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import ZERO_UUID
+from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
+from metadata_raft.image import Endpoint
+from metadata_raft.records import BrokerEndpoint, BrokerFeature
+from node.clock import Clock
+from node.metadata.metadata_runtime import MetadataRuntime
+from node.metadata.quorum_contact import QuorumContact
+
+# While something is about to change (unfencing, leaders that move), the controller is asked so often.
+IMPATIENT_S: Final = 0.05
+REGISTRATION_RETRY_S: Final = 0.1
+# Leaders move within a second; a controller that cannot be reached must not keep a node from stopping.
+SHUTDOWN_TIMEOUT_S: Final = 10.0
+# An election takes less.
+CONTROLLER_SILENCE_S: Final = 2.0
+# A controller that is there answers sooner; after it one looks whether enough voters are left to have one.
+QUORUM_LOOK_S: Final = 0.15
+
+log = logging.getLogger(__name__)
+
+
+class BrokerState(Enum):
+    """Where in its life a broker is."""
+
+    STARTING = "starting"  # not registered, or its logs are not open yet
+    WAITING = "waiting"  # its logs are open; the controller still keeps it fenced
+    RUNNING = "running"
+    SHUTTING_DOWN = "shutting down"
+    STOPPED = "stopped"
+
+
+# Every legal move; `_move` refuses others.
+MOVES: Final[Mapping[BrokerState, frozenset[BrokerState]]] = {
+    BrokerState.STARTING: frozenset({BrokerState.WAITING, BrokerState.STOPPED}),
+    BrokerState.WAITING: frozenset({BrokerState.RUNNING, BrokerState.SHUTTING_DOWN, BrokerState.STOPPED}),
+    # Fenced while it was cut off: it waits to be unfenced again.
+    BrokerState.RUNNING: frozenset({BrokerState.WAITING, BrokerState.SHUTTING_DOWN, BrokerState.STOPPED}),
+    BrokerState.SHUTTING_DOWN: frozenset({BrokerState.STOPPED}),
+    BrokerState.STOPPED: frozenset(),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a broker tells of itself; `incarnation_id` is this process's own."""
+
+    broker_id: int
+    incarnation_id: bytes
+    listeners: Mapping[str, Endpoint]
+    rack: str | None
+    log_dirs: Sequence[bytes]
+    features: Mapping[str, tuple[int, int]]
+    previous_broker_epoch: int = -1  # of the process that ended cleanly before this one
+    page_cache_id: bytes = ZERO_UUID
+
+    def command(self) -> RegisterBroker:
+        return RegisterBroker(
+            broker_id=self.broker_id,
+            incarnation_id=self.incarnation_id,
+            listeners=[
+                BrokerEndpoint(
+                    name=name,
+                    host=point.host,
+                    port=point.port,
+                    security_protocol=point.security_protocol,
+                )
+                for name, point in sorted(self.listeners.items())
+            ],
+            rack=self.rack,
+            log_dirs=list(self.log_dirs),
+            features=[
+                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(self.features.items())
+            ],
+            previous_broker_epoch=self.previous_broker_epoch,
+            page_cache_id=self.page_cache_id,
+        )
+
+
+class BrokerLifecycle:
+    """Lives on the node's event loop; `run` is its task."""
+
+    def __init__(
+        self,
+        *,
+        metadata: MetadataRuntime,
+        registration: Registration,
+        contact: QuorumContact,
+        clock: Clock,
+        heartbeat_interval_ms: int,
+        registration_timeout_ms: int,
+        on_cut_off: Callable[[bool], None] = lambda _: None,
+        is_quorum_gone: Callable[[], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`contact` has the time after which a silent controller has fenced this broker.
+
+        `is_quorum_gone`: whether so many voters have ended that nobody can lead the metadata any more.
+        """
+        self.state = BrokerState.STARTING
+        self._metadata = metadata
+        self._registration = registration
+        self._heartbeat_interval_s = heartbeat_interval_ms / 1000
+        self._contact = contact
+        self._clock = clock
+        self._registration_timeout_s = registration_timeout_ms / 1000
+        self._wakes = asyncio.Event()
+        self._unfenced = asyncio.Event()
+        self._may_stop = asyncio.Event()
+        self._on_cut_off = on_cut_off
+        self._is_quorum_gone = is_quorum_gone
+        self._session_end: asyncio.TimerHandle | None = None
+        self._heard_at = 0.0  # when the controller answered last, on the loop's clock
+        self.is_cut_off = False  # whether others may lead this broker's partitions without its knowledge
+
+    def _move(self, state: BrokerState) -> None:
+        assert state in MOVES[self.state], f"a broker that is {self.state.value} cannot be {state.value}"
+        self.state = state
+        self._wakes.set()
+
+    # ---- what others ask for -------------------------------------------------------------------------------
+
+    async def register(self) -> None:
+        """Be the broker of this id; returns when this node's metadata show it.
+
+        Waits for the session of another process of the same id to end. The last refusal, if that takes longer
+        than `initial.broker.registration.timeout.ms`.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._registration_timeout_s
+        command = self._registration.command()
+        while True:
+            sent_at = loop.time()
+            try:
+                reply = await self._metadata.submit(command, int((deadline - sent_at) * 1000))
+                break
+            except KafkaError as error:
+                is_hopeless = error.code is not ErrorCode.DUPLICATE_BROKER_REGISTRATION
+                if is_hopeless or loop.time() + REGISTRATION_RETRY_S >= deadline:
+                    raise
+                log.info("Broker %d is still registered by another process.", command.broker_id)
+            await asyncio.sleep(REGISTRATION_RETRY_S)
+        self._metadata.broker_epoch = reply.broker_epoch
+        self._renew_session(sent_at)
+
+    def _renew_session(self, sent_at: float) -> None:
+        """The controller heard what was sent then, so it waits from then on, or longer."""
+        if self._session_end is not None:
+            self._session_end.cancel()
+        loop = asyncio.get_running_loop()
+        self._heard_at = loop.time()
+        self._contact.heard(sent_at, loop.time(), self._clock.now_ms())
+        self._session_end = loop.call_at(self._contact.ends_at_s, self._set_cut_off, True)
+        self._set_cut_off(False)
+
+    def _set_cut_off(self, is_cut_off: bool) -> None:
+        if is_cut_off is not self.is_cut_off:
+            self.is_cut_off = is_cut_off
+            if is_cut_off:
+                log.warning("The controller was silent for %g s: nothing is taken.", self._contact.limit_s)
+            self._on_cut_off(is_cut_off)
+
+    def logs_are_open(self) -> None:
+        """This broker may lead from now on."""
+        self._move(BrokerState.WAITING)
+
+    def report_soon(self) -> None:
+        """Tell the controller now how far the metadata are applied here: a broker may wait for it to go."""
+        self._wakes.set()
+
+    async def until_unfenced(self) -> None:
+        """Wait until this broker may lead; `run` must be at work."""
+        await self._unfenced.wait()
+
+    async def shut_down(self, gives_up: Callable[[], bool] = lambda: False) -> None:
+        """Have others lead what this broker leads; returns when they do, or it takes too long.
+
+        Who asks again waits for the same.
+        """
+        if self.state in (BrokerState.WAITING, BrokerState.RUNNING):
+            self._move(BrokerState.SHUTTING_DOWN)
+        elif self.state is not BrokerState.SHUTTING_DOWN:
+            return
+        loop = asyncio.get_running_loop()
+        began = self._heard_at = loop.time()
+        while not (self._may_stop.is_set() or gives_up()):
+            if loop.time() - began > SHUTDOWN_TIMEOUT_S:
+                log.warning("The leaders of this broker did not all move within %g s.", SHUTDOWN_TIMEOUT_S)
+                return
+            silence_s = loop.time() - self._heard_at
+            if silence_s > CONTROLLER_SILENCE_S:
+                log.warning("No controller has been heard for %g s: nothing moves.", CONTROLLER_SILENCE_S)
+                return
+            if silence_s > QUORUM_LOOK_S and self._is_quorum_gone and await self._is_quorum_gone():
+                log.info("Most voters have ended: nobody is left to hand over to.")
+                return
+            try:
+                async with asyncio.timeout(IMPATIENT_S):
+                    await self._may_stop.wait()
+            except TimeoutError:
+                pass
+
+    def controller_changed(self) -> None:
+        """Whoever leads now has not heard of this broker, and may believe it dead."""
+        self._wakes.set()
+
+    def stop(self) -> None:
+        """No heartbeat more."""
+        if self._session_end is not None:
+            self._session_end.cancel()
+        if self.state is not BrokerState.STOPPED:
+            self._move(BrokerState.STOPPED)
+
+    # ---- heartbeats ----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Send heartbeats until `stop`.
+
+        DUPLICATE_BROKER_REGISTRATION, which ends the node, when another process took this broker's place.
+        """
+        while self.state is not BrokerState.STOPPED:
+            self._wakes.clear()
+            await self._heartbeat()
+            is_patient = self.state in (BrokerState.STARTING, BrokerState.RUNNING)
+            pause_s = self._heartbeat_interval_s
+            if not is_patient:
+                pause_s = min(pause_s, IMPATIENT_S)
+            try:
+                async with asyncio.timeout(pause_s):
+                    await self._wakes.wait()
+            except TimeoutError:
+                pass
+
+    async def _heartbeat(self) -> None:
+        sent_at = asyncio.get_running_loop().time()
+        state = self.state
+        command = BrokerHeartbeat(
+            broker_id=self._registration.broker_id,
+            broker_epoch=self._metadata.broker_epoch,
+            current_metadata_offset=self._metadata.image.version,
+            want_fence=state is BrokerState.STARTING,
+            want_shut_down=state is BrokerState.SHUTTING_DOWN,
+        )
+        try:
+            reply = await self._metadata.submit(command, int(self._contact.limit_s * 1000))
+        except KafkaError as error:
+            await self._refused(error)
+            return
+        self._renew_session(sent_at)
+        # What was answered to an earlier wish says nothing about the present one.
+        if state is self.state:
+            self._answered(reply)
+
+    def _answered(self, reply: BrokerHeartbeatReply) -> None:
+        match self.state:
+            case BrokerState.WAITING if not reply.is_fenced:
+                self._unfenced.set()
+                self._move(BrokerState.RUNNING)
+            case BrokerState.RUNNING if reply.is_fenced:
+                log.warning("The controller has fenced this broker; it waits to be let in again.")
+                self._move(BrokerState.WAITING)
+            case BrokerState.SHUTTING_DOWN if reply.should_shut_down:
+                self._may_stop.set()
+            case _:
+                pass
+
+    async def _refused(self, error: KafkaError) -> None:
+        if error.code not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
+            log.warning("The controller hears nothing of this broker: %s", error)
+            return
+        known = self._metadata.image.brokers.get(self._registration.broker_id)
+        if known is not None and known.incarnation_id != self._registration.incarnation_id:
+            raise KafkaError(
+                ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+                f"Another process has registered as broker {self._registration.broker_id}, so this one ends.",
+            )
+        log.warning("This broker is not registered any more (%s); it registers again.", error)
+        try:
+            await self.register()
+        except KafkaError as refusal:
+            log.warning("The controller does not take it: %s", refusal)

@@ -1,0 +1,166 @@
+"""A node of a shared quorum: while it has a vote its own log is its metadata, else it fetches them.
+
+A node may get a vote while it runs, and may lose it: so both ways stand ready, and whichever is ahead is
+told. What is committed is the same everywhere, so nothing that one of them told is ever taken back by the
+other.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import Endpoint, MetadataImage
+from metadata_raft.image_changes import changes_between
+from metadata_raft.quorum import QuorumListener, QuorumStatus
+from metadata_raft.quorum_raft import RaftQuorum
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.voters import Voter
+from node.metadata.metadata_observer import MetadataObserver
+
+# How often it is looked whether this node has a vote and somebody to follow.
+LOOK_S: Final = 0.1
+LEADERLESS_S: Final = 5.0  # an election takes one or two
+FIRST_LEADER_S: Final = 5.0  # what the other voters may take to start
+
+
+class MemberQuorum:
+    """A RaftQuorum and, while it has no vote, a MetadataObserver beside it. Lives on the node's loop."""
+
+    def __init__(
+        self,
+        node_id: int,
+        raft: RaftQuorum,
+        observer: MetadataObserver,
+        *,
+        voters: Callable[[MetadataImage], Mapping[int, Endpoint]],
+        is_configured: bool,
+    ) -> None:
+        """`voters(image)` has where the voters serve brokers; `is_configured`: whether the settings give this
+        node a vote, for as long as the log names nobody.
+        """
+        self._node_id = node_id
+        self._raft = raft
+        self._observer = observer
+        self._voters_of = voters
+        self._is_configured = is_configured
+        self._image = observer.image
+        self._listener: QuorumListener | None = None
+        self._is_closed = asyncio.Event()
+        self._fetching: asyncio.Task[None] | None = None
+        self._led_at = math.inf  # when the voter of this node last knew a leader
+
+    @property
+    def voter(self) -> RaftQuorum:
+        """What votes while this node has a vote."""
+        return self._raft
+
+    # ---- what the node asks ------------------------------------------------------------------------------
+
+    @property
+    def is_leader(self) -> bool:
+        return self._raft.is_leader
+
+    @property
+    def leader_id(self) -> int:
+        is_fetched = not self._has_vote() or self._raft.leader_id < 0
+        return self._observer.leader_id if is_fetched and self._fetching else self._raft.leader_id
+
+    @property
+    def epoch(self) -> int:
+        return max(self._raft.epoch, self._observer.epoch)
+
+    @property
+    def hears_all(self) -> bool:
+        return self._has_vote() and self._raft.hears_all
+
+    def attach(self, listener: QuorumListener) -> None:
+        self._listener, self._image = listener, listener.committed_image
+        self._raft.attach(self)
+        self._observer.attach(self)
+
+    def append(self, batch: MetadataBatch) -> None:
+        self._raft.append(batch)
+
+    def status(self) -> QuorumStatus:
+        return self._raft.status() if self._has_vote() else self._observer.status()
+
+    def endpoint_of(self, node_id: int) -> Endpoint | None:
+        return self._raft.endpoint_of(node_id) or self._observer.endpoint_of(node_id)
+
+    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+        await self._raft.teach(voter, timeout_seconds)
+
+    def hand_over(self) -> None:
+        self._raft.hand_over()
+
+    def close(self) -> None:
+        self._is_closed.set()
+        self._raft.close()
+
+    async def run(self) -> None:
+        """Vote where this node has one, fetch where it has none, until `close`."""
+        async with asyncio.TaskGroup() as tasks:
+            self._led_at = asyncio.get_running_loop().time() + FIRST_LEADER_S
+            voting = tasks.create_task(self._raft.run())
+            while not (self._is_closed.is_set() or voting.done()):
+                if not self._needs_to_fetch():
+                    self._stop_fetching()
+                elif self._fetching is None and (voters := self._voters_of(self._image)):
+                    self._observer.go_on_from(self._image, voters)
+                    self._fetching = tasks.create_task(self._observer.run())
+                await asyncio.wait([voting], timeout=LOOK_S)
+            self._stop_fetching()
+
+    def _stop_fetching(self) -> None:
+        fetching, self._fetching = self._fetching, None
+        if fetching is not None:
+            fetching.cancel()
+
+    def _needs_to_fetch(self) -> bool:
+        """Without a vote, or without a leader for long: a voter that was removed may not have been told."""
+        now = asyncio.get_running_loop().time()
+        if self._raft.leader_id >= 0:
+            self._led_at = now
+        return not self._has_vote() or now - self._led_at > LEADERLESS_S
+
+    def _has_vote(self) -> bool:
+        voters = self._image.voters
+        return any(one.voter_id == self._node_id for one in voters) if voters else self._is_configured
+
+    # ---- what either of them tells -----------------------------------------------------------------------
+
+    @property
+    def committed_image(self) -> MetadataImage:
+        return self._image
+
+    def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Pass on what is new; the other one may have told it before."""
+        assert self._listener is not None
+        if image.version <= self._image.version:
+            return
+        before, self._image = self._image, image
+        if batch.base_offset == before.version + 1:
+            self._listener.handle_commit(batch, image, changes)
+        else:
+            self._listener.handle_snapshot(image, changes_between(before, image))
+
+    def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Pass a jump on, as far as it is one."""
+        assert self._listener is not None
+        if image.version > self._image.version:
+            before, self._image = self._image, image
+            self._listener.handle_snapshot(image, changes_between(before, image))
+
+    def handle_leadership(self, epoch: int) -> None:
+        assert self._listener is not None
+        self._listener.handle_leadership(epoch)
+
+    def handle_resignation(self, detail: str) -> None:
+        assert self._listener is not None
+        self._listener.handle_resignation(detail)
+
+    def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
+        assert self._listener is not None
+        self._listener.handle_peer_link(node_id, is_up=is_up)

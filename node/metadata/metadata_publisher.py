@@ -1,0 +1,92 @@
+"""From the metadata to the node: a new image reaches its configuration, its logs and its groups."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from logstore.log_config import LogConfig
+from logstore.topic_partition import ZERO_UUID
+from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, VoterImage
+from metadata_raft.records import ConfigResourceType
+from node.settings.broker_settings import BROKER_CONFIG_DEF
+from node.settings.config import BrokerConfig
+from node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs
+
+log = logging.getLogger(__name__)
+
+
+class AppliesMetadata(Protocol):
+    """The replica manager, as far as the metadata concern it."""
+
+    def apply(self, image: MetadataImage, changes: MetadataChanges) -> None: ...
+
+
+class MetadataPublisher:
+    """A listener of the metadata runtime. The configuration is applied first: logs are made by it."""
+
+    def __init__(
+        self,
+        *,
+        config: BrokerConfig,
+        replicas: AppliesMetadata,
+        set_config: Callable[[BrokerConfig], None],
+        others: Callable[[MetadataImage, MetadataChanges], None] | None = None,
+    ) -> None:
+        self._config = config
+        self._replicas = replicas
+        self._set_config = set_config
+        self._others = others
+
+    def __call__(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Act on what changed."""
+        if self._concerns_this_broker(changes):
+            self._apply_config(image)
+        self._replicas.apply(image, changes)
+        if self._others is not None:
+            self._others(image, changes)
+
+    def _concerns_this_broker(self, changes: MetadataChanges) -> bool:
+        names = {EVERY_BROKER, str(self._config.node_id)}
+        return any(kind == ConfigResourceType.BROKER and name in names for kind, name in changes.configs)
+
+    def _apply_config(self, image: MetadataImage) -> None:
+        self._config = dynamic_config(self._config, image)
+        for warning in self._config.warnings:
+            log.warning("%s", warning)
+        self._set_config(self._config)
+
+
+def dynamic_config(config: BrokerConfig, image: MetadataImage) -> BrokerConfig:
+    """The configuration of a node under what the metadata change of it."""
+    return config.with_dynamic(image.configs.broker(None), image.configs.broker(config.node_id))
+
+
+def controller_config(config: BrokerConfig) -> ControllerConfig:
+    """What the controller needs to know of the configuration."""
+    controllers = next((one.name for one in config.controller_listeners), "CONTROLLER")
+    return ControllerConfig(
+        num_partitions=config.num_partitions,
+        default_replication_factor=config.default_replication_factor,
+        delete_topic_enable=config.delete_topic_enable,
+        broker_session_timeout_ms=config.broker_session_timeout_ms,
+        auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+        leader_imbalance_check_interval_seconds=config.leader_imbalance_check_interval_seconds,
+        unclean_leader_election_interval_ms=config.unclean_leader_election_interval_ms,
+        quorum_voters=tuple(
+            VoterImage(one.node_id, ZERO_UUID, {controllers: Endpoint(one.host, one.port)})
+            for one in config.controller_quorum_voters
+        ),
+        broker_config_def=BROKER_CONFIG_DEF,
+        group_config_def=GROUP_CONFIG_DEF,
+        check_broker_configs=config.check_dynamic,
+        check_group_configs=partial(check_group_configs, config.values),
+        broker_values=config.values,
+    )
+
+
+def log_config_of(config: BrokerConfig, image: MetadataImage, topic: str) -> LogConfig:
+    """The settings of a topic's logs on a node with this configuration."""
+    return LogConfig.from_configs(image.configs.topic(topic), config.values)

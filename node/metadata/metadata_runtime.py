@@ -1,0 +1,430 @@
+"""The metadata of this node: commands in, committed images out.
+
+A command is decided where the quorum is led: here, or on the node to which it is sent. Its reply names the
+offset at which its records stand, and `submit` returns when the image of this node has reached that and was
+published to the listeners of this node. So whoever was told that a topic exists finds it here. While leaders
+change, or answers are lost, it is sent again with the same id, by which the next leader knows whether it was
+carried out.
+"""
+
+import asyncio
+import logging
+import random
+from asyncio import Future, get_running_loop
+from collections.abc import Callable, Mapping, Sequence
+from heapq import heappop, heappush
+from typing import Final, overload
+
+from logstore.errors import ErrorCode, KafkaError
+from logstore.latency import LatencyHistogram
+from metadata_raft.commands import (
+    AddRaftVoter,
+    AddRaftVoterReply,
+    AllocateProducerIds,
+    AllocateProducerIdsReply,
+    AlterConfigs,
+    AlterConfigsReply,
+    AlterPartition,
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsReply,
+    AlterPartitionReply,
+    AssignReplicasToDirs,
+    AssignReplicasToDirsReply,
+    BrokerConnectionLost,
+    BrokerHeartbeat,
+    BrokerHeartbeatReply,
+    Command,
+    CreatePartitions,
+    CreatePartitionsReply,
+    CreateTopics,
+    CreateTopicsReply,
+    DeleteTopics,
+    DeleteTopicsReply,
+    ElectLeaders,
+    ElectLeadersReply,
+    RegisterBroker,
+    RegisterBrokerReply,
+    RemoveRaftVoter,
+    RemoveRaftVoterReply,
+    Reply,
+    ReportOfflineLogDirs,
+    ReportOfflineLogDirsReply,
+    RequestId,
+    UnregisterBroker,
+    UnregisterBrokerReply,
+    UpdateFeatures,
+    UpdateFeaturesReply,
+)
+from metadata_raft.controller_config import ControllerConfig
+from metadata_raft.delta import MetadataChanges
+from metadata_raft.image import MetadataImage
+from metadata_raft.quorum import Quorum, QuorumStatus
+from metadata_raft.record_codec import MetadataBatch
+from metadata_raft.request_control import REMEMBERED
+from node.clock import Clock
+from node.metadata.command_sender import CommandSender, Leader, RequestIds
+from node.metadata.controller_runtime import ControllerRuntime, Decided
+from node.metadata.encoded_answers import EncodedAnswers
+
+# Who acts on committed metadata: (image, what changed since the image before).
+Listener = Callable[[MetadataImage, MetadataChanges], None]
+
+DEFAULT_TIMEOUT_MS: Final = 30_000  # as request.timeout.ms of Apache Kafka's clients
+TICK_S: Final = 0.1  # how often the controller looks at what time alone changes
+# What a voter may take to dial a new leader to which it has no connection, before that counts as broken.
+FIRST_DIAL_S: Final = 0.5
+MAX_BACKOFF_S: Final = 0.5
+# After these nobody knows whether the command was carried out, or it was not: it is sent again.
+_RETRIED: Final = frozenset(
+    {ErrorCode.NOT_CONTROLLER, ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT}
+)
+
+log = logging.getLogger(__name__)
+
+
+class MetadataRuntime:
+    """All of its methods run on the event loop of the node."""
+
+    def __init__(
+        self,
+        *,
+        quorum: Quorum,
+        image: MetadataImage,
+        config: ControllerConfig,
+        clock: Clock,
+        broker_id: int = -1,
+        sender: CommandSender | None = None,
+        voters: Callable[[], Sequence[int]] = tuple,
+        chance: random.Random | None = None,
+        request_timeout_ms: int = 2_000,
+        retry_backoff_ms: int = 20,
+        is_connected: Callable[[int], bool] = lambda broker_id: False,
+        encoded_answers: EncodedAnswers | None = None,
+    ) -> None:
+        self._quorum = quorum
+        self._controller = ControllerRuntime(quorum=quorum, image=image, config=config, clock=clock)
+        self._image = image
+        self._sender = sender
+        self._voters = voters  # whom to ask who leads, where that is not known
+        self._chance = chance if chance is not None else random.Random(0)
+        self._request_timeout_s = request_timeout_ms / 1000
+        self._retry_backoff_s = retry_backoff_ms / 1000
+        self._ids = RequestIds()
+        self._listeners: list[Listener] = []
+        self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
+        self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
+        self._awaited_count = 0
+        self._new_leader = asyncio.Event()  # set, and replaced, when a leader of the quorum is known anew
+        self.encoded_answers = encoded_answers or EncodedAnswers()
+        self.broker_epoch = -1  # until this broker is registered
+        self.broker_id = broker_id
+        self._is_connected = is_connected
+        self._gone: dict[int, int] = {}  # brokers whose process is known to have ended, by their epochs
+        self._lost_at_s: dict[int, float] = {}  # brokers whose last connection to this node ended
+        self._known_controller = -1
+        self._controller_listeners: list[Callable[[], None]] = []
+        quorum.attach(self)
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata, as all listeners know it."""
+        return self._image
+
+    @property
+    def committed_image(self) -> MetadataImage:
+        """The same, under the name by which the quorum asks for it."""
+        return self._image
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node leads the metadata quorum."""
+        return self._quorum.is_leader
+
+    @property
+    def controller_id(self) -> int:
+        """The node that leads the metadata quorum, -1 if none is known."""
+        return self._quorum.leader_id
+
+    @property
+    def controller_epoch(self) -> int:
+        """The reign of that node."""
+        return self._quorum.epoch
+
+    def quorum_status(self) -> QuorumStatus:
+        """Voters and observers as this node knows them; the leader knows most."""
+        status = self._quorum.status()
+        if not self._quorum.is_leader:
+            return status
+        members = {one.node_id for one in (*status.voters, *status.observers)}
+        return status._replace(observers=(*status.observers, *self._controller.observers(members)))
+
+    def controller_state(self) -> Mapping[str, object] | None:
+        """What this node knows as the controller and no log has; None unless it leads."""
+        return self._controller.state() if self._quorum.is_leader else None
+
+    @property
+    def commit_times(self) -> LatencyHistogram:
+        """How long what this node decided as the controller took to be committed."""
+        return self._controller.commit_times
+
+    def add_listener(self, listener: Listener) -> None:
+        """Call `listener` with each new image; it must not raise."""
+        self._listeners.append(listener)
+
+    def add_controller_listener(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when another node leads the quorum, or nobody is known to."""
+        self._controller_listeners.append(listener)
+
+    def add_commit_listener(self, listener: Callable[[MetadataBatch | None, MetadataImage], None]) -> None:
+        """Call `listener` with each committed batch and its image; without a batch after a jump."""
+        self._commit_listeners.append(listener)
+
+    def reconfigure(self, config: ControllerConfig) -> None:
+        """Decide by other settings from now on."""
+        self._controller.reconfigure(config)
+
+    async def run(self) -> None:
+        """Keep the quorum at work until `close`; its failure is the node's."""
+        async with asyncio.TaskGroup() as tasks:
+            ticking = tasks.create_task(self._tick_for_ever())
+            try:
+                await self._quorum.run()
+            finally:
+                ticking.cancel()
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            if self.controller_id != self._known_controller:
+                self._known_controller = self.controller_id
+                if self._known_controller != -1:
+                    self._tell_new_leader()
+                for listener in self._controller_listeners:
+                    listener()
+            if self._quorum.is_leader:
+                try:
+                    self._controller.tick()
+                except KafkaError as error:
+                    log.warning("What is due cannot be done now: %s", error)
+
+    def close(self) -> None:
+        """Finish what was begun, then let `run` return."""
+        self._quorum.close()
+
+    def peer_lost(self, broker_id: int) -> None:
+        """The last connection of that broker to this node ended; the controller is told, if it is here."""
+        broker = self._image.brokers.get(broker_id)
+        if broker is None:
+            return
+        if not self._quorum.is_leader:
+            # Should this node come to lead, it need not wait for that broker's whole session.
+            self._lost_at_s[broker_id] = get_running_loop().time()
+            return
+        try:
+            self._controller.begin(
+                BrokerConnectionLost(broker_id=broker_id, broker_epoch=broker.broker_epoch)
+            )
+        except KafkaError as error:
+            log.info("The end of the connection of broker %d means nothing: %s", broker_id, error)
+
+    def peer_is_gone(self, broker_id: int, broker_epoch: int) -> None:
+        """Where that process of a broker listened nobody does: it need not be waited for."""
+        if not self._quorum.is_leader:
+            self._gone[broker_id] = broker_epoch
+            return
+        try:
+            self._controller.begin(
+                BrokerConnectionLost(broker_id=broker_id, broker_epoch=broker_epoch, is_gone=True)
+            )
+            self._controller.tick()
+        except KafkaError as error:
+            log.info("The end of broker %d cannot be told now: %s", broker_id, error)
+
+    # ---- commands --------------------------------------------------------------------------------------
+
+    @overload
+    async def submit(self, command: CreateTopics, timeout_ms: int = ...) -> CreateTopicsReply: ...
+    @overload
+    async def submit(self, command: DeleteTopics, timeout_ms: int = ...) -> DeleteTopicsReply: ...
+    @overload
+    async def submit(self, command: CreatePartitions, timeout_ms: int = ...) -> CreatePartitionsReply: ...
+    @overload
+    async def submit(self, command: AlterConfigs, timeout_ms: int = ...) -> AlterConfigsReply: ...
+    @overload
+    async def submit(self, command: RegisterBroker, timeout_ms: int = ...) -> RegisterBrokerReply: ...
+    @overload
+    async def submit(self, command: BrokerHeartbeat, timeout_ms: int = ...) -> BrokerHeartbeatReply: ...
+    @overload
+    async def submit(self, command: UnregisterBroker, timeout_ms: int = ...) -> UnregisterBrokerReply: ...
+    @overload
+    async def submit(
+        self, command: ReportOfflineLogDirs, timeout_ms: int = ...
+    ) -> ReportOfflineLogDirsReply: ...
+    @overload
+    async def submit(
+        self, command: AssignReplicasToDirs, timeout_ms: int = ...
+    ) -> AssignReplicasToDirsReply: ...
+    @overload
+    async def submit(self, command: AlterPartition, timeout_ms: int = ...) -> AlterPartitionReply: ...
+    @overload
+    async def submit(self, command: ElectLeaders, timeout_ms: int = ...) -> ElectLeadersReply: ...
+    @overload
+    async def submit(
+        self, command: AlterPartitionReassignments, timeout_ms: int = ...
+    ) -> AlterPartitionReassignmentsReply: ...
+    @overload
+    async def submit(
+        self, command: AllocateProducerIds, timeout_ms: int = ...
+    ) -> AllocateProducerIdsReply: ...
+    @overload
+    async def submit(self, command: UpdateFeatures, timeout_ms: int = ...) -> UpdateFeaturesReply: ...
+    @overload
+    async def submit(self, command: AddRaftVoter, timeout_ms: int = ...) -> AddRaftVoterReply: ...
+    @overload
+    async def submit(self, command: RemoveRaftVoter, timeout_ms: int = ...) -> RemoveRaftVoterReply: ...
+    async def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Reply:
+        """Decide, commit and publish, wherever the controller is.
+
+        KafkaError if the whole command is refused; NOT_CONTROLLER or REQUEST_TIMED_OUT if nobody could decide
+        it in time, and then it may or may not be carried out.
+        """
+        loop = get_running_loop()
+        deadline = loop.time() + timeout_ms / 1000
+        if not isinstance(command, REMEMBERED) or self.broker_epoch < 0:
+            return await self._submit(command, None, deadline)
+        with self._ids.open() as sequence:
+            return await self._submit(command, sequence, deadline)
+
+    async def _submit(self, command: Command, sequence: int | None, deadline: float) -> Reply:
+        loop = get_running_loop()
+        backoff_s = self._retry_backoff_s
+        broker_epoch, asked_last = self.broker_epoch, Leader(-1, -1)
+        while True:
+            request = None if sequence is None else self._ids.request(broker_epoch, sequence)
+            new_leader = self._new_leader
+            try:
+                if self._quorum.is_leader:
+                    return (await self._controller.decide(command, request)).reply
+                asked_last = self._whom_to_ask(asked_last)
+                decided = await self._ask(asked_last.node_id, command, request, deadline)
+                await self._wait_for(decided.offset, deadline)
+                return decided.reply
+            except KafkaError as error:
+                if error.code not in _RETRIED or loop.time() + backoff_s >= deadline:
+                    raise _told(error) from None
+            try:
+                async with asyncio.timeout(backoff_s * (0.5 + self._chance.random() / 2)):
+                    await new_leader.wait()
+                backoff_s = self._retry_backoff_s
+            except TimeoutError:
+                backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
+
+    def _tell_new_leader(self) -> None:
+        """Commands that wait to be sent again wait no longer: a heartbeat that comes late is none."""
+        self._new_leader.set()
+        self._new_leader = asyncio.Event()
+
+    def _whom_to_ask(self, asked_last: Leader) -> Leader:
+        """The leader, as far as that is known; else, as of epoch -1, another voter than before, who may know.
+
+        Whoever was not asked as the leader of this epoch may well have come to lead it since.
+        """
+        known = Leader(self._quorum.epoch, self._quorum.leader_id)
+        if self._sender is not None and self._sender.hint.epoch > known.epoch:
+            known = self._sender.hint
+        refused = asked_last.node_id if known.epoch <= asked_last.epoch else -1
+        if known.node_id not in (-1, self.broker_id, refused):
+            return known
+        others = [one for one in self._voters() if one not in (self.broker_id, asked_last.node_id)]
+        return Leader(-1, self._chance.choice(others)) if others else known
+
+    async def _ask(
+        self, node_id: int, command: Command, request: RequestId | None, deadline: float
+    ) -> Decided:
+        if self._sender is None or node_id in (-1, self.broker_id):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "No node is known to lead the metadata quorum.")
+        timeout_s = min(self._request_timeout_s, deadline - get_running_loop().time())
+        return await self._sender.send(node_id, command, request, max(0.001, timeout_s))
+
+    async def decide(self, command: Command, request: RequestId | None) -> Decided:
+        """What a peer asks this node to decide; NOT_CONTROLLER unless it leads."""
+        return await self._controller.decide(command, request)
+
+    async def _wait_for(self, offset: int, deadline: float) -> None:
+        if self._image.version >= offset:
+            return
+        reached: Future[None] = get_running_loop().create_future()
+        self._awaited_count += 1
+        heappush(self._awaited, (offset, self._awaited_count, reached))
+        try:
+            async with asyncio.timeout_at(deadline):
+                await reached
+        except TimeoutError:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT, "The change was made, but this node has not heard of it yet."
+            ) from None
+
+    # ---- what the quorum tells -------------------------------------------------------------------------
+
+    def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Publish the next image, then answer who waits for it."""
+        committed = self._controller.handle_commit(batch, image)
+        for listener in self._commit_listeners:
+            listener(batch, image)
+        self._publish(image, changes)
+        if committed is not None and not committed.done():
+            committed.set_result(None)
+
+    def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        """Publish what this node missed in one go."""
+        self._controller.handle_jump(image)
+        for listener in self._commit_listeners:
+            listener(None, image)
+        self._publish(image, changes)
+
+    def handle_leadership(self, epoch: int) -> None:
+        """Decide from what is committed."""
+        self._tell_new_leader()
+        # Voters hear of the new leader at once, so one that has no connection here will make one now.
+        dialling_until_s = get_running_loop().time() + FIRST_DIAL_S
+        lost_at_s = dict.fromkeys(self._voters(), dialling_until_s) | self._lost_at_s
+        self._lost_at_s = {}
+        own = self._image.brokers.get(self.broker_id)
+        is_registered = own is not None and own.broker_epoch == self.broker_epoch
+
+        def is_here(node_id: int) -> bool:
+            return is_registered if node_id == self.broker_id else self._is_connected(node_id)
+
+        self._controller.lead({one: at_s for one, at_s in sorted(lost_at_s.items()) if not is_here(one)})
+        gone, self._gone = self._gone, {}
+        for broker_id, broker_epoch in gone.items():
+            if not self._is_connected(broker_id):
+                self.peer_is_gone(broker_id, broker_epoch)
+
+    def handle_resignation(self, detail: str) -> None:
+        """The commands under way here fail; `submit` and their senders ask the next leader."""
+        self._controller.resign(detail)
+
+    def handle_peer_link(self, node_id: int, *, is_up: bool) -> None:
+        """A voter that nobody here can talk to is most likely dead, and a broker that leads partitions."""
+        if is_up:
+            self._lost_at_s.pop(node_id, None)
+        elif not self._is_connected(node_id):
+            self.peer_lost(node_id)
+
+    def _publish(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        self._image = image
+        self.encoded_answers.clear()
+        for listener in self._listeners:
+            listener(image, changes)
+        while self._awaited and self._awaited[0][0] <= image.version:
+            reached = heappop(self._awaited)[2]
+            if not reached.done():
+                reached.set_result(None)
+
+
+def _told(error: KafkaError) -> KafkaError:
+    """What whoever waited is told when time is up: a lost connection among nodes is not the client's."""
+    if error.code is ErrorCode.NETWORK_EXCEPTION:
+        return KafkaError(ErrorCode.REQUEST_TIMED_OUT, error.detail)
+    return error

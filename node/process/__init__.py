@@ -1,0 +1,7 @@
+"""node.process: the process of one node. Bottom-up:
+
+stop_signals  the signals that ask a process to end, and who sent them
+garbage       the collector of garbage looks at new objects only
+open_files    how many files the process may open
+run_node      runs one node until a signal ends it
+"""

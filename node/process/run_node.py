@@ -1,0 +1,78 @@
+"""Runs one node until a signal ends it."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+
+import uvloop
+
+from node.broker import Broker
+from node.process.garbage import freeze
+from node.process.open_files import raise_open_file_limit
+from node.process.stop_signals import received_signals, stop_signals
+from node.settings.config import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+
+def run(config: BrokerConfig, *, ready: Callable[[Broker], None] | None = None) -> None:
+    """Run a node until SIGTERM, SIGINT or SIGHUP; `ready` is called when it serves. Blocks.
+
+    It hands over what it leads before it ends; a second signal has it end without. One that still starts ends
+    at once: it may wait for others that never come. SIGUSR1 has it hand over and serve on, for who wants to
+    stop it a little later.
+
+    KafkaError or OSError with one sentence if it cannot start.
+    """
+    uvloop.run(_run(config, ready))
+
+
+async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> None:
+    raise_open_file_limit()
+    broker = Broker(config)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    this_task = asyncio.current_task()
+    assert this_task is not None
+
+    def stop_asked(number: signal.Signals, sender: str) -> None:
+        """Whoever asks a second time does not want to wait until others have taken over."""
+        broker.is_hurried = stop.is_set()
+        if broker.is_hurried:
+            log.info("%s again, from %s: the node ends without handing over.", number.name, sender)
+        elif is_up:
+            log.info("%s from %s: the node hands over what it leads and stops.", number.name, sender)
+        else:
+            log.info("Told to stop while it started (%s from %s), the node ends.", number.name, sender)
+            this_task.cancel()
+        stop.set()
+
+    def hand_over_asked(sender: str) -> None:
+        """A node that starts leads nothing yet, and one that ends hands over by itself."""
+        if is_up and not stop.is_set():
+            log.info("SIGUSR1 from %s: the node hands over what it leads and serves on.", sender)
+            broker.base.tasks.start(broker.hand_over())
+
+    def received(number: signal.Signals, sender: str) -> None:
+        if number is signal.SIGUSR1:
+            loop.call_soon_threadsafe(hand_over_asked, sender)
+        else:
+            loop.call_soon_threadsafe(stop_asked, number, sender)
+
+    is_up = False
+    with received_signals((*stop_signals(), signal.SIGUSR1), received):
+        try:
+            await broker.start(when_loaded=freeze)
+        except asyncio.CancelledError:
+            if not stop.is_set():
+                raise
+            return
+        is_up = True
+        try:
+            if ready is not None:
+                ready(broker)
+            await stop.wait()
+        finally:
+            await broker.stop()
+            log.info("The node has stopped.")

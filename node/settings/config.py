@@ -1,0 +1,611 @@
+"""What a node is configured with: read from file, environment and command line, checked at start.
+
+A setting is looked for in this order, the first that has it wins: `--override name=value`, the environment
+(`OTTLA_LOG_SEGMENT_BYTES` for `log.segment.bytes`, `OTTLA_REST_LISTENERS` for `ottla.rest.listeners`),
+`server.properties`, the default. Settings that were changed while the cluster ran (AlterConfigs) go before
+all of these: those of one broker, then those of all.
+`BrokerConfig` is frozen; a dynamic change makes a new one.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+from logstore.config_def import ConfigScope, ConfigValue
+from logstore.errors import ErrorCode, KafkaError
+from logstore.topic_partition import uuid_from_text
+from node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
+from node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
+from node.settings.group_settings import check_group_settings, within_limits
+from node.settings.listener_settings import (
+    Listener,
+    check_served,
+    parse_connection_limits,
+    parse_listeners,
+    parse_protocol_map,
+)
+from node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
+from node.settings.rest_settings import (
+    REST_LISTENERS,
+    RestAddress,
+    parse_advertised_rest_listener,
+    parse_allowed_hosts,
+    parse_rest_listeners,
+)
+from node.settings.settings_not_honoured import NOT_HONOURED, restricts
+
+__all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
+
+ENVIRONMENT_PREFIX: Final = "OTTLA_"
+# How like a setting (by difflib) an unknown name must be for the setting to be suggested. Variables share
+# a prefix, and other tools have some with it (OTTLA_HOME), so they must be closer.
+NEAR: Final = 0.75
+NEAR_VARIABLE: Final = 0.9
+# Of one listener, and of one mechanism of SASL at it: listener.name.inner.scram-sha-256.sasl.jaas.config.
+_OF_A_LISTENER: Final = re.compile(r"listener\.name\.([A-Za-z0-9_-]+)\.((?:[A-Za-z0-9_-]+\.sasl\.(.+))|.+)")
+# While a node runs, to no less than a half and no more than double.
+RESIZED_STEPWISE: Final = ("log.cleaner.threads", "num.replica.fetchers")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfig:
+    """Every broker setting that is honoured, typed. Attribute and setting differ by '_' for '.' only.
+
+    `values` has all of them by name, the `log.*` defaults of topics too. The texts are what was given where:
+    DescribeConfigs shows them as synonyms.
+    """
+
+    node_id: int
+    cluster_id: bytes | None
+    broker_rack: str | None
+    pid_file: Path | None
+    ottla_log_format: str  # of the process's own log: text or json
+    listeners: tuple[Listener, ...]
+    advertised_listeners: tuple[Listener, ...]  # empty: what the client reached
+    inter_broker_listener_name: str
+    is_voter: bool  # whether this node decides about the metadata, alone or with others
+    may_vote: bool  # whether it may be given a vote later: it has a listener for controllers
+    controller_listeners: tuple[Listener, ...]
+    controller_quorum_voters: tuple[QuorumVoter, ...]  # empty: this node alone, or those that it joins
+    controller_quorum_bootstrap_servers: tuple[tuple[str, int], ...]
+    controller_quorum_request_timeout_ms: int
+    controller_quorum_retry_backoff_ms: int
+    cluster_secret: str | None = field(repr=False)
+    ssl_keystore_location: str | None
+    ssl_key_password: str | None = field(repr=False)
+    ssl_truststore_location: str | None
+    broker_heartbeat_interval_ms: int
+    broker_session_timeout_ms: int
+    initial_broker_registration_timeout_ms: int
+    controlled_shutdown_enable: bool
+    auto_leader_rebalance_enable: bool
+    leader_imbalance_check_interval_seconds: int
+    unclean_leader_election_interval_ms: int
+    num_replica_fetchers: int
+    replica_lag_time_max_ms: int
+    replica_fetch_max_bytes: int
+    replica_fetch_min_bytes: int
+    replica_fetch_wait_max_ms: int
+    replica_fetch_response_max_bytes: int
+    replica_fetch_backoff_ms: int
+    replica_socket_timeout_ms: int
+    request_timeout_ms: int
+    replica_selector_class: str | None
+    leader_replication_throttled_rate: int
+    follower_replication_throttled_rate: int
+    replica_alter_log_dirs_io_max_bytes_per_second: int
+    replication_quota_window_num: int
+    replication_quota_window_size_seconds: int
+    socket_request_max_bytes: int
+    socket_listen_backlog_size: int
+    socket_send_buffer_bytes: int
+    connections_max_idle_ms: int
+    ottla_anonymous_administrators: str
+    max_connections: int
+    listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections
+    max_connections_per_ip: int
+    max_connections_per_ip_overrides: Mapping[str, int]
+    queued_max_request_bytes: int
+    ottla_memory_max_bytes: int
+    fetch_max_bytes: int
+    max_incremental_fetch_session_cache_slots: int
+    max_request_partition_size_limit: int
+    auto_create_topics_enable: bool
+    num_partitions: int
+    default_replication_factor: int
+    delete_topic_enable: bool
+    log_dirs: tuple[Path, ...]
+    metadata_log_dir: Path
+    metadata_log_max_record_bytes_between_snapshots: int
+    metadata_log_max_snapshot_interval_ms: int
+    num_recovery_threads_per_data_dir: int
+    log_retention_check_interval_ms: int
+    log_initial_task_delay_ms: int
+    log_flush_offset_checkpoint_interval_ms: int
+    log_flush_start_offset_checkpoint_interval_ms: int
+    replica_high_watermark_checkpoint_interval_ms: int
+    log_cleaner_enable: bool
+    log_cleaner_threads: int
+    log_cleaner_dedupe_buffer_size: int
+    log_cleaner_io_buffer_size: int
+    log_cleaner_io_buffer_load_factor: float
+    log_cleaner_io_max_bytes_per_second: float
+    log_cleaner_backoff_ms: int
+    ottla_log_scrub_interval_ms: int
+    ottla_log_scrub_bytes_per_second: int
+    producer_id_expiration_ms: int
+    producer_id_expiration_check_interval_ms: int
+    group_min_session_timeout_ms: int
+    group_max_session_timeout_ms: int
+    group_initial_rebalance_delay_ms: int
+    group_max_size: int
+    group_coordinator_rebalance_protocols: tuple[str, ...]
+    group_consumer_session_timeout_ms: int
+    group_consumer_heartbeat_interval_ms: int
+    group_consumer_assignment_interval_ms: int
+    group_consumer_max_size: int
+    group_consumer_assignors: tuple[str, ...]
+    group_consumer_migration_policy: str
+    group_consumer_regex_refresh_interval_ms: int
+    ottla_group_heartbeat_hold_ms: int
+    offset_metadata_max_bytes: int
+    offsets_commit_timeout_ms: int
+    offsets_retention_minutes: int
+    offsets_retention_check_interval_ms: int
+    offsets_topic_num_partitions: int
+    offsets_topic_replication_factor: int
+    offsets_topic_segment_bytes: int
+    offsets_topic_compression_codec: int
+    transaction_max_timeout_ms: int
+    transactional_id_expiration_ms: int
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int
+    transaction_remove_expired_transaction_cleanup_interval_ms: int
+    transaction_two_phase_commit_enable: bool
+    transaction_state_log_num_partitions: int
+    transaction_state_log_replication_factor: int
+    transaction_state_log_min_isr: int
+    transaction_state_log_segment_bytes: int
+    transaction_partition_verification_enable: bool
+    add_partitions_to_txn_retry_backoff_ms: int
+    add_partitions_to_txn_retry_backoff_max_ms: int
+    unstable_api_versions_enable: bool
+    ottla_transaction_hold_ms: int
+    ottla_rest_listeners: tuple[RestAddress, ...]  # empty: no REST API
+    rest_listeners_are_named: bool  # a default may give way, what somebody named may not
+    ottla_rest_advertised_listener: RestAddress | None
+    ottla_rest_allowed_hosts: tuple[str, ...]
+    ottla_rest_request_max_bytes: int
+    ottla_metrics_topics_max: int
+    ottla_metrics_partitions_max: int
+    ottla_metrics_group_offsets_max: int
+    ottla_metrics_groups_max: int
+    ottla_metrics_bytes_max: int
+    ottla_metrics_loop_look_ms: int
+    ottla_metrics_exporters: tuple[str, ...]
+    compression_type: str
+    message_max_bytes: int
+    min_insync_replicas: int
+    unclean_leader_election_enable: bool
+    values: Mapping[str, ConfigValue] = field(repr=False)
+    static_texts: Mapping[str, str] = field(repr=False)
+    cluster_texts: Mapping[str, str] = field(repr=False)  # dynamic, of all brokers
+    broker_texts: Mapping[str, str] = field(repr=False)  # dynamic, of this one
+    warnings: tuple[str, ...] = ()  # what a node says once when it starts
+
+    def with_dynamic(
+        self, cluster_texts: Mapping[str, str], broker_texts: Mapping[str, str]
+    ) -> "BrokerConfig":
+        """This configuration under the settings that were changed while the cluster ran.
+
+        One that this version of the software does not take (any more) is left out, and said so in `warnings`.
+        """
+        accepted: list[dict[str, str]] = []
+        warnings = []
+        for texts, lowest in (
+            (cluster_texts, ConfigScope.CLUSTER_WIDE),
+            (broker_texts, ConfigScope.PER_BROKER),
+        ):
+            good: dict[str, str] = {}
+            for name, text in texts.items():
+                try:
+                    if BROKER_CONFIG_DEF.key(name).scope < lowest:
+                        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be set so.")
+                    BROKER_CONFIG_DEF.parse(name, text)
+                    good[name] = within_limits(self.values, name, text)
+                    if good[name] != text:
+                        warnings.append(f"{name}={text} is not allowed any more; {good[name]} holds.")
+                except KafkaError as error:
+                    warnings.append(f"A dynamic setting is ignored: {error.detail}")
+            accepted.append(good)
+        # Each is good by itself; beside the others of this node it may not be.
+        for cluster, broker in ((accepted[0], accepted[1]), (accepted[0], {}), ({}, {})):
+            try:
+                return _build(self.static_texts, cluster, broker, tuple(warnings))
+            except KafkaError as error:
+                left_out = broker or cluster
+                warnings.append(
+                    f"Dynamic settings are ignored ({', '.join(sorted(left_out))}): {error.detail}"
+                )
+        raise AssertionError("a node runs with its own settings")
+
+    def is_set(self, name: str) -> bool:
+        """Return whether somebody has set this setting; else it has its default."""
+        return any(name in texts for texts in (self.static_texts, self.cluster_texts, self.broker_texts))
+
+    def check_dynamic(self, texts: Mapping[str, str]) -> None:
+        """INVALID_CONFIG if these dynamic settings cannot stand beside this node's own."""
+        _build(self.static_texts, texts, {}, ())
+
+    def check_resizes(self, cluster_texts: Mapping[str, str], broker_texts: Mapping[str, str]) -> None:
+        """INVALID_REQUEST if under these dynamic settings a pool of workers would shrink to less than a half
+        of what this node has, or grow to more than double, as in Apache Kafka.
+        """
+        texts = {**self.static_texts, **cluster_texts, **broker_texts}
+        for name in RESIZED_STEPWISE:
+            key, current = BROKER_CONFIG_DEF.keys[name], self.values[name]
+            try:
+                new = key.parse(texts[name]) if name in texts else key.default
+            except KafkaError:
+                continue  # it is refused where all settings are looked at
+            assert isinstance(new, int) and isinstance(current, int)
+            if not current // 2 <= new <= current * 2:
+                bound = "be at least half" if new < current else "not be greater than double"
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Dynamic thread count update validation failed for {name}={new},"
+                    f" value should {bound} the current value {current}",
+                )
+
+
+def load_config(
+    path: Path | None = None,
+    *,
+    overrides: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> BrokerConfig:
+    """The configuration of a node; INVALID_CONFIG with one sentence if it cannot start with it.
+
+    `overrides` are texts "name=value"; `environment` is the process's own unless given.
+    """
+    environment = os.environ if environment is None else environment
+    texts = {} if path is None else _read(path)
+    texts |= _from_environment(environment)
+    given = parse_overrides(overrides)
+    refuse_unknown(given)
+    return parse_config(texts | given, warnings=_misspelt_variables(environment))
+
+
+def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
+    """Names and values of texts "name=value"; the last of equal names wins. INVALID_CONFIG for others."""
+    texts: dict[str, str] = {}
+    for override in overrides:
+        name, separator, value = override.partition("=")
+        if not separator or not name.strip():
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"The override {override[:200]!r} is not name=value.")
+        texts[name.strip()] = value.strip()
+    return texts
+
+
+def refuse_unknown(names: Iterable[str]) -> None:
+    """Raise INVALID_CONFIG for the first name that is no setting, with the nearest one that is.
+
+    For settings that somebody gave to this very start. Those of a file only warn: it may have been written
+    for another version, or hold the settings of a plugin of Apache Kafka.
+    """
+    for name in names:
+        if name not in BROKER_CONFIG_DEF and not _is_kafkas_own(name):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown setting {name[:200]}.{_suggestion(name)}")
+
+
+def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> BrokerConfig:
+    """Build the configuration that these settings make over the defaults; INVALID_CONFIG if they cannot be.
+
+    A node logs `warnings` at its start, and one for each setting that has no effect.
+    """
+    all_warnings = list(warnings)
+    known: dict[str, str] = {}
+    for name, text in texts.items():
+        if name in BROKER_CONFIG_DEF:
+            known[name] = text
+        elif _is_kafkas_own(name):
+            all_warnings.append(f"The setting {name} of Apache Kafka has no effect here.")
+        else:
+            all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
+    config = _build(known, {}, {}, tuple(all_warnings))
+    _refuse_restrictions(texts, config)
+    return config
+
+
+def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None:
+    """Raise INVALID_CONFIG for the first setting that promises security which this node does not give."""
+    # Controllers with TLS always show each other certificates.
+    with_certificates = {one.name for one in config.controller_listeners if one.security_protocol == "SSL"}
+    for name, value in texts.items():
+        if name in BROKER_CONFIG_DEF or not restricts(_plain_name(name), value):
+            continue
+        of_listener = _OF_A_LISTENER.fullmatch(name)
+        is_met = with_certificates if of_listener is None else of_listener[1].upper() in with_certificates
+        if not (is_met and _plain_name(name) == "ssl.client.auth"):
+            raise _invalid(
+                name[:200],
+                "nothing enforces it yet, so this node would be open to everybody who reaches it. Leave it"
+                " out if that is what you want.",
+            )
+
+
+def _is_kafkas_own(name: str) -> bool:
+    """Return whether Apache Kafka has this setting, of the node or of one listener, and Ottla does not."""
+    return _plain_name(name) in NOT_HONOURED
+
+
+def _plain_name(name: str) -> str:
+    """Return the name of a setting without the prefix of a listener and of a SASL mechanism."""
+    of_listener = _OF_A_LISTENER.fullmatch(name)
+    if of_listener is None:
+        return name
+    return f"sasl.{of_listener[3]}" if of_listener[3] else of_listener[2]
+
+
+def _suggestion(name: str) -> str:
+    """Return the end of a sentence that names the setting nearest to an unknown one, "" if none is near."""
+    near = get_close_matches(name[:200], BROKER_CONFIG_DEF.keys, n=1, cutoff=NEAR)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def _misspelt_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return a warning for each variable that is nearly one of a setting, such as OTTLA_LOG_DIR_S."""
+    names = [environment_name(name) for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))]
+    known = frozenset(names)
+    return [
+        f"The variable {variable[:200]} is unknown and has no effect. Did you mean {near[0]}?"
+        for variable in sorted(environment)
+        if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known
+        if (near := get_close_matches(variable[:200], names, n=1, cutoff=NEAR_VARIABLE))
+    ]
+
+
+def _read(path: Path) -> dict[str, str]:
+    try:
+        with path.open("rb") as file:
+            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), f"The configuration {path}")
+    except OSError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"The configuration {path} cannot be read: {error.strerror}."
+        ) from None
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Settings by their names in capitals; other variables with the prefix belong to other tools."""
+    names = {environment_name(name): name for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))}
+    return {
+        name: value
+        for variable, value in sorted(environment.items())
+        if (name := names.get(variable)) is not None
+    }
+
+
+def environment_name(setting: str) -> str:
+    """The variable that has a setting; those that are ours already begin with the prefix."""
+    return ENVIRONMENT_PREFIX + setting.removeprefix("ottla.").replace(".", "_").upper()
+
+
+def _build(
+    static_texts: Mapping[str, str],
+    cluster_texts: Mapping[str, str],
+    broker_texts: Mapping[str, str],
+    warnings: tuple[str, ...],
+) -> BrokerConfig:
+    texts = {**static_texts, **cluster_texts, **broker_texts}
+    values = BROKER_CONFIG_DEF.parse_all(texts)
+    # `Any` because the table, and not the type checker, knows the type behind each name.
+    typed: dict[str, Any] = {name.replace(".", "_"): value for name, value in values.items()}
+    protocols = parse_protocol_map(typed["listener_security_protocol_map"])
+    controllers = tuple(name.strip().upper() for name in typed["controller_listener_names"])
+    all_listeners = parse_listeners(typed["listeners"], "listeners", _spare(protocols, controllers))
+    listeners = _without(all_listeners, controllers)
+    advertised = _without(
+        parse_listeners(
+            typed["advertised_listeners"] or (), "advertised.listeners", _spare(protocols, controllers)
+        ),
+        controllers,
+    )
+    if not listeners:
+        raise _invalid("listeners", "no listener for clients is left.")
+    check_served(listeners)
+    _check_advertised(listeners, advertised)
+    node_id = _node_id(static_texts, typed)
+    quorum = _quorum(node_id, typed, [one for one in all_listeners if one.name in controllers])
+    warnings = (*warnings, *quorum.warnings)
+    special: dict[str, Any] = {
+        "node_id": node_id,
+        "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
+        "is_voter": quorum.is_voter,
+        "may_vote": not quorum.is_voter and bool(quorum.listeners),
+        "controller_listeners": quorum.listeners,
+        "controller_quorum_voters": quorum.voters,
+        "controller_quorum_bootstrap_servers": quorum.bootstrap_servers,
+        "cluster_id": None if typed["cluster_id"] is None else uuid_from_text(typed["cluster_id"]),
+        "listeners": listeners,
+        "advertised_listeners": advertised,
+        "inter_broker_listener_name": _inter_broker_listener(typed, listeners),
+        "max_connections_per_ip_overrides": MappingProxyType(
+            parse_connection_limits(typed["max_connections_per_ip_overrides"])
+        ),
+        "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
+        "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
+        "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
+        "rest_listeners_are_named": REST_LISTENERS in static_texts,
+        "ottla_rest_advertised_listener": parse_advertised_rest_listener(
+            typed["ottla_rest_advertised_listener"]
+        ),
+        "ottla_rest_allowed_hosts": parse_allowed_hosts(typed["ottla_rest_allowed_hosts"]),
+    }
+    special["pid_file"] = Path(typed["pid_file"]) if typed["pid_file"] else None
+    special["metadata_log_dir"] = (
+        Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
+    )
+    check_group_settings(values)
+    check_log_settings(values)
+    if not typed["max_connections_per_ip"] and not special["max_connections_per_ip_overrides"]:
+        raise _invalid(
+            "max.connections.per.ip",
+            "0 needs addresses in max.connections.per.ip.overrides that may connect.",
+        )
+    return BrokerConfig(
+        **{name: value for name, value in typed.items() if name in _PLAIN_FIELDS},
+        **special,
+        values=MappingProxyType(values),
+        static_texts=MappingProxyType(dict(static_texts)),
+        cluster_texts=MappingProxyType(dict(cluster_texts)),
+        broker_texts=MappingProxyType(dict(broker_texts)),
+        warnings=warnings,
+    )
+
+
+def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """The values of a setting that single listeners have, by listener."""
+    found: dict[str, Any] = {}
+    for name, text in texts.items():
+        listener = listener_setting(name)
+        if listener is not None and listener[1] == setting:
+            found[listener[0]] = BROKER_CONFIG_DEF.parse(name, text)
+    return found
+
+
+_SPECIAL_FIELDS: Final = {
+    "listener_max_connections",
+    "node_id",
+    "broker_rack",
+    "is_voter",
+    "may_vote",
+    "controller_listeners",
+    "controller_quorum_voters",
+    "controller_quorum_bootstrap_servers",
+    "cluster_id",
+    "listeners",
+    "advertised_listeners",
+    "inter_broker_listener_name",
+    "max_connections_per_ip_overrides",
+    "log_dirs",
+    "metadata_log_dir",
+    "pid_file",
+    "ottla_rest_listeners",
+    "rest_listeners_are_named",
+    "ottla_rest_advertised_listener",
+    "ottla_rest_allowed_hosts",
+}
+_PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
+
+
+class _Quorum(NamedTuple):
+    """What a node is to the metadata quorum."""
+
+    is_voter: bool
+    listeners: tuple[Listener, ...]
+    voters: tuple[QuorumVoter, ...]
+    bootstrap_servers: tuple[tuple[str, int], ...]
+    warnings: tuple[str, ...] = ()
+
+
+def _quorum(node_id: int, typed: Mapping[str, Any], listeners: Sequence[Listener]) -> _Quorum:
+    voters = parse_voters(typed["controller_quorum_voters"])
+    servers = parse_bootstrap_servers(typed["controller_quorum_bootstrap_servers"])
+    roles = set(typed["process_roles"])
+    if roles == {"controller"}:
+        raise _invalid("process.roles", "every node of this cluster is a broker: add broker.")
+    is_named = any(voter.node_id == node_id for voter in voters)
+    if voters and "controller" in roles and not is_named:
+        raise _invalid("controller.quorum.voters", f"it does not name this controller, node {node_id}.")
+    if is_named and roles == {"broker"}:
+        raise _invalid("process.roles", "controller.quorum.voters names this node: add controller.")
+    if not voters and roles == {"broker"} and not servers:
+        raise _invalid(
+            "controller.quorum.voters", "a node that is only a broker needs it, or ...bootstrap.servers."
+        )
+    # Apache Kafka's own example of a single node names itself as the server to begin with.
+    own_ports = {listener.port for listener in listeners}
+    founds = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
+    is_voter = is_named or founds
+    _check_peers_prove_themselves(len(voters) > 1 or not is_voter, typed, listeners)
+    if len(voters) > 1 and is_voter and not listeners:
+        raise _invalid(
+            "controller.listener.names", "a voter among others needs a listener for controllers in listeners."
+        )
+    if listeners and typed["cluster_secret"] is None:
+        # Whoever reaches it could be anybody.
+        warning = (
+            "The listeners of controllers are not opened without cluster.secret; a lone node needs none."
+        )
+        return _Quorum(is_voter, (), voters, servers, (warning,))
+    return _Quorum(is_voter, tuple(listeners), voters, servers)
+
+
+def _check_peers_prove_themselves(
+    has_peers: bool, typed: Mapping[str, Any], listeners: Sequence[Listener]
+) -> None:
+    for listener in listeners:
+        if listener.security_protocol not in ("PLAINTEXT", "SSL"):
+            raise _invalid("controller.listener.names", f"{listener.name} must be PLAINTEXT or SSL.")
+        is_complete = typed["ssl_keystore_location"] and typed["ssl_truststore_location"]
+        if listener.security_protocol == "SSL" and not is_complete:
+            raise _invalid("ssl.keystore.location", "an SSL listener needs it, and ssl.truststore.location.")
+    if has_peers and typed["cluster_secret"] is None:
+        raise _invalid(
+            "cluster.secret", "a node among others needs it: without it anybody could speak as one of them."
+        )
+
+
+def _spare(protocols: Mapping[str, str], controllers: Sequence[str]) -> dict[str, str]:
+    """Controllers' listeners need no entry in the protocol map: PLAINTEXT unless it says otherwise."""
+    return {**dict.fromkeys(controllers, "PLAINTEXT"), **protocols}
+
+
+def _without(listeners: tuple[Listener, ...], controllers: Sequence[str]) -> tuple[Listener, ...]:
+    return tuple(listener for listener in listeners if listener.name not in controllers)
+
+
+def _check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listener]) -> None:
+    names = {listener.name for listener in listeners}
+    for listener in advertised:
+        if listener.name not in names:
+            raise _invalid("advertised.listeners", f"{listener.name} is not among listeners.")
+        if listener.host in ("", "0.0.0.0", "::"):
+            raise _invalid("advertised.listeners", f"{listener.name} has no address that a client can use.")
+
+
+def _node_id(static_texts: Mapping[str, str], typed: Mapping[str, Any]) -> int:
+    node_id, broker_id = int(typed["node_id"]), int(typed["broker_id"])
+    if broker_id < 0:
+        return node_id
+    if "node.id" in static_texts and broker_id != node_id:
+        raise _invalid("broker.id", f"it is {broker_id} and node.id is {node_id}; give one of them.")
+    return broker_id
+
+
+def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listener]) -> str:
+    name: str | None = typed["inter_broker_listener_name"]
+    if name is None:
+        protocol = typed["security_inter_broker_protocol"]
+        found = [listener.name for listener in listeners if listener.security_protocol == protocol]
+        if not found:
+            raise _invalid("security.inter.broker.protocol", f"no listener speaks {protocol}.")
+        return protocol if protocol in found else found[0]
+    if name.upper() not in {listener.name for listener in listeners}:
+        raise _invalid("inter.broker.listener.name", f"{name} is not among listeners.")
+    return name.upper()
+
+
+def _directories(names: Sequence[str]) -> tuple[Path, ...]:
+    directories = tuple(Path(name) for name in names)
+    if len({directory.resolve() for directory in directories}) != len(directories):
+        raise _invalid("log.dirs", "it names a directory twice.")
+    return directories
+
+
+def _invalid(setting: str, problem: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid configuration {setting}: {problem}")

@@ -1,0 +1,258 @@
+"""The settings of single groups (ConfigResource GROUP): the table, their limits, and what holds.
+
+Names, defaults, limits and refusals are Apache Kafka 4.3.1's, and one setting is ours. A group's setting must
+be within what the broker allows when it is set; if the broker's limits move later, by a restart, the nearest
+limit holds. The settings of share and streams groups are checked and kept, but no such groups are served.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from groupcoord.coordinator_config import GroupConfig
+from logstore.config_def import (
+    ConfigDef,
+    ConfigKey,
+    ConfigScope,
+    ConfigType,
+    ConfigValue,
+    Validator,
+    at_least,
+    one_of,
+)
+from logstore.errors import ErrorCode, KafkaError
+from node.settings.setting import BOOLEAN, INT, LONG, STRING, setting
+
+# What Java reads as a duration that is not negative; the counts of digits keep it within Java's seconds.
+_DURATION: Final = re.compile(
+    r"\+?P(?=.)(\+?\d{1,14}D)?(T(?=.)(\+?\d{1,14}H)?(\+?\d{1,14}M)?(\+?\d{1,14}([.,]\d{0,9})?S)?)?",
+    re.IGNORECASE,
+)
+
+
+def _offset_reset_problem(value: ConfigValue) -> str | None:
+    if value in ("earliest", "latest"):
+        return None
+    if isinstance(value, str):
+        head, colon, duration = value.partition(":")
+        if head == "by_duration" and colon and _DURATION.fullmatch(duration):
+            return None
+    return "it must be earliest, latest or by_duration:<PnDTnHnMn.nS>."
+
+
+_OFFSET_RESET: Final = Validator(
+    allowed="[earliest, latest, by_duration:<PnDTnHnMn.nS>]", problem_of=_offset_reset_problem
+)
+
+
+def _consumer(name: str, default: int, documentation: str, minimum: int) -> ConfigKey:
+    return setting(
+        f"consumer.{name}", INT, default, documentation, at_least(minimum), scope=ConfigScope.CLUSTER_WIDE
+    )
+
+
+def _not_used(
+    kind: str, name: str, type_: ConfigType, default: ConfigValue, validator: Validator | None
+) -> ConfigKey:
+    return setting(
+        f"{kind}.{name}",
+        type_,
+        default,
+        f"Kept and not used: {kind} groups are not served.",
+        validator,
+        scope=ConfigScope.CLUSTER_WIDE,
+    )
+
+
+_CONSUMER: Final = (
+    _consumer("session.timeout.ms", 45_000, "How long a member of the consumer group may be silent.", 1),
+    _consumer(
+        "heartbeat.interval.ms",
+        5_000,
+        "How often members of the consumer group are told to send a heartbeat.",
+        1,
+    ),
+    _consumer(
+        "assignment.interval.ms",
+        1_000,
+        "How long after a new assignment of the consumer group the next one may be made.",
+        0,
+    ),
+)
+_SHARE: Final = tuple(
+    _not_used("share", name, type_, default, validator)
+    for name, type_, default, validator in (
+        ("session.timeout.ms", INT, 45_000, at_least(1)),
+        ("heartbeat.interval.ms", INT, 5_000, at_least(1)),
+        ("assignment.interval.ms", INT, 1_000, at_least(0)),
+        ("record.lock.duration.ms", INT, 30_000, at_least(1_000)),
+        ("delivery.count.limit", INT, 5, at_least(2)),
+        ("partition.max.record.locks", INT, 2_000, at_least(100)),
+        ("auto.offset.reset", STRING, "latest", _OFFSET_RESET),
+        ("isolation.level", STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted")),
+        ("renew.acknowledge.enable", BOOLEAN, True, None),
+    )
+)
+_STREAMS: Final = tuple(
+    _not_used("streams", name, INT, default, at_least(minimum))
+    for name, default, minimum in (
+        ("session.timeout.ms", 45_000, 1),
+        ("heartbeat.interval.ms", 5_000, 1),
+        ("assignment.interval.ms", 1_000, 0),
+        ("num.standby.replicas", 0, 0),
+        ("initial.rebalance.delay.ms", 3_000, 0),
+    )
+)
+
+OFFSETS_RETENTION: Final = "ottla.offsets.retention.ms"
+AS_THE_BROKER: Final = -2
+_OWN: Final = (
+    setting(
+        OFFSETS_RETENTION,
+        LONG,
+        AS_THE_BROKER,
+        "How long offsets are kept that no member needs: -1 for ever, -2 as offsets.retention.minutes says.",
+        at_least(AS_THE_BROKER),
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+)
+
+GROUP_CONFIG_DEF: Final = ConfigDef("group", (*_CONSUMER, *_SHARE, *_STREAMS, *_OWN))
+
+
+class _Limits(NamedTuple):
+    """The broker settings that bound a group's; None is no bound."""
+
+    name: str
+    minimum: str | None
+    maximum: str | None
+
+
+# In the order in which Kafka looks at them: the first that is broken is the one that is told.
+_LIMITS: Final = (
+    *(
+        _Limits(f"consumer.{what}", f"group.consumer.min.{what}", f"group.consumer.max.{what}")
+        for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+    ),
+    *(
+        _Limits(f"share.{what}", f"group.share.min.{what}", f"group.share.max.{what}")
+        for what in (
+            "heartbeat.interval.ms",
+            "session.timeout.ms",
+            "record.lock.duration.ms",
+            "delivery.count.limit",
+            "partition.max.record.locks",
+            "assignment.interval.ms",
+        )
+    ),
+    *(
+        _Limits(f"streams.{what}", f"group.streams.min.{what}", f"group.streams.max.{what}")
+        for what in ("heartbeat.interval.ms", "session.timeout.ms")
+    ),
+    _Limits("streams.num.standby.replicas", None, "group.streams.max.standby.replicas"),
+    _Limits(
+        "streams.assignment.interval.ms",
+        "group.streams.min.assignment.interval.ms",
+        "group.streams.max.assignment.interval.ms",
+    ),
+)
+# Kafka's defaults of broker settings that are not honoured here: the groups that they bound are not served.
+_LIMITS_NOT_HONOURED: Final = {
+    **{
+        f"group.{kind}.{bound}.{what}": value
+        for kind in ("share", "streams")
+        for bound, what, value in (
+            ("min", "heartbeat.interval.ms", 5_000),
+            ("max", "heartbeat.interval.ms", 15_000),
+            ("min", "session.timeout.ms", 45_000),
+            ("max", "session.timeout.ms", 60_000),
+            ("min", "assignment.interval.ms", 0),
+            ("max", "assignment.interval.ms", 15_000),
+        )
+    },
+    "group.share.min.record.lock.duration.ms": 15_000,
+    "group.share.max.record.lock.duration.ms": 60_000,
+    "group.share.min.delivery.count.limit": 2,
+    "group.share.max.delivery.count.limit": 10,
+    "group.share.min.partition.max.record.locks": 100,
+    "group.share.max.partition.max.record.locks": 4_000,
+    "group.streams.max.standby.replicas": 2,
+}
+_WITHOUT_BROKER_SETTING: Final = frozenset(
+    {
+        "share.auto.offset.reset",
+        "share.isolation.level",
+        "share.renew.acknowledge.enable",
+        OFFSETS_RETENTION,
+    }
+)
+
+
+def broker_setting_of(name: str) -> str | None:
+    """The broker setting that holds for groups without one of their own; None if there is none."""
+    return None if name in _WITHOUT_BROKER_SETTING else f"group.{name}"
+
+
+def check_group_configs(broker: Mapping[str, ConfigValue], configs: Mapping[str, str]) -> None:
+    """INVALID_CONFIG, in Kafka's words, if a broker with these settings does not let a group have those."""
+    given = {name: GROUP_CONFIG_DEF.parse(name, text) for name, text in configs.items()}
+    for limits in _LIMITS:
+        value = given.get(limits.name)
+        if not isinstance(value, int):
+            continue
+        low, high = _bounds(broker, limits)
+        if low is not None and value < low:
+            raise _refused(f"{limits.name} must be greater than or equal to {limits.minimum}")
+        if high is not None and value > high:
+            raise _refused(f"{limits.name} must be less than or equal to {limits.maximum}")
+    for kind in ("consumer", "share", "streams"):
+        session, heartbeat = f"{kind}.session.timeout.ms", f"{kind}.heartbeat.interval.ms"
+        if _held(broker, given, session) <= _held(broker, given, heartbeat):
+            raise _refused(f"{session} must be greater than {heartbeat}")
+
+
+def group_config_of(broker: Mapping[str, ConfigValue], configs: Mapping[str, str]) -> GroupConfig:
+    """What a group with these settings of its own obeys at a broker with those."""
+    held: dict[str, int] = {}
+    for limits in _LIMITS[:3]:
+        text = configs.get(limits.name)
+        value = broker[f"group.{limits.name}"] if text is None else GROUP_CONFIG_DEF.parse(limits.name, text)
+        assert isinstance(value, int)
+        low, high = _bounds(broker, limits)
+        assert low is not None and high is not None
+        held[limits.name] = min(max(value, low), high)
+    return GroupConfig(
+        consumer_session_timeout_ms=held["consumer.session.timeout.ms"],
+        consumer_heartbeat_interval_ms=held["consumer.heartbeat.interval.ms"],
+        consumer_assignment_interval_ms=held["consumer.assignment.interval.ms"],
+        offsets_retention_ms=_offsets_retention_ms(broker, configs),
+    )
+
+
+def _offsets_retention_ms(broker: Mapping[str, ConfigValue], configs: Mapping[str, str]) -> int:
+    own = GROUP_CONFIG_DEF.parse(OFFSETS_RETENTION, configs.get(OFFSETS_RETENTION, str(AS_THE_BROKER)))
+    minutes = broker["offsets.retention.minutes"]
+    assert isinstance(own, int) and isinstance(minutes, int)
+    return minutes * 60_000 if own == AS_THE_BROKER else own
+
+
+def _held(broker: Mapping[str, ConfigValue], given: Mapping[str, ConfigValue], name: str) -> int:
+    value = given.get(name, broker.get(f"group.{name}", GROUP_CONFIG_DEF.key(name).default))
+    assert isinstance(value, int)
+    return value
+
+
+def _bounds(broker: Mapping[str, ConfigValue], limits: _Limits) -> tuple[int | None, int | None]:
+    return _bound(broker, limits.minimum), _bound(broker, limits.maximum)
+
+
+def _bound(broker: Mapping[str, ConfigValue], name: str | None) -> int | None:
+    if name is None:
+        return None
+    value = broker.get(name, _LIMITS_NOT_HONOURED.get(name))
+    assert isinstance(value, int), name
+    return value
+
+
+def _refused(detail: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, detail)

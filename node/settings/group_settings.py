@@ -1,0 +1,246 @@
+"""The broker settings of groups and their offsets, and what they must be to each other.
+
+Names, defaults and limits are Apache Kafka 4.3.1's; `ottla.` begins the names of our own. The settings of
+single groups are in `group_config_def`.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from groupcoord.coordinator_config import MigrationPolicy
+from logstore.config_def import (
+    INT_MAX,
+    ConfigScope,
+    ConfigValue,
+    Validator,
+    at_least,
+    between,
+    list_of,
+    one_of,
+)
+from logstore.errors import ErrorCode, KafkaError
+from node.settings.setting import HIGH, INT, LIST, LONG, SHORT, STRING, setting
+
+# The assignors by the names that members use, and by those of Kafka's classes.
+_KAFKAS_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."
+_ASSIGNORS: Final = {
+    "uniform": "uniform",
+    "range": "range",
+    f"{_KAFKAS_ASSIGNORS}UniformAssignor": "uniform",
+    f"{_KAFKAS_ASSIGNORS}RangeAssignor": "range",
+}
+CLASSIC: Final = "classic"
+CONSUMER: Final = "consumer"
+
+
+def _protocols_problem(value: ConfigValue) -> str | None:
+    known = list_of(CONSUMER, CLASSIC, "share", "streams", may_be_empty=False).problem_of(value)
+    if known is None and isinstance(value, tuple) and CLASSIC not in value:
+        return "classic cannot be turned off."
+    return known
+
+
+GROUP_SETTINGS: Final = (
+    setting("group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout of a member."),
+    setting("group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout of a member."),
+    setting(
+        "group.initial.rebalance.delay.ms",
+        INT,
+        3_000,
+        "How long an empty group waits for more members before its first rebalance.",
+    ),
+    setting("group.max.size", INT, INT_MAX, "The most members of a group.", at_least(1)),
+    setting(
+        "ottla.group.heartbeat.hold.ms",
+        INT,
+        10_000,
+        "How long a heartbeat may wait for its member to have something to learn; 0 answers all at once.",
+        at_least(0),
+    ),
+    setting("offset.metadata.max.bytes", INT, 4096, "The longest text beside a committed offset."),
+    setting("offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for replicas.", at_least(1)),
+    setting(
+        "offsets.retention.minutes",
+        INT,
+        10_080,
+        "The offsets of a group without members are forgotten after this time.",
+        at_least(1),
+        importance=HIGH,
+    ),
+    setting(
+        "offsets.retention.check.interval.ms",
+        LONG,
+        600_000,
+        "How often such offsets are looked for.",
+        at_least(1),
+    ),
+    setting(
+        "offsets.topic.num.partitions",
+        INT,
+        50,
+        "Partitions of the topic that holds offsets and groups; not to be changed once it exists.",
+        at_least(1),
+        importance=HIGH,
+    ),
+    setting(
+        "offsets.topic.replication.factor",
+        SHORT,
+        3,
+        "Replicas of that topic; while the cluster has fewer nodes, as many as it has.",
+        at_least(1),
+        importance=HIGH,
+    ),
+    setting(
+        "offsets.topic.segment.bytes", INT, 100 * 1024 * 1024, "Segment size of that topic.", at_least(1)
+    ),
+    setting(
+        "offsets.topic.compression.codec",
+        INT,
+        0,
+        "How that topic is compressed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        between(0, 4),
+    ),
+    setting(
+        "group.coordinator.rebalance.protocols",
+        LIST,
+        (CLASSIC, CONSUMER, "streams"),
+        "The protocols that groups may speak. Without consumer, requests of consumer groups (KIP-848) are"
+        " refused with UNSUPPORTED_VERSION. Groups of the protocols share and streams are not served.",
+        Validator(allowed="[consumer, classic, share, streams]", problem_of=_protocols_problem),
+    ),
+    setting(
+        "group.consumer.session.timeout.ms",
+        INT,
+        45_000,
+        "How long a member of a consumer group may be silent.",
+        at_least(1),
+    ),
+    setting(
+        "group.consumer.min.session.timeout.ms",
+        INT,
+        45_000,
+        "The shortest session timeout that a consumer group may be given.",
+        at_least(1),
+    ),
+    setting(
+        "group.consumer.max.session.timeout.ms",
+        INT,
+        60_000,
+        "The longest session timeout that a consumer group may be given.",
+        at_least(1),
+    ),
+    setting(
+        "group.consumer.heartbeat.interval.ms",
+        INT,
+        5_000,
+        "How often members of consumer groups are told to send a heartbeat.",
+        at_least(1),
+    ),
+    setting(
+        "group.consumer.min.heartbeat.interval.ms",
+        INT,
+        5_000,
+        "The shortest heartbeat interval that a consumer group may be given.",
+        at_least(1),
+    ),
+    setting(
+        "group.consumer.max.heartbeat.interval.ms",
+        INT,
+        15_000,
+        "The longest heartbeat interval that a consumer group may be given.",
+        at_least(1),
+    ),
+    setting(
+        "group.consumer.assignment.interval.ms",
+        INT,
+        1_000,
+        "How long after a new assignment of a consumer group the next one may be made.",
+        at_least(0),
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        "group.consumer.min.assignment.interval.ms",
+        INT,
+        0,
+        "The shortest assignment interval that a consumer group may be given.",
+        at_least(0),
+    ),
+    setting(
+        "group.consumer.max.assignment.interval.ms",
+        INT,
+        15_000,
+        "The longest assignment interval that a consumer group may be given.",
+        at_least(0),
+    ),
+    setting("group.consumer.max.size", INT, INT_MAX, "The most members of a consumer group.", at_least(1)),
+    setting(
+        "group.consumer.assignors",
+        LIST,
+        ("uniform", "range"),
+        "The assignors that members of consumer groups may ask for, by name or by the name of Kafka's class;"
+        " the first is taken where nobody asks.",
+        list_of(*_ASSIGNORS, may_be_empty=False),
+    ),
+    setting(
+        "group.consumer.migration.policy",
+        STRING,
+        MigrationPolicy.BIDIRECTIONAL.value,
+        "Which way a group with members may change its protocol: upgrade from the classic to the consumer"
+        " protocol, downgrade back, bidirectional, or disabled. Groups without members always may.",
+        one_of(*(each.value for each in MigrationPolicy), ignore_case=True),
+    ),
+    setting(
+        "group.consumer.regex.refresh.interval.ms",
+        INT,
+        600_000,
+        "How long the topics that match a group's expressions are good for, if no topic is made.",
+        at_least(10_000),
+        internal=True,
+    ),
+)
+
+# What a setting must not be below, and not above, of those that are read together at start.
+_RANGES: Final = (
+    ("group.max.session.timeout.ms", "group.min.session.timeout.ms", None),
+    *(
+        bounds
+        for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+        for bounds in (
+            (f"group.consumer.max.{what}", f"group.consumer.min.{what}", None),
+            (f"group.consumer.{what}", f"group.consumer.min.{what}", f"group.consumer.max.{what}"),
+        )
+    ),
+)
+
+
+def assignor_names(configured: tuple[str, ...]) -> tuple[str, ...]:
+    """The assignors of `group.consumer.assignors` as members name them."""
+    return tuple(dict.fromkeys(_ASSIGNORS[name] for name in configured))
+
+
+def check_group_settings(values: Mapping[str, ConfigValue]) -> None:
+    """INVALID_CONFIG for a setting that others forbid, in the words that Kafka has for that."""
+    for name, minimum, maximum in _RANGES:
+        if _number(values, name) < _number(values, minimum):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {minimum}")
+        if maximum is not None and _number(values, name) > _number(values, maximum):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {maximum}")
+    heartbeat, session = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
+    if _number(values, heartbeat) >= _number(values, session):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{heartbeat} must be less than {session}")
+
+
+def within_limits(values: Mapping[str, ConfigValue], name: str, text: str) -> str:
+    """A dynamic setting as it holds: its limits may have moved, by a restart, since it was set."""
+    for bounded, minimum, maximum in _RANGES:
+        if bounded == name and maximum is not None:
+            value = int(text)
+            held = min(max(value, _number(values, minimum)), _number(values, maximum))
+            return text if held == value else str(held)
+    return text
+
+
+def _number(values: Mapping[str, ConfigValue], name: str) -> int:
+    value = values[name]
+    assert isinstance(value, int), name
+    return value

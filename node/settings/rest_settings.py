@@ -1,0 +1,106 @@
+"""The broker settings of the REST API, and the addresses in them."""
+
+import re
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from logstore.config_def import between
+from logstore.errors import ErrorCode, KafkaError
+from node.settings.listener_settings import MAX_PORT
+from node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
+
+REST_LISTENERS: Final = "ottla.rest.listeners"
+ADVERTISED_REST_LISTENER: Final = "ottla.rest.advertised.listener"
+DEFAULT_REST_PORT: Final = 8082  # Confluent's REST proxy has it
+_URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
+_ALLOWED_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
+MAX_LISTENERS: Final = 8
+
+
+class RestAddress(NamedTuple):
+    """Where the API is served; an empty host is all addresses of the machine, port 0 a free one."""
+
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        """HOST:PORT as in a URL."""
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
+
+
+REST_SETTINGS: Final = (
+    setting(
+        REST_LISTENERS,
+        LIST,
+        (f"http://:{DEFAULT_REST_PORT}",),
+        "Where the REST API, the metrics and the console are served, as http://HOST:PORT; port 0 is a free"
+        " one, an empty list turns them off. A node whose default port is taken goes on without; one whose"
+        " port was named does not start.",
+        importance=HIGH,
+    ),
+    setting(
+        ADVERTISED_REST_LISTENER,
+        STRING,
+        None,
+        "Where clients of the REST API reach this node, as http://HOST:PORT: the links in its answers begin"
+        " with it. Without it they begin with what the client asked.",
+    ),
+    setting(
+        "ottla.rest.allowed.hosts",
+        LIST,
+        (),
+        "Names by which the REST API may be asked, beside IP addresses, localhost, the name of the machine"
+        " and the advertised names; *.example.com stands for all below it. It keeps pages of foreign sites"
+        " from reaching the API by a name that they control.",
+    ),
+    setting(
+        "ottla.rest.request.max.bytes",
+        INT,
+        10 * 1024 * 1024,
+        "The longest body of a request to the REST API.",
+        between(1024, 256 * 1024 * 1024),
+        importance=LOW,
+    ),
+)
+
+
+def parse_rest_listeners(entries: Sequence[str]) -> tuple[RestAddress, ...]:
+    """The addresses of `ottla.rest.listeners`; INVALID_CONFIG with one sentence otherwise."""
+    if len(entries) > MAX_LISTENERS:
+        raise _invalid(REST_LISTENERS, f"{len(entries)} addresses", f"at most {MAX_LISTENERS} are served.")
+    return tuple(_parse(REST_LISTENERS, entry.strip()) for entry in entries)
+
+
+def parse_advertised_rest_listener(text: str | None) -> RestAddress | None:
+    """The address of `ottla.rest.advertised.listener`; INVALID_CONFIG with one sentence otherwise."""
+    if not text:
+        return None
+    address = _parse(ADVERTISED_REST_LISTENER, text.strip())
+    if address.host in ("", "0.0.0.0", "::") or not address.port:
+        raise _invalid(ADVERTISED_REST_LISTENER, text, "it has no address that a client can use.")
+    return address
+
+
+def parse_allowed_hosts(entries: Sequence[str]) -> tuple[str, ...]:
+    """The names of `ottla.rest.allowed.hosts` in small letters; INVALID_CONFIG otherwise."""
+    names = tuple(entry.strip().lower() for entry in entries)
+    for name in names:
+        if not _ALLOWED_HOST.fullmatch(name):
+            raise _invalid("ottla.rest.allowed.hosts", name, "it must be a host name without a port.")
+    return names
+
+
+def _parse(name: str, entry: str) -> RestAddress:
+    match = _URL.fullmatch(entry)
+    if match is None:
+        raise _invalid(name, entry, "it must look like http://HOST:PORT.")
+    if int(match[3]) > MAX_PORT:
+        raise _invalid(name, entry, f"its port must be at most {MAX_PORT}.")
+    return RestAddress(match[1] or match[2], int(match[3]))
+
+
+def _invalid(name: str, value: str, problem: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_CONFIG, f"Invalid value {value[:200]} for configuration {name}: {problem}"
+    )
