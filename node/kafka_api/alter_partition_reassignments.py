@@ -20,6 +20,10 @@ from node.work.turns import listed
 async def handle(
     services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
+    try:
+        await services.administrators.check(context.connection)
+    except KafkaError as error:
+        return _refusal(request, error)
     is_large = context.is_large
     topics = []
     for topic in request.topics:
@@ -34,11 +38,7 @@ async def handle(
     try:
         reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
-        return AlterPartitionReassignmentsResponse(
-            allow_replication_factor_change=request.allow_replication_factor_change,
-            error_code=error.code,
-            error_message=error.detail,
-        )
+        return _refusal(request, error)
     responses = []
     for result in reply.responses:
         answered = (
@@ -55,4 +55,14 @@ async def handle(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
         responses=responses,
+    )
+
+
+def _refusal(
+    request: AlterPartitionReassignmentsRequest, error: KafkaError
+) -> AlterPartitionReassignmentsResponse:
+    return AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=error.code,
+        error_message=error.detail,
     )

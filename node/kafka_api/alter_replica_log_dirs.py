@@ -4,8 +4,6 @@ The answer says that a move has begun. The copy is made in the background and ta
 has caught up; DescribeLogDirs shows it as a future replica until then.
 """
 
-from typing import Any
-
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.request_context import RequestContext
@@ -16,14 +14,25 @@ from node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from node.work.turns import Steps, in_turns
+from node.work.turns import Steps, at_once, take_turns
 
 
-def handle(services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Any:
-    return in_turns(_answer(services, request), is_large=context.is_large)
+async def handle(
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    refusal: ErrorCode | None = None
+    try:
+        await services.administrators.check(context.connection)
+    except KafkaError as error:
+        refusal = error.code
+    steps = _answer(services, request, refusal)
+    return await take_turns(steps) if context.is_large else at_once(steps)
 
 
-def _answer(services: Services, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
+def _answer(
+    services: Services, request: AlterReplicaLogDirsRequest, refusal: ErrorCode | None
+) -> Steps[AlterReplicaLogDirsResponse]:
+    """Return what became of each partition; `refusal` is given for all, if there is one."""
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -31,7 +40,9 @@ def _answer(services: Services, request: AlterReplicaLogDirsRequest) -> Steps[Al
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(
                         partition_index=index,
-                        error_code=_move(services, TopicPartition(topic.name, index), directory.path),
+                        error_code=_move(services, TopicPartition(topic.name, index), directory.path)
+                        if refusal is None
+                        else refusal,
                     )
                 )
                 yield

@@ -27,6 +27,7 @@ async def handle(
         else [TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked],
     )
     try:
+        await services.administrators.check(context.connection)
         reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return ElectLeadersResponse(

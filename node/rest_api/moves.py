@@ -261,6 +261,7 @@ ROUTES: Final = (
         path=_REASSIGNMENTS,
         handler=begin_reassignments,
         operation_id="beginReassignments",
+        is_for_administrators=True,
         summary="Move partitions to other brokers.",
         description="The first of the replicas is the preferred leader. The brokers go on by themselves; GET"
         " shows how far they are.",
@@ -274,6 +275,7 @@ ROUTES: Final = (
         path=_REASSIGNMENTS,
         handler=cancel_reassignments,
         operation_id="cancelReassignments",
+        is_for_administrators=True,
         summary="Take back moves that have not ended.",
         tag=TAG,
         query=(

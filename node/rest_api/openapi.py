@@ -11,7 +11,7 @@ VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.
 _ALWAYS: Final[Mapping[int, str]] = {
     400: "The request is not what the schema says, or the cluster refuses it.",
-    403: "A page of another site asked.",
+    403: "A page of another site asked, or only the machines of the cluster's nodes may.",
     404: "What the path names, or a body as that on which to act, is not there; whatever the method.",
     408: "The body did not come in time.",
     409: "As things are, it cannot be done; the message says what would have to change.",

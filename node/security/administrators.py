@@ -1,9 +1,10 @@
 """Decides which clients may change the cluster itself while nobody can log in.
 
-Topics and groups belong to all clients. Settings of brokers, voters of the quorum, markers in the logs of
-others and the registration of brokers do not: one anonymous request could stop a node or the cluster. Until
-listeners know who asks, such a request is taken from a proven node, from this machine, and from the
-addresses of the cluster's other nodes, where `ottla` and Kafka's tools may run.
+Topics and groups belong to all clients. Settings of brokers, voters of the quorum, who leads and where
+replicas lie, markers in the logs of others and the registration of brokers do not: one anonymous request
+could stop a node or the cluster. Until listeners know who asks, such a request is taken from a proven node,
+from this machine, and from the addresses of the cluster's other nodes, where `ottla` and Kafka's tools may
+run.
 `ottla.anonymous.administrators=anywhere` takes it from everybody, as Apache Kafka without an authorizer does.
 """
 

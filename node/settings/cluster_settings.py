@@ -322,8 +322,8 @@ _SECURITY = (
         STRING,
         CLUSTER,
         "From where requests are taken that change the cluster itself (settings of brokers, voters,"
-        " features, registrations, markers of transactions), since nobody can log in yet:"
-        f" {CLUSTER} is the machines of its nodes, {ANYWHERE} is everybody who reaches it.",
+        " features, registrations, leaders, where replicas lie, markers of transactions), since nobody can"
+        f" log in yet: {CLUSTER} is the machines of its nodes, {ANYWHERE} is everybody who reaches it.",
         one_of(CLUSTER, ANYWHERE),
     ),
     setting(

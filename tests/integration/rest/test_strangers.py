@@ -1,0 +1,69 @@
+"""What changes the cluster is refused to a stranger's REST requests, and the rest is not.
+
+The node takes one address of this machine for another machine's.
+"""
+
+import http.client
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from node.net.connection_info import is_local_address
+from node.rest_api.all_routes import ALL_ROUTES
+from node.rest_api.rest_error import AUTHORIZATION_FAILED
+from node.rest_api.route import Route
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+
+pytestmark = pytest.mark.slow
+STRANGER = "127.0.0.9"
+MUTATING = [route for route in ALL_ROUTES if route.method not in ("GET", "HEAD", "OPTIONS")]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "node.security.administrators.is_local_address",
+            lambda client, local: client != STRANGER and is_local_address(client, local),
+        )
+        started = start_embedded(
+            tmp_path_factory.mktemp("strangers"), ottla_rest_listeners="http://127.0.0.1:0"
+        )
+        yield started
+        started.stop()
+
+
+def ask(node: EmbeddedBroker, client_host: str, method: str, path: str) -> tuple[int, bytes]:
+    """Return the status and the body that a client with this address is answered."""
+    address = node.call(lambda broker: broker.rest.addresses[0])
+    client = http.client.HTTPConnection(
+        address.host, address.port, timeout=60, source_address=(client_host, 0)
+    )
+    try:
+        client.request(method, path, body=b"{}", headers={"Content-Type": "application/json"})
+        answer = client.getresponse()
+        return answer.status, answer.read()
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("route", MUTATING, ids=lambda route: route.operation_id)
+def test_a_stranger_is_refused_the_routes_for_administrators_alone(
+    node: EmbeddedBroker, route: Route
+) -> None:
+    path = re.sub(r"{\w+}", "1", route.path)
+
+    status, body = ask(node, STRANGER, route.method, path)
+    refused = status == 403 and str(AUTHORIZATION_FAILED).encode() in body
+
+    assert refused is route.is_for_administrators, (status, body)
+
+
+@pytest.mark.parametrize(
+    "route", [one for one in MUTATING if one.is_for_administrators], ids=lambda one: one.operation_id
+)
+def test_a_client_on_the_machine_of_a_node_is_not_refused(node: EmbeddedBroker, route: Route) -> None:
+    status, body = ask(node, "127.0.0.1", route.method, re.sub(r"{\w+}", "1", route.path))
+
+    assert status != 403, body
