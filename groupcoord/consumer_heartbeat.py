@@ -17,6 +17,7 @@ from groupcoord.consumer_membership import (
     assign_key,
     assign_timer,
     checked_append,
+    checked_member,
     epoch_record,
     noted,
     replace_member,
@@ -70,7 +71,7 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
         taken = before.size_bytes if before.member_id in group.members or replaced is not None else 0
         shard.member_bytes.check(after.size_bytes - taken)
     if after != before or not (replaced or member_id in group.members):
-        records.append(after.metadata_record(group.group_id))
+        records.append(checked_member(shard, group.group_id, after))
     regex = change_regex(shard, group, before, after, now_ms)
     records += [ConsumerGroupRegularExpressionRecord(group.group_id, one, None) for one in regex.dropped]
     names_changed = after.topic_names != before.topic_names

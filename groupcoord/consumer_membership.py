@@ -17,9 +17,10 @@ from groupcoord.consumer_records import (
 from groupcoord.downgrade_group import downgrade
 from groupcoord.effects import Append, CancelTimer, Effect, Noted, StartTimer, TimerKey
 from groupcoord.group_hash import group_hash
+from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.member_state import MemberState
 from groupcoord.record_codec import GroupRecord, record_size_bytes
-from groupcoord.shard import Shard
+from groupcoord.shard import Shard, appends
 from groupcoord.target_assignment import target_record
 from groupcoord.timeline import Cause, Event
 from logstore.errors import ErrorCode, KafkaError
@@ -84,14 +85,34 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroup
 
 
 def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
-    """One batch of all of them; what it says belongs together and cannot be split."""
+    """Return one batch of all of them: what it says belongs together and cannot be split.
+
+    GROUP_MAX_SIZE_REACHED if no batch can hold them; what one member brings is judged by `checked_member`.
+    """
     if not records:
         return []
-    if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes:
+    size_bytes, limit_bytes = sum(map(record_size_bytes, records)), shard.config.max_batch_bytes
+    if size_bytes > limit_bytes:
         raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, "the records of this change do not fit into one batch"
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has become too large: what is to be written of its members and their"
+            f" partitions at once takes {size_bytes} bytes, and a batch of {OFFSETS_TOPIC} takes at most"
+            f" {limit_bytes}.",
         )
     return [Append(records)]
+
+
+def checked_member(shard: Shard, group_id: str, member: ConsumerMember) -> ConsumerGroupMemberMetadataRecord:
+    """Return the record of what a member says of itself; INVALID_REQUEST if no batch can hold it."""
+    record = member.metadata_record(group_id)
+    size_bytes, limit_bytes = record_size_bytes(record), shard.config.max_batch_bytes
+    if size_bytes > limit_bytes:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The subscription of the member takes {size_bytes} bytes, and a batch of {OFFSETS_TOPIC}"
+            f" takes at most {limit_bytes}; subscribe to fewer topics, or by a regular expression.",
+        )
+    return record
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[ConsumerGroupRecord]:
@@ -148,7 +169,6 @@ def fence_members(
     records += [ConsumerGroupRegularExpressionRecord(group.group_id, regex, None) for regex in dropped]
     names = group.topics_after(members, (), dict.fromkeys(dropped))
     epoch = group.group_epoch + 1
-    records.append(epoch_record(group.group_id, epoch, group_hash(names, shard.topics)))
     gone = {member.member_id for member in members}
     if len(gone) == len(group.members):
         effects.append(CancelTimer(assign_key(group)))
@@ -157,4 +177,9 @@ def fence_members(
         interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
         effects.append(assign_timer(group, interval_ms))
     effects += why
-    return [*checked_append(shard, records), *effects]
+    new_epoch = epoch_record(group.group_id, epoch, group_hash(names, shard.topics))
+    if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes // 2:
+        # Very many leave, in several batches. The new epoch comes first: whoever loads the group after some
+        # of them knows that its target is an old one.
+        return [*appends([new_epoch, *records], shard.config.max_batch_bytes), *effects]
+    return [*checked_append(shard, [*records, new_epoch]), *effects]

@@ -15,13 +15,14 @@ from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ConsumerMember
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, encode_assignment, version_of
 from groupcoord.effects import Append, CancelTimer, Effect, Follow, TimerKey
-from groupcoord.group_records import GroupMetadataRecord
+from groupcoord.group_records import OFFSETS_TOPIC, GroupMetadataRecord
 from groupcoord.migration_commands import FinishDowngrade
 from groupcoord.rebalance import prepare_rebalance, start_session
 from groupcoord.record_codec import GroupRecord, record_size_bytes
 from groupcoord.shard import Shard
 from groupcoord.timeline import Cause, Event
 from groupcoord.topics_view import TopicsView
+from logstore.errors import ErrorCode, KafkaError
 
 # All timers that members of a consumer group may have, or the group; sessions go on.
 _TIMERS_OF_MEMBERS = ("rebalance", "member-join", "member-sync")
@@ -64,13 +65,20 @@ def downgrade_for(
 ) -> list[Effect]:
     """A classic member takes the place of the last one that is not, after these records say so.
 
-    The group rebalances if the target is not that of the epoch, or somebody is still on the way to it.
+    GROUP_MAX_SIZE_REACHED if they do not fit into one batch. The group rebalances if the target is not that
+    of the epoch, or somebody is still on the way to it.
     """
     members = [one for one in group.members.values() if one.member_id != replaced.member_id]
     members.append(joining)
     classic = _to_classic(group, members, shard.topics, now_ms)
     names = {replaced.member_id: joining.member_id}
     records = [*records, *group.tombstones(names), _record_of(classic, now_ms)]
+    if not _fits(shard, records):
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"As a classic group the consumer group does not fit into a batch of {OFFSETS_TOPIC}, which takes"
+            f" at most {shard.config.max_batch_bytes} bytes.",
+        )
     who = (joining.member_id, joining.client_id)
     events = [Event(cause, now_ms, *who) for cause in (Cause.STATIC_REPLACED, Cause.DOWNGRADED)]
     is_settled = epoch == group.assignment_epoch and all(one.is_reconciled_to(epoch) for one in members)

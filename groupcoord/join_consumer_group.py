@@ -11,6 +11,7 @@ from groupcoord.consumer_group import ConsumerGroup
 from groupcoord.consumer_member import ClassicPart, ConsumerMember
 from groupcoord.consumer_membership import (
     checked_append,
+    checked_member,
     member_join_key,
     member_sync_key,
     replace_member,
@@ -106,7 +107,7 @@ def _join(
         records += replace_member(group, known, before)
         effects += timers_of(group, known.member_id)
     if after != before:
-        records.append(after.metadata_record(group_id))
+        records.append(checked_member(shard, group_id, after))
     regex = change_regex(shard, group, before, after, now_ms)
     records += [ConsumerGroupRegularExpressionRecord(group_id, one, None) for one in regex.dropped]
     effects += regex.effects

@@ -19,6 +19,7 @@ from groupcoord.coordinator_config import (
     CoordinatorConfig,
 )
 from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
+from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.group_state import GroupState
 from groupcoord.member_bytes import MEMBER_BYTES
 from groupcoord.member_commands import JoinGroup, Protocol
@@ -77,10 +78,16 @@ def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence
     """
     protocols = tuple({protocol.name: protocol for protocol in reversed(command.protocols)}.values())[::-1]
     if len(protocols) > MAX_PROTOCOLS:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"more than {MAX_PROTOCOLS} protocols")
-    if sum(len(protocol.metadata) for protocol in protocols) > config.max_batch_bytes:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"protocol metadata of more than {config.max_batch_bytes} bytes"
+            ErrorCode.INVALID_REQUEST,
+            f"A member offers {len(protocols)} protocols; at most {MAX_PROTOCOLS} are taken.",
+        )
+    size_bytes = sum(len(protocol.metadata) for protocol in protocols)
+    if size_bytes > config.max_batch_bytes:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"A member brings {size_bytes} bytes of metadata for its protocols; a batch of {OFFSETS_TOPIC},"
+            f" which is to hold the group, takes at most {config.max_batch_bytes}.",
         )
     return protocols
 

@@ -23,6 +23,7 @@ from groupcoord.shard import Shard
 from logstore.errors import ErrorCode, KafkaError
 
 DEFAULT_RETENTION = -1
+LATEST_MS = 2**63 - 1  # of a record of an offset
 
 
 def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Effect]:
@@ -41,7 +42,7 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
             effects.append(start_session(group, member))  # a commit is a sign of life
     expire_ms = NO_TIMESTAMP_MS
     if command.retention_time_ms != DEFAULT_RETENTION:
-        expire_ms = now_ms + command.retention_time_ms
+        expire_ms = min(now_ms + command.retention_time_ms, LATEST_MS)
     records, errors = _records(shard, command, behind, now_ms, expire_ms)
     if records:
         effects.append(Append(records))

@@ -436,6 +436,15 @@ class Dispatcher:
         name = api_of(api_key).api_name
         if isinstance(error, KafkaError):
             code = error.code
+            # Many answers have a place for the code alone.
+            log.debug(
+                "%s v%d of %s is refused with %s: %s",
+                name,
+                version,
+                connection.info.connection_id,
+                code.name,
+                error.detail,
+            )
         else:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             log.error("%s v%d of %s failed.", name, version, connection.info.connection_id, exc_info=error)

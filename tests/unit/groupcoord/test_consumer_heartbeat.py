@@ -17,6 +17,7 @@ from groupcoord.consumer_regexes import is_wanted
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse, TimerKey
+from groupcoord.member_commands import MemberIdentity
 from groupcoord.member_state import MemberState
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
 from logstore.errors import ErrorCode
@@ -859,3 +860,54 @@ def test_hashes_and_epochs_are_what_the_record_says() -> None:
     assert record.value is not None and record.value.epoch == 2 and record.value.metadata_hash != 0
     assert current.value is not None
     assert (current.value.member_epoch, current.value.previous_member_epoch) == (2, 0)
+
+
+# ---- what does not fit into a batch ------------------------------------------------------------------------
+
+
+def small_batches(topics: Mapping[str, int] | None = None) -> ConsumerWorld:
+    """A world whose log takes batches of 4,000 bytes."""
+    config = CoordinatorConfig(group_consumer_assignment_interval_ms=0, max_batch_bytes=4_000)
+    return ConsumerWorld(config, topics)
+
+
+def test_a_subscription_that_no_batch_can_hold_is_refused_with_the_limit() -> None:
+    world = small_batches()
+    names = [f"{number}".zfill(100) for number in range(50)]
+
+    answer = world.beat("m", 0, **{**JOIN, "names": names})  # type: ignore[arg-type]
+
+    assert isinstance(answer, Refuse)
+    assert answer.error is ErrorCode.INVALID_REQUEST
+    assert "subscription" in answer.detail and "at most 4000" in answer.detail
+    assert world.groups.log == []
+
+
+def test_a_group_whose_targets_no_batch_can_hold_has_reached_its_size() -> None:
+    world = small_batches({"a": 10})
+    for number in range(5):
+        world.join(f"m{number}", "a")
+    world.set_topics({"a": 2_000})
+
+    answer = world.beat("n", 0, **JOIN)  # type: ignore[arg-type]
+
+    assert isinstance(answer, Refuse)
+    assert answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert "at most 4000" in answer.detail
+
+
+def test_members_whose_end_no_batch_can_hold_leave_in_several() -> None:
+    world = small_batches()
+    members = [f"{number}".zfill(100) for number in range(20)]
+    for member_id in members:
+        world.join(member_id, "a", instance=f"i{member_id}")
+    epoch, length = world.group().group_epoch, len(world.groups.log)
+
+    left = world.groups.leave(*(MemberIdentity("", f"i{member_id}") for member_id in members[:-1]))
+
+    assert left == [ErrorCode.NONE] * 19
+    assert set(world.group().members) == {members[-1]}
+    assert world.written(length).split()[0] == "3", "the new epoch comes first"
+    assert world.group().group_epoch == epoch + 1
+    world.restart()
+    assert set(world.group().members) == {members[-1]}

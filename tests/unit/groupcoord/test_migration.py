@@ -1010,6 +1010,25 @@ def test_a_downgrade_that_does_not_fit_into_one_batch_does_not_happen() -> None:
     assert len(world.group().members) == 7
 
 
+def test_a_static_member_whose_group_would_not_fit_into_one_batch_does_not_change_its_protocol() -> None:
+    world = world_of(max_batch_bytes=8_000)
+    topics = ["a", *(f"{number}".zfill(50) for number in range(20))]
+    consumer = Client(world, "m1", "a", instance="one")
+    consumer.join()
+    members = [ClassicClient(world, f"c{number}", *topics) for number in range(7)]
+    settle(*members, consumer)
+    length = len(world.groups.log)
+
+    joined = world.groups.join(
+        "", instance="one", protocols=[("range", subscription(*topics))], member_id_required=True
+    )
+
+    answer = world.groups.answers[joined]
+    assert isinstance(answer, Refuse) and answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert len(world.groups.log) == length
+    assert len(world.group().members) == 8
+
+
 # ---- both, and the log -------------------------------------------------------------------------------------
 
 

@@ -335,6 +335,16 @@ def test_an_offset_with_a_retention_of_its_own_expires_by_that() -> None:
     assert fetch(world) == {}
 
 
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63)])
+def test_a_retention_beyond_all_times_is_kept_as_far_as_a_record_can_say(retention_ms: int) -> None:
+    world = GroupWorld()
+
+    commit(world, retention_ms=retention_ms)
+    world.advance(HOUR_MS)
+
+    assert fetch(world) == ({"t": {0: 42}} if retention_ms > 0 else {})
+
+
 @pytest.mark.parametrize(("own_ms", "is_left"), [(KEEPS_OFFSETS, True), (1_000_000, False)])
 def test_a_group_may_have_a_retention_of_its_own_or_none(own_ms: int, is_left: bool) -> None:
     world = GroupWorld()
