@@ -12,7 +12,12 @@ from groupcoord.transactions.transaction import (
     kept,
 )
 from groupcoord.transactions.transaction_commands import InitProducer
-from groupcoord.transactions.transaction_config import LAST_EPOCH, MAX_IDS_PER_SHARD, NO_TIMEOUT_MS
+from groupcoord.transactions.transaction_config import (
+    LAST_EPOCH,
+    MAX_IDS_PER_SHARD,
+    MAX_NEW_ID_BYTES,
+    NO_TIMEOUT_MS,
+)
 from groupcoord.transactions.transaction_effects import Append, Effect, NeedProducerId, Reply
 from groupcoord.transactions.transaction_lookup import check_id, fenced_producer
 from groupcoord.transactions.transaction_records import TransactionRecord
@@ -73,6 +78,12 @@ def _checked_timeout_ms(shard: Shard, command: InitProducer) -> int:
 
 
 def _begin(shard: Shard, command: InitProducer, timeout_ms: int, now_ms: int) -> list[Effect]:
+    size_bytes = len(command.transactional_id.encode())
+    if size_bytes > MAX_NEW_ID_BYTES:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"the transactional id has {size_bytes} bytes; at most {MAX_NEW_ID_BYTES} are allowed",
+        )
     if command.fresh_id is None:
         return [NeedProducerId(command)]
     if len(shard.transactions) >= MAX_IDS_PER_SHARD:

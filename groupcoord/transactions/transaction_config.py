@@ -15,6 +15,8 @@ LAST_EPOCH: Final = 2**15 - 1
 # (COORDINATOR_NOT_AVAILABLE).
 ID_BYTES: Final = 1_000
 MAX_IDS_PER_SHARD: Final = 1_000_000
+# Longer ids than this are not begun; those that were before there was a limit are served.
+MAX_NEW_ID_BYTES: Final = 1_024
 # Requests of one id that wait for its markers: a producer has one under way, its successor another; the rest
 # are copies.
 MAX_WAITING_OF_ID: Final = 5

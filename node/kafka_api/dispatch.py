@@ -50,7 +50,7 @@ from node.wire.messages.peer_handshake import (
     PeerHandshakeResponse,
 )
 from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
-from node.wire.request_limits import LIMITS, limited_decoder
+from node.wire.request_limits import LIMITS, OLD_IDS, OLD_IDS_MAX_BYTES, limited_decoder, old_ids_decoder
 from node.work.large_requests import LargeRequests, Room
 from node.work.turns import ThreadLane, take_apart
 
@@ -172,7 +172,10 @@ class Dispatcher:
             )
             return Pending(self._serve_in_room(route, context, frame, position, counters), _as_it_is)
         except FieldTooLong as error:
-            return self._refuse(route, api_key, frame, error)
+            read = _read_old_ids(route, api_key, version, frame)
+            if read is None:
+                return self._refuse(route, api_key, frame, error)
+            client_id, request = read
         except KafkaError as error:
             raise _unreadable(api_key, version, error) from None
         if api_key == PeerApi.PEER_HANDSHAKE:
@@ -507,6 +510,22 @@ def _no_handler(services: object, context: RequestContext, request: Any) -> Resu
 def _unreadable(api_key: int, version: int, error: KafkaError) -> CloseConnection:
     name = api_of(api_key).api_name
     return CloseConnection(f"{name} of version {version} does not parse: {error.detail}")
+
+
+def _read_old_ids(
+    route: Route, api_key: int, version: int, frame: memoryview
+) -> tuple[str | None, Any] | None:
+    """Return client id and request if it may name ids from before their limit; else None."""
+    if api_key not in OLD_IDS or len(frame) > OLD_IDS_MAX_BYTES:
+        return None
+    try:
+        client_id, position = decode_client_id(
+            frame, _HEADER.size, header_version=route.header_version, limit=CLIENT_ID
+        )
+        decode = old_ids_decoder(ApiKey(api_key), version)
+        return client_id, decode(frame, position, SMALL_REQUEST_ELEMENTS)[0]
+    except KafkaError:
+        return None  # something else of it is too long, or does not parse
 
 
 def _as_it_is(answer: Answer) -> Answer:

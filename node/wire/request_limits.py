@@ -3,7 +3,8 @@
 A text of the wire may have 32,767 bytes and a frame 100 MiB of them. What is an id here is hashed, compared,
 kept and written to logs, so it is refused beyond 1,024 bytes where its length stands in the frame, before
 anything is done with it. Apache Kafka has no such limit; its clients' names are below 300 bytes (topics 249,
-member ids a client's id and a UUID). What lies in logs from before may be longer and is read.
+member ids a client's id and a UUID). What lies in logs from before may be longer: it is read, and small
+requests still find, show and remove it (`OLD_IDS`).
 
 Names of topics are held against Kafka's 249 characters where topics are created; a longer one cannot exist,
 and up to this limit it is answered as one that does not. Values of settings and the metadata of commits are
@@ -205,6 +206,21 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     PeerApi.DESCRIBE_LAG: RequestLimits(MANY_PARTITIONS),
 }
 
+# What finds, shows and removes groups and transactional ids, which may be older than the limit and longer.
+# Their texts are hashed and compared, some 20 ns a byte, so such a request is a small one as a whole.
+OLD_IDS_MAX_BYTES: Final = 65_536
+OLD_IDS: Final[Mapping[int, tuple[str, ...]]] = {
+    ApiKey.FIND_COORDINATOR: ("key", "coordinator_keys"),
+    ApiKey.DESCRIBE_GROUPS: ("groups",),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: ("group_ids",),
+    ApiKey.DELETE_GROUPS: ("groups_names",),
+    ApiKey.OFFSET_FETCH: ("group_id", "groups.group_id"),
+    ApiKey.OFFSET_DELETE: ("group_id",),
+    ApiKey.DESCRIBE_TRANSACTIONS: ("transactional_ids",),
+    # It aborts what an older producer left; the coordinator refuses new ids that are too long.
+    ApiKey.INIT_PRODUCER_ID: ("transactional_id",),
+}
+
 
 @cache
 def limited_decoder(api: ApiKey | PeerApi, version: int) -> Decoder[Any]:
@@ -218,3 +234,10 @@ def cutting_decoder(api: ApiKey | PeerApi, version: int, max_bytes: int) -> Deco
     fields = LIMITS[api].fields
     cut = {path: limit._replace(max_bytes=max_bytes) for path, limit in fields.items()}
     return build_decoder(codec.request_class(api), version, cut, cuts=True)
+
+
+@cache
+def old_ids_decoder(api: ApiKey, version: int) -> Decoder[Any]:
+    """Return the decoder of an API in `OLD_IDS` for requests whose ids may be as long as the wire allows."""
+    fields = {**LIMITS[api].fields, **dict.fromkeys(OLD_IDS[api], VALUE)}
+    return build_decoder(codec.request_class(api), version, fields)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from attacks.attack import Attack
-from attacks.hostile import ask, codes_in, flood, in_words, strings_frame
+from attacks.hostile import FLOOD_S, ask, codes_in, flood, in_words, strings_frame
 from attacks.nodes import Nodes
 from logstore.schema_compiler import decode
 from node.wire.api_keys import ApiKey
@@ -57,6 +57,22 @@ def _heartbeats(nodes: Nodes) -> str:
     maker.client_id, maker.correlation_id = "attack", 0
     frame = maker.frame("heartbeat", 4, group_id="g" * KEY_CHARS, generation_id=1, member_id="m" * KEY_CHARS)
     return f"{flood(nodes.bootstrap, frame, FLOOD_BYTES_PER_S)} answers"
+
+
+def _old_ids(nodes: Nodes) -> str:
+    """Ask for groups that could be from before the limit, as long as such a request may be."""
+    maker = object.__new__(WireClient)
+    maker.client_id, maker.correlation_id = "attack", 0
+    told = []
+    for api, version, name in (
+        ("find_coordinator", 4, "coordinator_keys"),
+        ("describe_groups", 5, "groups"),
+        ("delete_groups", 2, "groups_names"),
+        ("describe_transactions", 0, "transactional_ids"),
+    ):
+        frame = maker.frame(api, version, **{name: [letter * 32_700 for letter in "ab"]})
+        told.append(f"{flood(nodes.bootstrap, frame, FLOOD_BYTES_PER_S, FLOOD_S / 4)} answers")
+    return ", ".join(told)
 
 
 def _join_with_payloads(nodes: Nodes) -> str:
@@ -149,6 +165,12 @@ ATTACKS: Final[Sequence[Attack]] = (
         sends="Heartbeat with a group and a member of 32,704 characters, 3 MB/s for 3 s",
         send=_heartbeats,
         cpu_s=1.0,
+    ),
+    Attack(
+        name="old-ids",
+        sends="four APIs that take old ids with two of 32,700 characters, 3 MB/s for 3 s",
+        send=_old_ids,
+        cpu_s=1.5,  # some 2 ms a request: it is read twice, hashed, and said again in the answer
     ),
     Attack(
         name="join-group-payloads",

@@ -19,6 +19,7 @@ from node.settings.config import parse_config
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from node.wire.messages.delete_groups import DeleteGroupsRequest
 from node.wire.messages.delete_topics import DeleteTopicsRequest
 from node.wire.messages.describe_groups import DescribeGroupsRequest
 from node.wire.messages.heartbeat import HeartbeatRequest
@@ -28,6 +29,11 @@ from node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
+)
+from node.wire.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
 )
 from node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
@@ -327,9 +333,9 @@ LONG = "x" * (MAX_ID_BYTES + 1)
 
 
 def test_an_id_that_is_too_long_is_refused_before_its_handler_sees_it(dispatcher: Dispatcher) -> None:
-    request = DescribeGroupsRequest(groups=["short", LONG])
+    request = DeleteTopicsRequest(topic_names=["short", LONG], timeout_ms=1_000)
 
-    described = answer(dispatcher, frame(ApiKey.DESCRIBE_GROUPS, 5, request), ApiKey.DESCRIBE_GROUPS, 5)
+    deleted = answer(dispatcher, frame(ApiKey.DELETE_TOPICS, 5, request), ApiKey.DELETE_TOPICS, 5)
     beaten = answer(
         dispatcher,
         frame(ApiKey.HEARTBEAT, 4, HeartbeatRequest(group_id="g", member_id=LONG)),
@@ -337,9 +343,51 @@ def test_an_id_that_is_too_long_is_refused_before_its_handler_sees_it(dispatcher
         4,
     )
 
-    assert [one.group_id for one in described.groups] == ["short", LONG]
-    assert {one.error_code for one in described.groups} == {ErrorCode.INVALID_GROUP_ID}
+    assert [one.name for one in deleted.responses] == ["short", LONG]
+    assert {one.error_code for one in deleted.responses} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
     assert beaten.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def seen_by_handler(dispatcher: Dispatcher, api: ApiKey, version: int, request: Any) -> list[Any]:
+    """Return the requests that reach the API's handler when this one is served."""
+    seen: list[Any] = []
+    route = dispatcher._load_route(api, version)
+
+    def handle(broker: Any, context: Any, request: Any) -> Any:
+        seen.append(request)
+        return route.response_class()
+
+    dispatcher._routes[api, version] = route._replace(handle=handle)
+    dispatcher.serve(PEER, frame(api, version, request))
+    return seen
+
+
+@pytest.mark.parametrize("size", [MAX_ID_BYTES + 1, 32_767])
+def test_a_small_request_may_delete_a_group_from_before_the_limit(dispatcher: Dispatcher, size: int) -> None:
+    request = DeleteGroupsRequest(groups_names=["short", "x" * size])
+
+    assert seen_by_handler(dispatcher, ApiKey.DELETE_GROUPS, 2, request) == [request]
+
+
+def test_ids_from_before_the_limit_are_refused_where_they_are_many(dispatcher: Dispatcher) -> None:
+    request = DeleteGroupsRequest(groups_names=["x" * 32_767] * 2 + ["y"])
+
+    pending = dispatcher.serve(PEER, frame(ApiKey.DELETE_GROUPS, 2, request))
+    assert isinstance(pending, Pending)
+
+    async def served() -> Any:
+        return await pending.awaitable
+
+    refused = response_of(b"".join(asyncio.run(served())), ApiKey.DELETE_GROUPS, 2)
+    assert {one.error_code for one in refused.results} == {ErrorCode.INVALID_GROUP_ID}
+
+
+def test_a_request_with_an_old_id_is_held_to_its_other_limits(dispatcher: Dispatcher) -> None:
+    partitions = [OffsetDeleteRequestPartition(partition_index=0)]
+    topics = [OffsetDeleteRequestTopic(name=LONG, partitions=partitions)]
+    request = OffsetDeleteRequest(group_id=LONG, topics=topics)
+
+    assert seen_by_handler(dispatcher, ApiKey.OFFSET_DELETE, 0, request) == []
 
 
 def test_a_client_id_that_is_too_long_is_refused(dispatcher: Dispatcher) -> None:

@@ -235,3 +235,10 @@ def test_a_transaction_of_no_partitions_is_aborted_at_once() -> None:
     assert world.init() is E.CONCURRENT_TRANSACTIONS
     assert world.state is S.COMPLETE_ABORT and not world.jobs
     assert world.init() == (PRODUCER_ID, 7)
+
+
+def test_an_id_that_is_too_long_is_not_begun() -> None:
+    world = TransactionWorld()
+
+    assert world.init(transactional_id="x" * 1_025) is E.INVALID_REQUEST
+    assert world.init(transactional_id="x" * 1_024) == NEW

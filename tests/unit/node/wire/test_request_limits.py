@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from groupcoord.transactions.transaction_config import MAX_NEW_ID_BYTES
 from logstore.errors import ErrorCode
 from logstore.schema import Field, Kind, schema_of
 from logstore.schema_compiler import decode, encode
@@ -15,7 +16,7 @@ from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
 from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.peer_api import PeerApi
-from node.wire.request_limits import LIMITS, MAX_ID_BYTES, cutting_decoder, limited_decoder
+from node.wire.request_limits import LIMITS, MAX_ID_BYTES, OLD_IDS, cutting_decoder, limited_decoder
 
 ALL: list[ApiKey | PeerApi] = [*SERVED, *SERVED_TO_PEERS, PeerApi.PEER_HANDSHAKE]
 SERVED_SINCE_3 = {ApiKey.PRODUCE: 3}
@@ -141,6 +142,18 @@ def test_a_small_refused_request_names_its_elements_whole_and_a_large_one_their_
     assert [one.key for one in small.coordinators] == ["x" * 2_000, "y"]
     assert [one.key for one in large.coordinators] == ["x" * refusals.BEGINNING_BYTES, "y"]
     assert {one.error_message for one in small.coordinators} == {"too long"}
+
+
+@pytest.mark.parametrize("api", OLD_IDS, ids=lambda api: api.api_name)
+def test_old_ids_are_ids_of_what_is_on_disk(api: ApiKey) -> None:
+    fields = LIMITS[api].fields
+
+    assert set(OLD_IDS[api]) <= set(fields)
+    assert {fields[path].max_bytes for path in OLD_IDS[api]} == {MAX_ID_BYTES}
+
+
+def test_new_transactional_ids_have_the_limit_of_requests() -> None:
+    assert MAX_NEW_ID_BYTES == MAX_ID_BYTES
 
 
 def test_a_text_that_is_cut_within_a_letter_is_still_a_text() -> None:
