@@ -1,0 +1,157 @@
+"""A target of the fuzz: some bytes of an attacker, the reader that takes them, and what may come out of it."""
+
+import random
+import resource
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from logstore.errors import ErrorCode, KafkaError
+from node.rest_api.rest_error import RestError
+
+# CPU time of one execution: of the fuzz's inputs, which have at most some ten thousand bytes, nothing takes
+# longer, though coverage is traced and the machine is shared.
+MAX_CPU_S: Final = 0.5
+# Growth of the process's peak during one execution.
+MAX_GROWTH_BYTES: Final = 48 << 20
+MAX_INPUT_BYTES: Final = 16 * 1024
+ROOT: Final = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """`run` gives bytes to a reader. KafkaError and RestError are answers; anything else is a finding, and so
+    are UNKNOWN_SERVER_ERROR, a status of 500, and an execution beyond the limits.
+    """
+
+    name: str
+    reads: str
+    corpus: Callable[[], Sequence[bytes]]
+    run: Callable[[bytes], object]
+    max_cpu_s: float = MAX_CPU_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What came out that should not, and of which input."""
+
+    place: str  # findings of one place are one finding
+    problem: str
+    content: bytes
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What was seen of one target."""
+
+    executions: int = 0
+    accepted: int = 0  # without an error
+    codes: dict[str, int] = field(default_factory=dict)
+    longest_cpu_s: float = 0.0
+    findings: dict[str, Finding] = field(default_factory=dict)
+
+    def judge(self, target: Target, content: bytes) -> None:
+        """Run the target once; note what came out."""
+        self.executions += 1
+        peak, began_s = _peak_bytes(), time.thread_time()
+        try:
+            target.run(content)
+            self.accepted += 1
+        except KafkaError as error:
+            self._note_code(
+                target, error.code.name, error, content, error.code == ErrorCode.UNKNOWN_SERVER_ERROR
+            )
+        except RestError as error:
+            self._note_code(target, str(error.status), error, content, not 400 <= error.status < 500)
+        except Exception as error:
+            self._find(_place_of(error), f"{type(error).__name__}: {str(error)[:300]}", content)
+        cpu_s, growth = time.thread_time() - began_s, _peak_bytes() - peak
+        self.longest_cpu_s = max(self.longest_cpu_s, cpu_s)
+        if cpu_s > target.max_cpu_s:
+            self._find("CPU", f"{cpu_s:.2f} CPU s, more than {target.max_cpu_s:g}", content)
+        if growth > MAX_GROWTH_BYTES:
+            self._find("memory", f"{growth >> 20} MiB more, beyond {MAX_GROWTH_BYTES >> 20}", content)
+
+    def _note_code(
+        self, target: Target, code: str, error: Exception, content: bytes, is_finding: bool
+    ) -> None:
+        self.codes[code] = self.codes.get(code, 0) + 1
+        if is_finding:
+            self._find(_place_of(error), f"{code}: {str(error)[:300]}", content)
+
+    def _find(self, place: str, problem: str, content: bytes) -> None:
+        known = self.findings.get(place)
+        if known is None or len(content) < len(known.content):
+            self.findings[place] = Finding(place=place, problem=problem, content=content)
+
+
+def _peak_bytes() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def _place_of(error: Exception) -> str:
+    """The innermost frame of our own code, else the innermost of all."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [one for one in frames if not one.filename.startswith("<") and _is_own(one.filename)]
+    last = (own or list(frames))[-1]
+    return f"{last.filename.removeprefix(f'{ROOT}/')}:{last.lineno} {last.name} {type(error).__name__}"
+
+
+def _is_own(filename: str) -> bool:
+    return filename.startswith(str(ROOT)) and "/.venv/" not in filename
+
+
+# ---- without coverage: a deterministic walk around the corpus ------------------------------------------------
+
+_BYTES = (0, 1, 2, 3, 0x0C, 0x0E, 0x7F, 0x80, 0xFE, 0xFF)
+_TEXTS = (
+    b"\x7f\xff\xff\xff",
+    b"\xff\xff\xff\xff",
+    b"\x80\x00\x00\x00",
+    b"\xff\xff\xff\xff\x0f",
+    b"%00",
+    b"-1",
+    b"1e999",
+)
+
+
+def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
+    """Return an input of the corpus, changed in some places, or two that are spliced."""
+    content = bytearray(chance.choice(corpus))
+    if chance.random() < 0.15:
+        other = chance.choice(corpus)
+        content[chance.randrange(len(content) + 1) :] = other[chance.randrange(len(other) + 1) :]
+    for _ in range(chance.choice((1, 1, 2, 4, 8))):
+        # The first bytes hold more lengths and kinds than the others.
+        size = min(len(content), 24) if chance.random() < 0.4 else len(content)
+        place, kind = chance.randrange(size + 1), chance.random()
+        if kind < 0.35 and place < len(content):
+            content[place] = chance.choice((*_BYTES, chance.randrange(256)))
+        elif kind < 0.5 and place < len(content):
+            content[place] ^= 1 << chance.randrange(8)
+        elif kind < 0.62:
+            del content[place : place + chance.randrange(1, 9)]
+        elif kind < 0.74:
+            content[place:place] = chance.randbytes(chance.randrange(1, 5))
+        elif kind < 0.86:
+            one = chance.choice(_TEXTS)
+            content[place : place + (len(one) if chance.random() < 0.6 else 0)] = one
+        elif kind < 0.94:
+            end = place + chance.randrange(1, 17)
+            content[place:place] = content[place:end] * chance.choice((1, 2, 40))
+        else:
+            del content[place:]
+    return bytes(content[:MAX_INPUT_BYTES])
+
+
+def walk(target: Target, seed: int, executions: int) -> Tally:
+    """Run the corpus and so many inputs around it; the same seed gives the same inputs."""
+    chance, tally, corpus = random.Random(f"{target.name} {seed}"), Tally(), target.corpus()
+    for content in corpus:
+        tally.judge(target, content)
+    for _ in range(executions):
+        tally.judge(target, mutated(corpus, chance))
+    return tally

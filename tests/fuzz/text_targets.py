@@ -1,0 +1,252 @@
+"""Texts: expressions over names, settings, and what the REST API takes apart itself."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Final
+
+from groupcoord.topic_regex import TopicRegex
+from logstore.config_def import ConfigValue
+from logstore.errors import ErrorCode, KafkaError
+from logstore.log_config import check_topic_configs
+from logstore.record import Record
+from node.rest_api.json_schema import problem_of
+from node.rest_api.json_stream import JsonStream
+from node.rest_api.record_filter import parse_filter
+from node.rest_api.record_json import delivery_report, parse_record, shown_record
+from node.rest_api.record_place import LATEST, OFFSET_PATTERN, TIMESTAMP_PATTERN, parse_cursor, parse_place
+from node.rest_api.rest_error import RestError
+from node.settings.config import BROKER_CONFIG_DEF, parse_config, parse_overrides, refuse_unknown
+from node.settings.group_config_def import check_group_configs
+from node.settings.properties_file import parse_properties
+from tests.fuzz.target import Target
+
+_NAMES: Final = ("a", "orders.eu-1", "ab" * 124, "__consumer_offsets", "x" * 249)
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _match(content: bytes) -> None:
+    regex = TopicRegex.compile(_text(content))
+    for name in _NAMES:
+        regex.matches(name)
+
+
+def _patterns() -> list[bytes]:
+    texts = (
+        "orders.*",
+        "(?i)a|b",
+        "[ab]*a[ab]{100}|(?:.?){350}",
+        r"^[\w.-]+$",
+        r"\pL+\d{1,9}",
+        "(?P<n>a)(?:b)*?",
+        "((a*)*)*",
+        "[[:alpha:]]|\\Qx\\E",
+        "(x+x+)+y",
+    )
+    return [one.encode() for one in texts]
+
+
+_SERVER_PROPERTIES: Final = b"""\
+# a node
+process.roles=broker,controller
+node.id = 3
+controller.quorum.voters: 3@localhost:9093
+listeners=PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093,SSL\\
+  ://[::1]:9094
+advertised.listeners=PLAINTEXT://h\\u00e4:9092
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
+controller.listener.names=CONTROLLER
+log.dirs=/tmp/a,/tmp/b
+log.retention.ms=-1
+log.cleanup.policy=compact,delete
+ottla.memory.max.bytes=268435456
+ottla.rest.listeners=http://localhost:8080
+broker.rack=r
+"""
+
+
+def _configure(content: bytes) -> None:
+    texts = parse_properties(content)
+    refused: KafkaError | None = None
+    for job in (
+        lambda: parse_config(texts),
+        lambda: refuse_unknown(texts),
+        lambda: parse_overrides(_text(content).splitlines()),
+        lambda: check_topic_configs(_topic_configs(texts)),
+        lambda: check_group_configs(_broker_values(), _topic_configs(texts)),
+    ):
+        try:
+            job()
+        except KafkaError as error:
+            assert error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST), error
+            refused = error
+    if refused is not None:
+        raise refused
+
+
+@cache
+def _broker_values() -> Mapping[str, ConfigValue]:
+    return parse_config({"node.id": "1", "log.dirs": "/tmp/a"}).values
+
+
+def _topic_configs(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name.removeprefix("log."): text for name, text in texts.items()}
+
+
+def _settings() -> list[bytes]:
+    base = b"node.id=1\nlog.dirs=/tmp/a\n"
+    found = [_SERVER_PROPERTIES, base]
+    for name in BROKER_CONFIG_DEF.keys:
+        default = BROKER_CONFIG_DEF.key(name).default
+        found.append(base + f"{name}={default if default is not None else 'x'}\n".encode())
+    return found
+
+
+_DOCUMENTS: Final = (
+    b'{"partition_id":1,"key":{"type":"BINARY","data":"Zm9v"},"value":{"type":"JSON","data":{"a":[1,2.50,"\\u00e4"]}}}',
+    b'{"value":{"type":"STRING","data":"x}{"},"headers":[{"name":"h","value":"Zm9v"}],"timestamp":"2021-02-05T19:14:42Z"} {"value":null}',
+    b'{"value":{"type":"JSON","data":' + b"[" * 300 + b"]" * 300 + b"}}",
+    b'{"value":{"type":"JSON","data":1e400}}\n{"value":{"type":"JSON","data":123456789012345678901234567890}}',
+    b'{"value":{"type":"JSON","data":NaN}}',
+)
+
+
+def _stream(content: bytes) -> None:
+    """Read documents in pieces, of which the first byte tells the size; each as a record, and back."""
+    if not content:
+        return
+    step, body = content[0] or 1, content[1:]
+    stream, documents = JsonStream(8_192), []
+    for start in range(0, len(body), step):
+        documents += stream.feed(body[start : start + step])
+    stream.end()
+    whole = JsonStream(8_192)
+    at_once = whole.feed(body)
+    whole.end()
+    assert len(documents) == len(at_once), f"{len(documents)} documents in pieces, {len(at_once)} at once"
+    refused: RestError | None = None
+    for one in documents:
+        try:
+            parsed = parse_record(one)
+        except RestError as error:
+            refused = error
+            continue
+        delivery_report(parsed, '"cluster_id":"c","topic_name":"t"', 0, 7, 1)
+    if refused is not None:
+        raise refused
+
+
+def _documents() -> list[bytes]:
+    return [bytes((step,)) + one for one in _DOCUMENTS for step in (1, 7, 255)]
+
+
+_RECORDS: Final = tuple(
+    Record(offset, 1_000, key, value, (("h", b"x"), ("n", None)))
+    for offset, (key, value) in enumerate(
+        (
+            (b"k", b'{"user":{"id":42,"tags":["a"]},"n":1.0}'),
+            (None, b'[1,{"a":null}]'),
+            (b"\xff\xfe", b"\xff"),
+            (b"", b'{"deep":' + b"[" * 600 + b"]" * 600 + b"}"),
+        )
+    )
+)
+
+
+def _filter(content: bytes) -> None:
+    wanted = parse_filter(_text(content)[:1_000])
+    for one in _RECORDS:
+        wanted(one)
+
+
+def _filters() -> list[bytes]:
+    texts = (
+        "text",
+        "$.user.id=42",
+        "$.user.tags[0]=a",
+        '$key[0].x=="y"',
+        "$.n=1",
+        "$.n=1e999999",
+        "$[1].a=null",
+        "$.a=NaN",
+    )
+    return [one.encode() for one in texts]
+
+
+def _place(content: bytes) -> None:
+    text = _text(content)
+    offset, _, timestamp = text.partition("|")
+    refused: RestError | None = None
+    for job in (lambda: parse_cursor(text), lambda: _parse(offset, timestamp)):
+        try:
+            job()
+        except RestError as error:
+            refused = error
+    if refused is not None:
+        raise refused
+
+
+def _parse(offset: str, timestamp: str) -> None:
+    # The route's schema is asked before.
+    for text, pattern in ((offset, OFFSET_PATTERN), (timestamp, TIMESTAMP_PATTERN)):
+        if text and problem_of(text, {"type": "string", "pattern": pattern}, "place") is not None:
+            return
+    parse_place(offset or None, timestamp or None, LATEST)
+
+
+def _show(content: bytes) -> None:
+    """Show a record whose key, value and header are anything."""
+    third = len(content) // 3
+    record = Record(
+        0,
+        int.from_bytes(content[:8], signed=True),
+        content[:third],
+        content[third:],
+        ((_name(content), content),),
+    )
+    for form in ("auto", "binary", "string", "json"):
+        shown_record("t", 0, record, form)
+
+
+def _name(content: bytes) -> str:
+    return content[:20].decode("utf-8", "replace")
+
+
+def _shown() -> Sequence[bytes]:
+    return [b'{"a":1}' * 3, b"text", b"\xff\xfe\x00", b"[1.10,NaN]" * 3, b"1" * 90]
+
+
+TARGETS: Final = (
+    Target(
+        name="patterns",
+        reads="expressions over names of topics and transactional ids",
+        corpus=_patterns,
+        run=_match,
+    ),
+    Target(
+        name="settings",
+        reads="server.properties, overrides, settings of topics and groups",
+        corpus=_settings,
+        run=_configure,
+    ),
+    Target(
+        name="rest-records", reads="a stream of records as JSON, in pieces", corpus=_documents, run=_stream
+    ),
+    Target(name="rest-filters", reads="filters of records", corpus=_filters, run=_filter),
+    Target(
+        name="rest-places",
+        reads="offsets, timestamps and cursors in a query",
+        corpus=lambda: [
+            b"earliest",
+            b"-10|",
+            b"0:42,1:17",
+            b"|2024-01-01T00:00:00Z",
+            b"|1700000000000",
+            b"42",
+        ],
+        run=_place,
+    ),
+    Target(name="rest-shown", reads="records that are shown as JSON", corpus=_shown, run=_show),
+)

@@ -1,0 +1,189 @@
+"""Frames: requests of clients, answers of hostile nodes, and what cuts a stream into frames."""
+
+import random
+import struct
+from functools import cache
+from typing import Any, Final
+
+from groupcoord.consumer_protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    subscribed_topics,
+    version_of,
+)
+from logstore.errors import KafkaError
+from logstore.schema import schema_of
+from logstore.schema_compiler import encode
+from logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
+from node.wire import codec
+from node.wire.api_keys import ApiKey
+from node.wire.framing import FrameSplitter
+from node.wire.headers import CLIENT_ID, decode_client_id, peek_api
+from node.wire.peer_api import PeerApi, api_of
+from node.wire.request_limits import LIMITS, cutting_decoder, limited_decoder
+from tests.fuzz.target import Target
+from tests.golden import captured
+from tests.property.random_messages import random_message
+
+_MAX_CAPTURED_BYTES: Final = 1_500
+_KIND: Final = struct.Struct(">hh")  # api key and version, which an answer does not tell
+_MAX_FRAME_BYTES: Final = 1 << 20
+
+
+def _all_apis() -> list[ApiKey | PeerApi]:
+    found: list[ApiKey | PeerApi] = []
+    for api in (*ApiKey, *PeerApi):
+        try:
+            codec.request_class(api)
+        except KafkaError:
+            continue
+        found.append(api)
+    return found
+
+
+def _versions(cls: type[Any]) -> range:
+    return range(schema_of(cls).min_version, schema_of(cls).max_version + 1)
+
+
+@cache
+def request_corpus() -> list[bytes]:
+    """One request of each version of each API, from the captured frames where there is one, else made up."""
+    frames: dict[tuple[int, int], bytes] = {}
+    chance = random.Random("requests")
+    for api in _all_apis():
+        for version in _versions(codec.request_class(api)):
+            message = random_message(codec.request_class(api), version, chance)
+            try:
+                frame = b"".join(codec.encode_request(api, version, 7, "fuzz", message))[4:]
+            except KafkaError:
+                continue
+            frames[api, version] = frame
+    for name in captured.APIS:
+        for one in captured.longest_of_each_version(name, _MAX_CAPTURED_BYTES):
+            frames[one.api_key, one.version] = one.request
+    return list(frames.values())
+
+
+def read_request(frame: bytes) -> None:
+    """Read a request as `dispatch` does, then refuse it as it does."""
+    view = memoryview(frame)
+    api_key, version = peek_api(view)
+    codec.request_class(api_key)
+    api = api_of(api_key)
+    header_version = codec.request_header_version(api_key, version)
+    try:
+        _, position = decode_client_id(view, 8, header_version=header_version, limit=CLIENT_ID)
+        decode = limited_decoder(api, version)
+        try:
+            request, _ = decode(view, position, SMALL_REQUEST_ELEMENTS)
+        except TooManyElements:
+            is_peer = isinstance(api, PeerApi)
+            request, _ = decode(view, position, MAX_ELEMENTS if is_peer else LIMITS[api].elements)
+    except FieldTooLong:
+        _, position = decode_client_id(view, 8, header_version=header_version)
+        cutting_decoder(api, version, 100)(view, position, MAX_ELEMENTS)
+        return
+    again = b"".join(encode(request, version))
+    assert codec.decode_request(api_key, version, again, 0) is not None
+
+
+@cache
+def response_corpus() -> list[bytes]:
+    """One answer of each version of each API, behind its key and version."""
+    answers: dict[tuple[int, int], bytes] = {}
+    chance = random.Random("responses")
+    for api in _all_apis():
+        for version in _versions(codec.response_class(api)):
+            message = random_message(codec.response_class(api), version, chance)
+            answers[api, version] = b"".join(codec.encode_response(api, version, 7, message))[4:]
+    for name in captured.APIS:
+        for one in captured.longest_of_each_version(name, _MAX_CAPTURED_BYTES):
+            answers[one.api_key, one.version] = one.response
+    return [_KIND.pack(*kind) + answer for kind, answer in answers.items()]
+
+
+def _read_response(content: bytes) -> None:
+    if len(content) >= _KIND.size:
+        api_key, version = _KIND.unpack_from(content)
+        codec.decode_response(api_key, version, memoryview(content)[_KIND.size :])
+
+
+def _split_frames(content: bytes) -> None:
+    """Receive a stream in pieces of which the first bytes tell the sizes."""
+    sizes, stream = content[:4] or b"\x01", content[4:]
+    splitter = FrameSplitter(_MAX_FRAME_BYTES)
+    position = turn = seen = 0
+    while position < len(stream):
+        room = splitter.room()
+        assert len(room), "there is no room for what comes"
+        size = min(len(room), 1 + sizes[turn % len(sizes)], len(stream) - position)
+        room[:size] = stream[position : position + size]
+        seen += sum(len(frame) + 4 for frame in splitter.received(size))
+        position, turn = position + size, turn + 1
+    assert seen <= len(stream)
+
+
+def _stream_corpus() -> list[bytes]:
+    frames = [len(one).to_bytes(4) + one for one in request_corpus()[::40]]
+    return [b"\x03\xff\x00\x10" + b"".join(frames[start : start + 3]) for start in range(0, len(frames), 3)]
+
+
+def _read_protocol(content: bytes) -> None:
+    for read in (decode_subscription, decode_assignment, subscribed_topics, version_of):
+        try:
+            read(content)
+        except KafkaError:
+            pass
+
+
+def _protocol_corpus() -> list[bytes]:
+    found = [encode_assignment(version, [("t", [0, 1, 2]), ("other", [7])]) for version in range(2)]
+    for name in ("join_group", "sync_group", "describe_groups"):
+        for one in captured.exchanges(name):
+            found += _payloads(
+                codec.decode_request(one.api_key, one.version, one.request, _body(one.request))
+            )
+    return sorted(set(found))[:60]
+
+
+def _body(frame: bytes) -> int:
+    return codec.decode_request_header(frame)[1]
+
+
+def _payloads(value: Any) -> list[bytes]:
+    if isinstance(value, bytes | memoryview):
+        return [bytes(value)]
+    if isinstance(value, list | tuple):
+        return [found for one in value for found in _payloads(one)]
+    if hasattr(type(value), "__schema__"):
+        return [
+            found
+            for field in schema_of(type(value)).fields
+            for found in _payloads(getattr(value, field.name))
+        ]
+    return []
+
+
+TARGETS: Final = (
+    Target(
+        name="requests",
+        reads="requests of clients and peers: header and body of every version of every API",
+        corpus=request_corpus,
+        run=read_request,
+    ),
+    Target(
+        name="responses",
+        reads="answers of a hostile node: every version of every API",
+        corpus=response_corpus,
+        run=_read_response,
+    ),
+    Target(name="frames", reads="a stream that is cut into frames", corpus=_stream_corpus, run=_split_frames),
+    Target(
+        name="member-metadata",
+        reads="subscriptions and assignments of members of classic groups",
+        corpus=_protocol_corpus,
+        run=_read_protocol,
+    ),
+)
