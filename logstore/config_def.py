@@ -90,6 +90,8 @@ class ConfigKey:
 
     def parse(self, text: str) -> ConfigValue:
         """The typed value of `text`, checked; INVALID_CONFIG if Kafka would refuse it."""
+        if "\0" in text:  # no file or host may be called so, and nothing else needs it
+            raise invalid_value(self.name, "(hidden)" if self.sensitive else text, "it has a zero byte.")
         value = _typed(self, text)
         self.check(value, text)
         return value

@@ -40,6 +40,7 @@ from logstore.varint import ByteSource, append_varint, read_varint, read_varlong
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 # An empty one takes two bytes of a record and a hundred of memory.
 MAX_HEADERS: Final = 10_000
+_MAX_DELTA: Final = 2**31 - 1
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
@@ -295,7 +296,8 @@ def records_from(
     """
     header = read_header(batch)
     opened = open_records(header, batch, max_window_bytes=max_window_bytes)
-    index, delta = 0, offset - header.base_offset
+    # A batch that lies about its base offset may be any number of offsets away.
+    index, delta = 0, min(offset - header.base_offset, _MAX_DELTA)
     if delta > 0:
         for at in skip_records(opened, 0, header.records_count, delta):
             index = at

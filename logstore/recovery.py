@@ -290,6 +290,8 @@ class _Loader:
                 end is None or end > unclean_from or (end == unclean_from and _is_longer(segment, end))
             )
             reason = None if is_unflushed else segment.problem()
+            if reason is None and is_last and not is_unflushed:
+                reason = segment.problem_of_rows()
             if reason is not None:
                 self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
             if is_unflushed:

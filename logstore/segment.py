@@ -273,6 +273,21 @@ class Segment:
             or self.transaction_index.problem(self.base_offset)
         )
 
+    def problem_of_rows(self) -> str | None:
+        """Return what is wrong with the rows of the two indexes, which the active segment takes into memory
+        and goes on; None when nothing is. `problem` was asked before.
+        """
+        if not self.size_bytes:
+            return None
+        found = self.offset_index.problem_of_rows() or self.time_index.problem_of_rows()
+        if found is not None or not self.offset_index.rows_count:
+            return found
+        last = self.offset_index.last()
+        header = self.header_at(last.position)
+        if header is None or header.last_offset != last.offset:
+            return f"its last row {last.offset}:{last.position} is none of a batch"
+        return None
+
     def reset_for_recovery(self) -> None:
         """Open the segment as active one with empty indexes; `index_batch` fills them."""
         self._file = self._disk.open(self.path)

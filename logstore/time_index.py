@@ -139,6 +139,15 @@ class TimeIndex:
                 return f"its last row {last.timestamp}:{last.offset} lies before the segment or the first row"
         return None
 
+    def problem_of_rows(self) -> str | None:
+        """Return what is wrong with any row of the file; None when nothing is."""
+        before = (NO_TIMESTAMP, -1)
+        for row in ROW.iter_unpack(self._disk.read_file(self.path)):
+            if row[0] <= before[0] or row[1] <= before[1]:
+                return f"its row {row[0]}:{row[1]} does not lie behind the one before it"
+            before = row
+        return None
+
     def check_invariants(self) -> None:
         """Assert that timestamps and offsets grow from row to row."""
         rows = [self.row(number) for number in range(self.rows_count)]

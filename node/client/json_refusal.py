@@ -96,8 +96,10 @@ def _name(token: bytes, within: list[_Part]) -> str | None:
         return f"a name in {_path(within) or 'the document'} is not UTF-8"
     except ValueError:
         return None
+    if not isinstance(name, str):  # {1:2} is no syntax of JSON: the parser's words are told
+        return None
     part, names = within[-1], within[-1].names
-    part.place[0] = str(name)[:MAX_SHOWN].encode("utf-8", "backslashreplace").decode()
+    part.place[0] = name[:MAX_SHOWN].encode("utf-8", "backslashreplace").decode()
     if _HALF.search(name):
         return f"the name of field {_path(within)} has half a character, for which there is no UTF-8"
     assert names is not None

@@ -29,7 +29,9 @@ SECURITY_HEADERS: Final = {
 
 
 def error_answer(error: RestError) -> web.Response:
-    body = orjson.dumps({"error_code": error.error_code, "message": error.message})
+    # Words of a request's head that are quoted may have bytes that are no UTF-8.
+    message = error.message.encode("utf-8", "backslashreplace").decode()
+    body = orjson.dumps({"error_code": error.error_code, "message": message})
     headers = {**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON}
     if error.status == 503:
         headers[hdrs.RETRY_AFTER] = RETRY_AFTER_S

@@ -1,4 +1,4 @@
-"""The REST API: bytes of HTTP as they come from a socket, and bodies of each route as its handler takes them."""
+"""The REST API: bytes of HTTP as a socket gives them, and bodies of each route as its handler takes them."""
 
 import asyncio
 import re
@@ -114,10 +114,10 @@ def _serve(content: bytes) -> None:
     """Give bytes to a connection, cut where the first byte says; nothing is answered 500."""
     if not content:
         return
-    cut, stream = content[0], content[1:]
+    cut, stream, server = content[0], content[1:], _server()
 
     async def talk() -> bytes:
-        connection, transport = _server()._accept(), _Socket()
+        connection, transport = server._accept(), _Socket()
         assert isinstance(connection, asyncio.Protocol)
         connection.connection_made(transport)
         for piece in (stream[:cut], stream[cut:]) if cut else (stream,):
@@ -205,7 +205,7 @@ def _values(schema: Schema) -> Iterator[Json]:
             yield "x"
 
 
-# ---- bodies ------------------------------------------------------------------------------------------------------
+# ---- bodies -----------------------------------------------------------------------------------------------
 
 
 class _Nobody:
@@ -214,10 +214,17 @@ class _Nobody:
     def __getattr__(self, name: str) -> Any:
         if name == "until":
             return lambda deadline: self
-        if name in ("remaining_s", "remaining_ms"):
-            return 1
-        if name in ("silent_nodes", "_deadline"):
-            return {}
+        known = {
+            "remaining_s": 1.0,
+            "remaining_ms": 1_000,
+            "silent_nodes": {},
+            "topics": {},
+            "cut_off_since_ms": None,
+            "deadline": Deadline.after(0.0),
+            "forget": lambda topic: None,
+        }
+        if name in known:
+            return known[name]
 
         async def ask(*_: Any, **__: Any) -> Any:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody answers")

@@ -1,4 +1,4 @@
-"""What a node keeps: the logs of groups, transactions and metadata, the words of voters, files beside the logs."""
+"""What a node keeps: logs of groups, ids and metadata, the words of voters, files beside the logs."""
 
 import random
 import struct
@@ -86,7 +86,7 @@ def _try_all(jobs: Sequence[Callable[[], object]]) -> None:
         raise refused
 
 
-# ---- groups and transactions -------------------------------------------------------------------------------
+# ---- groups and transactions ------------------------------------------------------------------------------
 
 
 def _group_logs() -> list[bytes]:
@@ -107,7 +107,7 @@ def _group_logs() -> list[bytes]:
             base_offset=8,
             producer_id=4,
             producer_epoch=0,
-            timestamp=1,
+            timestamp_ms=1,
         )
     )
     return [plain, packed, under_way + ended, plain + under_way + ended, *_consumer_group_logs()]
@@ -181,7 +181,7 @@ def _load_transactions(content: bytes) -> None:
     )
 
 
-# ---- metadata ------------------------------------------------------------------------------------------------
+# ---- metadata ---------------------------------------------------------------------------------------------
 
 
 @cache
@@ -201,6 +201,12 @@ def _metadata_logs() -> list[bytes]:
     return [bytes(encode_batch(batch)), b"".join(encode_snapshot(image, index=3)), *entries]
 
 
+def _open_entry(log: bytes) -> None:
+    check_entry(log)  # as whoever took it into the log has
+    open_entry(log)
+    voters_of(log)
+
+
 def _read_metadata_record(content: bytes) -> None:
     decode_record(content)
 
@@ -214,9 +220,7 @@ def _read_metadata_log(content: bytes) -> None:
     _try_all(
         (
             lambda: decode_batch(log),
-            lambda: check_entry(log),
-            lambda: open_entry(log),
-            lambda: voters_of(log),
+            lambda: _open_entry(log),
             lambda: control_record(log),
             lambda: check_sequence([log], after_index=-1, after_term=0),
             lambda: read_snapshot(log, empty=EMPTY, version=len(content), epoch=_image().epoch),
@@ -224,7 +228,7 @@ def _read_metadata_log(content: bytes) -> None:
     )
 
 
-# ---- voters and brokers ---------------------------------------------------------------------------------------
+# ---- voters and brokers -----------------------------------------------------------------------------------
 
 
 def _identity(node_id: int) -> LinkIdentity:
@@ -266,9 +270,10 @@ def _hear(content: bytes) -> None:
     )
 
 
-# ---- files -----------------------------------------------------------------------------------------------------
+# ---- files ------------------------------------------------------------------------------------------------
 
 _DIRECTORY: Final = Path("/data/t-0")
+_END_OFFSET: Final = 80
 
 
 def _open_log(disk: MemoryDisk, *, clean: bool, recovery_point: int = 0) -> PartitionLog:
@@ -299,6 +304,7 @@ def _sound_disk() -> MemoryDisk:
             base_sequence=2 * (number // 3),
         )
         log.append_as_leader(batch, leader_epoch=number // 20, now_ms=_NOW_MS)
+    assert log.log_end_offset == _END_OFFSET
     log.close(now_ms=_NOW_MS)
     return disk
 
@@ -324,7 +330,9 @@ def _open_damaged(content: bytes) -> None:
     path = _names()[content[0] % len(_names())]
     disk = _sound_disk().copy()
     disk.write_file(path, content[2:], sync=True)
-    log = _open_log(disk, clean=bool(content[1] & 1), recovery_point=content[1] >> 1)
+    is_clean = bool(content[1] & 1)
+    # After a clean stop the checkpoint holds where the log ends.
+    log = _open_log(disk, clean=is_clean, recovery_point=_END_OFFSET if is_clean else content[1] >> 1)
     try:
         jobs: list[Callable[[], object]] = [
             lambda offset=offset: _read(log, offset)  # type: ignore[misc]
@@ -336,10 +344,18 @@ def _open_damaged(content: bytes) -> None:
             lambda: log.fetch_offset_for_timestamp(-1),
             lambda: log.end_offset_for_epoch(0),
             lambda: list(check_of(log, disk).steps()),
+            lambda: _append(log),
         ]
         _try_all(jobs)
     finally:
         log.close(now_ms=_NOW_MS)
+
+
+def _append(log: PartitionLog) -> None:
+    for _ in range(3):
+        batch = build_batch([(b"k", b"v" * 30, _NOW_MS, ())])
+        log.append_as_leader(batch, leader_epoch=max(2, log.latest_epoch), now_ms=_NOW_MS)
+    log.flush(now_ms=_NOW_MS)
 
 
 def _read(log: PartitionLog, offset: int) -> bytes:
@@ -424,7 +440,7 @@ TARGETS: Final = (
     ),
     Target(
         name="small-files",
-        reads="checkpoints, meta.properties, partition.metadata, snapshots of producers, names of directories",
+        reads="checkpoints, the files of ids, snapshots of producers, names of directories",
         corpus=_small_files,
         run=_read_small_file,
     ),

@@ -1,4 +1,4 @@
-"""A target of the fuzz: some bytes of an attacker, the reader that takes them, and what may come out of it."""
+"""A target of the fuzz: bytes of an attacker, the reader that takes them, and what may come out of it."""
 
 import random
 import resource
@@ -104,7 +104,7 @@ def _is_own(filename: str) -> bool:
     return filename.startswith(str(ROOT)) and "/.venv/" not in filename
 
 
-# ---- without coverage: a deterministic walk around the corpus ------------------------------------------------
+# ---- without coverage: a deterministic walk around the corpus ---------------------------------------------
 
 _BYTES = (0, 1, 2, 3, 0x0C, 0x0E, 0x7F, 0x80, 0xFE, 0xFF)
 _TEXTS = (

@@ -105,8 +105,10 @@ def _settings() -> list[bytes]:
 
 
 _DOCUMENTS: Final = (
-    b'{"partition_id":1,"key":{"type":"BINARY","data":"Zm9v"},"value":{"type":"JSON","data":{"a":[1,2.50,"\\u00e4"]}}}',
-    b'{"value":{"type":"STRING","data":"x}{"},"headers":[{"name":"h","value":"Zm9v"}],"timestamp":"2021-02-05T19:14:42Z"} {"value":null}',
+    b'{"partition_id":1,"key":{"type":"BINARY","data":"Zm9v"},'
+    b'"value":{"type":"JSON","data":{"a":[1,2.50,"\\u00e4"]}}}',
+    b'{"value":{"type":"STRING","data":"x}{"},"headers":[{"name":"h","value":"Zm9v"}],'
+    b'"timestamp":"2021-02-05T19:14:42Z"} {"value":null}',
     b'{"value":{"type":"JSON","data":' + b"[" * 300 + b"]" * 300 + b"}}",
     b'{"value":{"type":"JSON","data":1e400}}\n{"value":{"type":"JSON","data":123456789012345678901234567890}}',
     b'{"value":{"type":"JSON","data":NaN}}',

@@ -12,7 +12,7 @@ from groupcoord.consumer_protocol import (
     subscribed_topics,
     version_of,
 )
-from logstore.errors import KafkaError
+from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import schema_of
 from logstore.schema_compiler import encode
 from logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
@@ -72,6 +72,8 @@ def read_request(frame: bytes) -> None:
     api_key, version = peek_api(view)
     codec.request_class(api_key)
     api = api_of(api_key)
+    if api not in LIMITS:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the API is not served")
     header_version = codec.request_header_version(api_key, version)
     try:
         _, position = decode_client_id(view, 8, header_version=header_version, limit=CLIENT_ID)
@@ -85,8 +87,9 @@ def read_request(frame: bytes) -> None:
         _, position = decode_client_id(view, 8, header_version=header_version)
         cutting_decoder(api, version, 100)(view, position, MAX_ELEMENTS)
         return
-    again = b"".join(encode(request, version))
-    assert codec.decode_request(api_key, version, again, 0) is not None
+    written = encode(request, version)
+    again = codec.decode_request(api_key, version, written, 0)
+    assert encode(again, version) == written, "what was read is written otherwise"
 
 
 @cache

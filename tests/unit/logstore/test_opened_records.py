@@ -315,3 +315,10 @@ def test_headers_without_number_are_not_made_into_objects() -> None:
 
     with costs_at_most(cpu_s=0.5, mib=2), pytest.raises(KafkaError, match="20000 headers"):
         list(iterate_records(batch))
+
+
+def test_a_batch_that_lies_about_its_base_offset_is_read_without_a_number_that_is_too_large() -> None:
+    batch = build_batch([(b"k", b"v", 1, ())] * 3)
+    batch[:8] = (-(2**63)).to_bytes(8, signed=True)
+
+    assert [one for one in records_from(batch, 5) if one is not None] == []

@@ -11,6 +11,7 @@ from logstore.producer_state import encode_snapshot
 from logstore.record import ControlType, build_batch
 from logstore.record_batch import read_header
 from logstore.segment import Segment
+from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.transaction_index import AbortedTransaction
 from tests.unit.logstore.log_maker import (
     DIRECTORY,
@@ -115,6 +116,34 @@ def test_a_broken_index_of_an_old_segment_is_rebuilt_although_the_shutdown_was_c
 
     assert len(log.notes) == 1 and "built anew" in log.notes[0]
     assert files(disk)[name] == before[name]
+
+
+@pytest.mark.parametrize("suffix", [".index", ".timeindex"])
+def test_a_log_is_opened_and_goes_on_whatever_bit_of_its_last_index_has_flipped(suffix: str) -> None:
+    disk = MemoryDisk()
+    config = LogConfig(index_interval_bytes=80)
+    log = filled(disk, config=config)
+    log.close(now_ms=NOW_MS)
+    name = f"{0:020d}{suffix}"
+    size = len(files(disk)[name])
+
+    for bit in range(8 * size):
+        damaged = disk.copy()
+        damaged.files[DIRECTORY / name].content[bit // 8] ^= 1 << bit % 8
+        # Not all invariants: which batch a row stands for is the log check's to find out.
+        again = PartitionLog.open(
+            disk=damaged,
+            directory=DIRECTORY,
+            topic_partition=TopicPartition("t", 0),
+            topic_id=ZERO_UUID,
+            config=config,
+            now_ms=NOW_MS,
+            clean_shutdown=True,
+            recovery_point=log.log_end_offset,
+        )
+
+        assert append(again, epoch=9).base_offset == log.log_end_offset
+        again.close(now_ms=NOW_MS)
 
 
 def test_a_tail_torn_at_any_byte_is_cut_to_the_last_whole_batch() -> None:

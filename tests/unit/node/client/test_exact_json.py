@@ -97,6 +97,8 @@ def test_values_are_the_same_at_any_depth_or_not(left: str, right: str, expected
         (b'{"a":1,\n"b":[2,}', "unexpected character, expected a JSON value at 2:8, in field b[1]"),
         (b"[1", "unexpected end of data at column 3, in field [0]"),
         (b"nonsense", "invalid literal, expected 'null' at column 1"),
+        (b"{1:1e400}", "unexpected character"),
+        (b'{"a":{true:1}}', "unexpected character"),
     ],
 )
 def test_what_readers_do_not_agree_on_is_refused_by_the_name_of_the_field(document: bytes, told: str) -> None:

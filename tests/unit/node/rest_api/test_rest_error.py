@@ -1,9 +1,11 @@
 """Errors of Kafka's as Confluent's REST API tells them (its KafkaExceptionMapper)."""
 
+import orjson
 import pytest
 
 from logstore.errors import ErrorCode, KafkaError
-from node.rest_api.rest_error import rest_error_of
+from node.rest_api.http_answer import error_answer
+from node.rest_api.rest_error import RestError, rest_error_of
 
 E = ErrorCode
 
@@ -69,3 +71,10 @@ def test_every_error_has_a_status_and_words(code: ErrorCode) -> None:
 )
 def test_the_words_say_what_it_is_about(error: KafkaError, message: str) -> None:
     assert rest_error_of(error).message == message
+
+
+def test_bytes_of_a_head_that_are_no_text_are_quoted_in_an_answer_that_is_json() -> None:
+    answer = error_answer(RestError(415, 415, "not application/\udcfe"))
+
+    assert answer.status == 415 and isinstance(answer.body, bytes)
+    assert orjson.loads(answer.body) == {"error_code": 415, "message": r"not application/\udcfe"}

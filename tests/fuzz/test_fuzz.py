@@ -1,0 +1,60 @@
+"""A short run of each target with a fixed seed: only documented errors come out, and soon."""
+
+import logging
+
+import pytest
+
+from logstore.schema import schema_of
+from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
+from node.wire import codec
+from tests.fuzz.all_targets import TARGETS
+from tests.fuzz.target import Tally, Target, walk
+from tests.fuzz.wire_targets import request_corpus, response_corpus
+
+EXECUTIONS = 300
+SEED = 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS, ids=lambda one: one.name)
+def test_only_documented_errors_come_out_of_hostile_bytes(target: Target) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        tally = walk(target, SEED, EXECUTIONS)
+    finally:
+        logging.disable(logging.NOTSET)
+
+    assert not tally.findings, list(tally.findings.values())
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda one: one.name)
+def test_the_first_inputs_of_a_target_are_not_all_alike(target: Target) -> None:
+    assert len(set(target.corpus())) > 2 and target.reads
+
+
+def test_each_version_of_each_served_api_is_among_the_first_inputs() -> None:
+    wanted = {
+        (int(api), version)
+        for served in (SERVED, SERVED_TO_PEERS)
+        for api, (first, last) in served.items()
+        for version in range(first, last + 1)
+        if schema_of(codec.request_class(api)).min_version <= version
+    }
+    for corpus in (request_corpus(), response_corpus()):
+        assert wanted <= {(int.from_bytes(one[:2]), int.from_bytes(one[2:4])) for one in corpus}
+
+
+def test_what_should_not_come_out_is_a_finding() -> None:
+    def fails(content: bytes) -> None:
+        if content == b"bug":
+            raise IndexError("a bug")
+        if content == b"slow":
+            sum(range(30_000_000))
+
+    target = Target(name="t", reads="t", corpus=list, run=fails, max_cpu_s=0.01)
+    tally = Tally()
+    for content in (b"fine", b"bug", b"slow"):
+        tally.judge(target, content)
+
+    assert (tally.executions, tally.accepted) == (3, 2)
+    assert sorted(one.content for one in tally.findings.values()) == [b"bug", b"slow"]
