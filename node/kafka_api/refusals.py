@@ -162,8 +162,10 @@ def _repeated(echo: Echo, target: Field, parent: Any, version: int, error: Kafka
             from_, _, to = name.partition(">")
             to = to or from_
             if to in inner_fields:
-                is_struct = hasattr(type(source), "__schema__")
-                named[to] = getattr(source, from_) if is_struct else source
+                value = getattr(source, from_) if hasattr(type(source), "__schema__") else source
+                # A request may leave out what its response cannot: the name of a topic that has an id.
+                if value is not None or inner_fields[to].is_nullable(version):
+                    named[to] = value
         if echo.inner is not None:
             into = inner_fields[echo.inner.target]
             named[echo.inner.target] = _repeated(echo.inner, into, source, version, error)

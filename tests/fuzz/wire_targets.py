@@ -16,6 +16,7 @@ from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import schema_of
 from logstore.schema_compiler import encode
 from logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from node.kafka_api import refusals
 from node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
 from node.wire import codec
 from node.wire.api_keys import ApiKey
@@ -49,21 +50,18 @@ def _versions(cls: type[Any]) -> range:
 
 @cache
 def request_corpus() -> list[bytes]:
-    """One request of each version of each API, from the captured frames where there is one, else made up."""
-    frames: dict[tuple[int, int], bytes] = {}
+    """Two made-up requests of each version of each API, and captured ones."""
+    frames: list[bytes] = []
     chance = random.Random("requests")
     for api in _all_apis():
         for version in _versions(codec.request_class(api)):
-            message = random_message(codec.request_class(api), version, chance)
-            try:
-                frame = b"".join(codec.encode_request(api, version, 7, "fuzz", message))[4:]
-            except KafkaError:
-                continue
-            frames[api, version] = frame
+            for _ in range(2):
+                message = random_message(codec.request_class(api), version, chance)
+                frames.append(b"".join(codec.encode_request(api, version, 7, "fuzz", message))[4:])
     for name in captured.APIS:
         for one in captured.longest_of_each_version(name, _MAX_CAPTURED_BYTES):
-            frames[one.api_key, one.version] = one.request
-    return list(frames.values())
+            frames.append(one.request)
+    return frames
 
 
 def read_request(frame: bytes) -> None:
@@ -84,12 +82,27 @@ def read_request(frame: bytes) -> None:
             is_peer = isinstance(api, PeerApi)
             request, _ = decode(view, position, MAX_ELEMENTS if is_peer else LIMITS[api].elements)
     except FieldTooLong:
-        _, position = decode_client_id(view, 8, header_version=header_version)
-        cutting_decoder(api, version, 100)(view, position, MAX_ELEMENTS)
+        _refuse(api, version, view)
         return
+    _refuse(api, version, view)
     written = encode(request, version)
     again = codec.decode_request(api_key, version, written, 0)
     assert encode(again, version) == written, "what was read is written otherwise"
+
+
+def _refuse(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
+    """Refuse a request of any content, by an answer that this version can hold."""
+    error = KafkaError(ErrorCode.INVALID_REQUEST, "refused")
+    if refusals.has_top(api, version):
+        response = refusals.at_top(api, version, error)
+    elif api in refusals.ECHOES:
+        header_version = codec.request_header_version(api, version)
+        _, position = decode_client_id(view, 8, header_version=header_version)
+        cutting_decoder(api, version, 100)(view, position, MAX_ELEMENTS)
+        response = refusals.by_element(api, version, view, position, error)
+    else:
+        return
+    codec.encode_response(api, version, 7, response)
 
 
 @cache

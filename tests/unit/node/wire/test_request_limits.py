@@ -1,12 +1,14 @@
 """The table of limits has every text and all bytes of every request; what is longer is refused by code."""
 
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import pytest
 
 from groupcoord.transactions.transaction_config import MAX_NEW_ID_BYTES
-from logstore.errors import ErrorCode
+from logstore import schema
+from logstore.errors import ErrorCode, KafkaError
 from logstore.schema import Field, Kind, schema_of
 from logstore.schema_compiler import decode, encode
 from logstore.schema_decode import FieldTooLong
@@ -17,6 +19,7 @@ from node.wire import codec
 from node.wire.api_keys import ApiKey
 from node.wire.peer_api import PeerApi
 from node.wire.request_limits import LIMITS, MAX_ID_BYTES, OLD_IDS, cutting_decoder, limited_decoder
+from tests.property.random_messages import random_message
 
 ALL: list[ApiKey | PeerApi] = [*SERVED, *SERVED_TO_PEERS, PeerApi.PEER_HANDSHAKE]
 SERVED_SINCE_3 = {ApiKey.PRODUCE: 3}
@@ -127,6 +130,24 @@ def test_every_api_refuses_by_a_code_in_its_answer(api: ApiKey, size: int) -> No
             codes = codes_in(decode(answer_cls, version, encode(answer, version)))
             assert codes, (version, path)
             assert set(codes) - {ErrorCode.NONE} == {limit.code}, (version, path)
+
+
+@pytest.mark.parametrize("api", [one for one in refusals.ECHOES if isinstance(one, ApiKey)])
+def test_whatever_a_refused_request_leaves_out_its_answer_can_be_written(api: ApiKey) -> None:
+    chance, error = Random(api), KafkaError(ErrorCode.INVALID_REQUEST, "refused")
+    request_class = codec.request_class(api)
+    for version in versions_of(api):
+        if refusals.has_top(api, version):
+            continue
+        for _ in range(20):
+            request = random_message(request_class, version, chance)
+            if api is ApiKey.PRODUCE:  # without acks nobody waits for an answer
+                request = schema.replace(request, acks=1)
+            frame = encode(request, version)
+
+            answer = refusals.by_element(api, version, frame, 0, error)
+
+            assert encode(answer, version)
 
 
 def test_a_small_refused_request_names_its_elements_whole_and_a_large_one_their_beginnings() -> None:
