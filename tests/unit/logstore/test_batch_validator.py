@@ -341,18 +341,24 @@ def test_a_base_timestamp_out_of_range_says_nothing_about_its_records() -> None:
     assert validate_batch(batch, config=LogConfig(), now_ms=NOW_MS).header.max_timestamp == NOW_MS
 
 
-def test_a_refusal_names_a_hundred_records_and_a_damaged_one_goes_first() -> None:
+def test_a_refusal_names_a_hundred_of_the_checked_records_and_a_damaged_one_goes_first() -> None:
     late = b"".join(record(delta, timestamp_delta=2 * HOUR_MS) for delta in range(150))
 
     error = refusal(damaged(late, 150))
 
     assert isinstance(error, RecordsRefused) and error.code is ErrorCode.INVALID_TIMESTAMP
-    assert [one.batch_index for one in error.record_errors] == [*range(100)]
+    checked = record_walk.fully_checked(150, needs_keys=False)
+    assert [one.batch_index for one in error.record_errors] == [*range(min(checked, 100))]
     assert error.record_errors[7].message == (
         f"Timestamp {NOW_MS + 2 * HOUR_MS} of message with offset 7 is out of range."
         f" The timestamp should be within [{NOW_MS - 2**63 + 1}, {NOW_MS + HOUR_MS}]"
     )
-    assert refusal(damaged(late + record(0), 151)).code is ErrorCode.INVALID_RECORD
+    for damage in (record(150)[:-1], b"\x02\0"):  # cut off, too short: seen in every record by both walks
+        assert refusal(damaged(late + damage, 151)).code is ErrorCode.INVALID_RECORD
+    if record_walk.IS_COMPILED:
+        assert refusal(damaged(late + record(0), 151)).code is ErrorCode.INVALID_RECORD
+    in_compacted = refusal(damaged(late + record(0), 151), LogConfig(cleanup_policy=("compact",)))
+    assert in_compacted.code is ErrorCode.INVALID_RECORD
 
 
 @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.SNAPPY])
