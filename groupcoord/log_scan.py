@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
-from logstore.compression import decompress
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import iterate_records
+from logstore.opened_records import OpenedRecords
+from logstore.record import Record, iterate_records
 from logstore.record_batch import COMPRESSION_MASK, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, compression_of
 
 # Records between two calls of `pause`: a millisecond or two, so that a thread lets the event loop in.
@@ -100,34 +100,82 @@ def iterate_batches(content: bytes) -> Iterator[LogBatch]:
         start = end
 
 
-def iterate_keys(content: bytes, batch: LogBatch) -> Iterator[tuple[bytes, bytes | None]]:
+def iterate_keys(
+    content: bytes, batch: LogBatch, pause: Callable[[], None] = lambda: None
+) -> Iterator[tuple[bytes, bytes | None]]:
     """Key and value of each record of `batch` that has a key.
 
-    A record of an unusual shape has all of the batch read once more from its first record by
-    `iterate_records`, which tells a strange record from bytes that are none (KafkaError): what was taken
-    already is taken again.
+    Compressed records are opened a piece at a time. `pause` is called every `PAUSE_RECORDS` of a batch; what
+    it raises ends the reading. A record of an unusual shape has all of the batch read once more from its
+    first record by `iterate_records`, which tells a strange record from bytes that are none (KafkaError):
+    what was taken already is taken again.
     """
     if batch.attributes & COMPRESSION_MASK:
         body = memoryview(content)[batch.start + HEADER_SIZE : batch.end]
-        opened = bytes(decompress(compression_of(batch.attributes), body))
-        is_done = yield from _usual_records(opened, 0, len(opened), batch.records)
+        opened = OpenedRecords(compression_of(batch.attributes), body, pause=pause)
+        is_done = yield from _opened_keys(opened, batch.records, pause)
     else:
-        is_done = yield from _usual_records(content, batch.start + HEADER_SIZE, batch.end, batch.records)
+        start = batch.start + HEADER_SIZE
+        index, end = yield from _usual_keys(content, start, batch.end, 0, batch.records, pause)
+        is_done = (index, end) == (batch.records, batch.end)
     if not is_done:
-        for record in iterate_records(memoryview(content)[batch.start : batch.end]):
+        whole = memoryview(content)[batch.start : batch.end]
+        for record in paused(iterate_records(whole), pause):
             if record.key is not None:
                 yield bytes(record.key), None if record.value is None else bytes(record.value)
 
 
-def _usual_records(
-    content: bytes, position: int, batch_end: int, count: int
-) -> Generator[tuple[bytes, bytes | None], None, bool]:
-    """`count` records of the usual shape: lengths of one or two bytes, a key, no headers.
+def paused(records: Iterator[Record], pause: Callable[[], None]) -> Iterator[Record]:
+    """Yield the records, with a pause every `PAUSE_RECORDS`."""
+    for count, record in enumerate(records, 1):
+        yield record
+        if count % PAUSE_RECORDS == 0:
+            pause()
 
-    Ends with False at the first that looks otherwise, or does not fill exactly the place that it claims.
+
+def _opened_keys(
+    opened: OpenedRecords, count: int, pause: Callable[[], None]
+) -> Generator[tuple[bytes, bytes | None], None, bool]:
+    """Yield what `_usual_keys` finds in each piece; return whether that was all there is."""
+    index = 0
+    while True:
+        content = bytes(opened.content)
+        index, opened.position = yield from _usual_keys(
+            content, opened.position, len(content), index, count, pause
+        )
+        if index == count:
+            return opened.is_at_end()
+        if not opened.more():
+            return False
+
+
+def _usual_keys(
+    content: bytes, position: int, end: int, index: int, count: int, pause: Callable[[], None]
+) -> Generator[tuple[bytes, bytes | None], None, tuple[int, int]]:
+    """Yield key and value of records `index` to `count`, as far as they are of the usual shape."""
+    while index < count:
+        last = min(count, index + PAUSE_RECORDS)
+        index, position = yield from _usual_records(content, position, end, index, last)
+        if index < last:
+            break
+        if index < count:
+            pause()
+    return index, position
+
+
+def _usual_records(
+    content: bytes, position: int, batch_end: int, index: int, last: int
+) -> Generator[tuple[bytes, bytes | None], None, tuple[int, int]]:
+    """Yield key and value of records `index` to `last` that have lengths of one or two bytes, a key, no
+    headers.
+
+    Return the index of the first that looks otherwise, or does not fill exactly the place that it claims, and
+    where it begins; else `last`, and where the next one begins.
     """
+    start = position
     try:
-        for _ in range(count):
+        for at in range(index, last):
+            index, start = at, position
             length = content[position]
             position += 1
             if length >= 0x80:
@@ -135,7 +183,7 @@ def _usual_records(
                 position += 1
                 length += (more << 7) - 0x80
                 if more >= 0x80:
-                    return False
+                    return index, start
             end = position + (length >> 1)
             position += 1  # attributes
             while content[position] >= 0x80:  # timestamp delta
@@ -151,7 +199,7 @@ def _usual_records(
                 position += 1
                 key_length += (more << 7) - 0x80
                 if more >= 0x80:
-                    return False
+                    return index, start
             key_start, position = position, position + (key_length >> 1)
             key_end = position
             value_length = content[position]
@@ -163,7 +211,7 @@ def _usual_records(
                     position += 1
                     value_length += (more << 7) - 0x80
                     if more >= 0x80:
-                        return False
+                        return index, start
                 value_end = position + (value_length >> 1)
                 value = content[position:value_end]
                 position = value_end
@@ -175,9 +223,9 @@ def _usual_records(
                 or end > batch_end
                 or content[position]
             ):
-                return False
+                return index, start
             position = end
             yield content[key_start:key_end], value
     except IndexError:
-        return False
-    return position == batch_end
+        return index, start
+    return last, position

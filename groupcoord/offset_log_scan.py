@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from groupcoord.group_records import OFFSET_KEY
-from groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_keys
+from groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_keys, paused
 from groupcoord.offset_store import Offsets, OffsetStore
 from groupcoord.offset_values import is_offset_value
 from groupcoord.pending_offsets import OffsetKey, PendingOffsets
@@ -74,7 +74,7 @@ class OffsetLogScan(LogScan):
         if committed is not None and len(batch) == _PLAIN_MARKER_BATCH_BYTES:
             self._end_transaction(producer_id, committed=committed)
             return
-        for record in iterate_records(batch):
+        for record in paused(iterate_records(batch), self._pause):
             marker = parse_marker(record)
             if marker is not None:
                 is_commit = marker.control_type is ControlType.COMMIT
@@ -90,7 +90,7 @@ class OffsetLogScan(LogScan):
         places, pending = self._places, self._pending
         is_careful = bool(pending)
         producer = batch.producer_id if batch.attributes & TRANSACTIONAL_BIT else None
-        for key, value in iterate_keys(content, batch):
+        for key, value in iterate_keys(content, batch, self._pause):
             place = places.get(key[:-4])  # only keys of offsets begin like one that was there
             if place is None or value is None or producer is not None:
                 self._add(key, value, producer)

@@ -10,13 +10,19 @@ What would hold up an event loop is left to a thread: `validate_at_once` says so
 """
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
 from logstore import record_walk
-from logstore.compression import MAX_DECOMPRESSED_BYTES, Compression, compress, decompress
+from logstore.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    Compression,
+    compress_pieces,
+    decompress,
+    decompress_pieces,
+)
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.opened_records import NO_PAUSE, OpenedRecords
@@ -65,6 +71,7 @@ OPENED_FROM_ANY_BYTES: Final = 4 * 1024
 OPENED_BY_RECEIVED: Final = 16
 # To compress takes ten times as long as to open, to check a record in Python a hundred times as long as in C.
 MAX_RECOMPRESSED_AT_ONCE_BYTES: Final = 8 * 1024
+COMPRESSED_AT_ONCE_BYTES: Final = 64 * 1024  # between two pauses in a thread: some milliseconds
 MAX_PYTHON_AT_ONCE_BYTES: Final = 8 * 1024
 # Batches of the usual size, with records of the usual size.
 MAX_PLAIN_AT_ONCE_BYTES: Final = 128 * 1024
@@ -133,7 +140,8 @@ def validate_batch(
     UNSUPPORTED_COMPRESSION_TYPE, or UNKNOWN_SERVER_ERROR where compressed records do not open; with
     `RecordsRefused.record_errors` where single records are at fault. A torn batch after the first is dropped.
     Batches of a coordinator (not `is_client`) may be control batches and are not held to topic settings.
-    Compressed records are opened a piece at a time; `pause` is called before each, and may raise.
+    Compressed records are opened, and others compressed, a piece at a time; `pause` is called before each,
+    and may raise.
     """
     return _validate(records, config, now_ms, produce_version, is_client, at_once=False, pause=pause)
 
@@ -373,12 +381,14 @@ def _apply_settings(
         target = None
     largest = None
     if target is not None or config.validate_records or config.compact:
-        if not at_once and target is None and header.attributes & COMPRESSION_MASK:
-            largest = _check_pieces(header, view, config, now_ms, pause)
+        if not at_once and (target is not None or header.attributes & COMPRESSION_MASK):
+            largest = _check_pieces(header, view, config, now_ms, target, pause)
+            if target is not None:
+                header, view = _recompressed(header, _pieces(header, view, config, pause), target, config)
         elif (content := _opened(header, view, config, target, at_once)) is not None:
             largest = _check_records(header, _all_of(content), config, now_ms)
             if target is not None:
-                header, view = _recompressed(header, content, target, config)
+                header, view = _recompressed(header, [content], target, config)
     if config.message_timestamp_type == "LogAppendTime":
         if header.attributes & LOG_APPEND_TIME_BIT:
             raise KafkaError(
@@ -475,19 +485,38 @@ def _opened(
 
 
 def _check_pieces(
-    header: BatchHeader, view: memoryview, config: LogConfig, now_ms: int, pause: Callable[[], None]
+    header: BatchHeader,
+    view: memoryview,
+    config: LogConfig,
+    now_ms: int,
+    target: Compression | None,
+    pause: Callable[[], None],
 ) -> int | None:
-    """Check compressed records as they are opened: `_check_records`; None where no package opens them."""
+    """Check records as they are opened: `_check_records`; None where no package opens them, and only their
+    check asks for it.
+    """
     codec, limit = Compression(header.attributes & COMPRESSION_MASK), _max_opened_bytes(config)
     try:
         opened = OpenedRecords(codec, view[HEADER_SIZE:], max_bytes=limit, pause=pause)
         return _check_records(header, opened, config, now_ms)
     except KafkaError as error:
-        if error.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE and not config.compact:
+        if error.code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE and target is None and not config.compact:
             return None
         if error.code is not ErrorCode.CORRUPT_MESSAGE:
             raise
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, error.detail) from None  # as `_opened`
+
+
+def _pieces(
+    header: BatchHeader, view: memoryview, config: LogConfig, pause: Callable[[], None]
+) -> Iterator[ByteSource]:
+    """Yield the records of a batch, which was checked, with a pause before each piece."""
+    codec, records = Compression(header.attributes & COMPRESSION_MASK), view[HEADER_SIZE:]
+    for piece in decompress_pieces(codec, records, max_bytes=_max_opened_bytes(config)):
+        # Of records that are not compressed there is one piece, and to compress takes ten times as long.
+        for start in range(0, len(piece), COMPRESSED_AT_ONCE_BYTES):
+            pause()
+            yield memoryview(piece)[start : start + COMPRESSED_AT_ONCE_BYTES]
 
 
 def _all_of(content: ByteSource) -> OpenedRecords:
@@ -540,7 +569,7 @@ def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig
 
 
 def _recompressed(
-    header: BatchHeader, records: ByteSource, target: Compression, config: LogConfig
+    header: BatchHeader, pieces: Iterable[ByteSource], target: Compression, config: LogConfig
 ) -> tuple[BatchHeader, memoryview]:
     level = {
         Compression.GZIP: config.compression_gzip_level,
@@ -548,9 +577,19 @@ def _recompressed(
         Compression.ZSTD: config.compression_zstd_level,
     }.get(target)
     attributes = header.attributes & ~COMPRESSION_MASK | target
-    batch = seal_batch(header._replace(attributes=attributes), compress(target, records, level))
-    if len(batch) > config.max_message_bytes:
-        raise _too_large(len(batch), config)
+    try:
+        records = compress_pieces(
+            target, pieces, level, max_bytes=max(config.max_message_bytes - HEADER_SIZE, 0)
+        )
+    except KafkaError as error:
+        if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
+            raise
+        raise KafkaError(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"With compression.type {target.name.lower()} a batch would be larger than max.message.bytes,"
+            f" {config.max_message_bytes}.",
+        ) from None
+    batch = seal_batch(header._replace(attributes=attributes), records)
     return BatchHeader._make(HEADER.unpack_from(batch)), memoryview(batch)
 
 

@@ -15,6 +15,7 @@ them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody
 
 import importlib
 import struct
+import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
@@ -110,12 +111,11 @@ def compress(compression: Compression, records: ByteSource, level: int | None = 
     if compression is Compression.SNAPPY:
         return _compress_xerial(records)
     if compression is Compression.LZ4:
-        # Kafka takes its level 9, the default, for "fast"; any other level is the high-compression coder's.
         frame = _library(_LZ4_LIBRARY, compression)
         return bytes(
             frame.compress(
                 bytes(records),
-                compression_level=0 if level == DEFAULT_LEVELS[Compression.LZ4] else level,
+                compression_level=_lz4_level(level),
                 block_size=frame.BLOCKSIZE_MAX64KB,
                 block_linked=False,
                 store_size=False,
@@ -124,36 +124,64 @@ def compress(compression: Compression, records: ByteSource, level: int | None = 
     return zstandard.ZstdCompressor(level=level).compress(records)
 
 
-def compress_pieces(compression: Compression, pieces: Iterable[ByteSource]) -> ByteSource:
-    """Return what `compress` makes of all pieces, held one at a time."""
+def compress_pieces(
+    compression: Compression,
+    pieces: Iterable[ByteSource],
+    level: int | None = None,
+    *,
+    max_bytes: int = sys.maxsize,
+) -> bytearray:
+    """Return what `compress` makes of all pieces, which are held one at a time.
+
+    MESSAGE_TOO_LARGE as soon as it is more than `max_bytes`.
+    """
     written = bytearray()
+    for part in _closed_parts(compression, pieces, level):
+        written += part
+        if len(written) > max_bytes:
+            raise KafkaError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"The records compressed by {compression.name.lower()} have more than {max_bytes} bytes.",
+            )
+    return written
+
+
+def _closed_parts(
+    compression: Compression, pieces: Iterable[ByteSource], level: int | None
+) -> Iterator[ByteSource]:
+    if level is None:
+        level = DEFAULT_LEVELS.get(compression, 0)
     if compression is Compression.NONE:
-        for piece in pieces:
-            written += piece
+        yield from pieces
     elif compression is Compression.GZIP:
-        gzip = zlib.compressobj(DEFAULT_LEVELS[compression], zlib.DEFLATED, 31)
-        for piece in pieces:
-            written += gzip.compress(piece)
-        written += gzip.flush()
+        gzip = zlib.compressobj(level, zlib.DEFLATED, 31)
+        yield from map(gzip.compress, pieces)
+        yield gzip.flush()
     elif compression is Compression.SNAPPY:
-        written += _XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)
+        yield _XERIAL_HEADER.pack(_XERIAL_MAGIC, 1, 1)
         for piece in pieces:
-            written += memoryview(_compress_xerial(piece))[_XERIAL_HEADER.size :]
+            yield memoryview(_compress_xerial(piece))[_XERIAL_HEADER.size :]
     elif compression is Compression.LZ4:
         library = _library(_LZ4_LIBRARY, compression)
         frame = library.LZ4FrameCompressor(
-            block_size=library.BLOCKSIZE_MAX64KB, block_linked=False, auto_flush=True
+            compression_level=_lz4_level(level),
+            block_size=library.BLOCKSIZE_MAX64KB,
+            block_linked=False,
+            auto_flush=True,
         )
-        written += frame.begin()
+        yield frame.begin()
         for piece in pieces:
-            written += frame.compress(bytes(piece))
-        written += frame.flush()
+            yield frame.compress(bytes(piece))
+        yield frame.flush()
     else:
-        stream = zstandard.ZstdCompressor(level=DEFAULT_LEVELS[compression]).compressobj()
-        for piece in pieces:
-            written += stream.compress(piece)
-        written += stream.flush()
-    return written
+        stream = zstandard.ZstdCompressor(level=level).compressobj()
+        yield from map(stream.compress, pieces)
+        yield stream.flush()
+
+
+def _lz4_level(level: int) -> int:
+    """Kafka takes its level 9, the default, for "fast"; any other is the high-compression coder's."""
+    return 0 if level == DEFAULT_LEVELS[Compression.LZ4] else level
 
 
 def decompress(

@@ -41,7 +41,7 @@ class TransactionScan(LogScan):
         if batch.attributes & CONTROL_BIT:
             return
         values = self._values
-        for key, value in iterate_keys(content, batch):
+        for key, value in iterate_keys(content, batch, self._pause):
             if value is None:
                 values.pop(key, None)
             else:

@@ -12,11 +12,14 @@ from groupcoord.pending_offsets import OffsetKey
 from groupcoord.record_codec import GroupRecord, encode_key, encode_value
 from groupcoord.shard import Shard
 from groupcoord.shard_load import load_shard
-from logstore.compression import Compression
+from logstore.compression import Compression, compress
 from logstore.errors import ErrorCode, KafkaError
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker, seal_batch
+from logstore.record_batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
+from tests.traced_memory import peak_bytes
 
 KEY = OffsetKey("g", "t", 0)
+MIB = 1024 * 1024
 
 
 def offset(value: int | None, *, group_id: str = "g", partition: int = 0) -> OffsetRecord:
@@ -60,6 +63,10 @@ def raw_batch(
 def marker(type_: ControlType, *, producer: int, at: int = 0) -> bytes:
     end = EndTransactionMarker(type_, 3)
     return bytes(build_marker(end, producer_id=producer, producer_epoch=0, timestamp_ms=0, base_offset=at))
+
+
+def read_body(batch: bytes) -> bytes:
+    return batch[HEADER_SIZE:]
 
 
 def load(*batches: bytes) -> Shard:
@@ -242,3 +249,44 @@ def test_a_scan_gives_way_now_and_then_and_can_be_ended_there() -> None:
     assert calls == 2
     with pytest.raises(Ended):
         scan.feed(piece * 2)
+
+
+def bomb(row: bytes, count: int, attributes: int = 0) -> bytes:
+    """One batch of some kB with the same record again and again."""
+    attributes |= Compression.ZSTD
+    header = BatchHeader(0, 0, 0, 2, 0, attributes, count - 1, 0, 0, 7, 0, -1, count)
+    return bytes(seal_batch(header, compress(Compression.ZSTD, row * count)))
+
+
+USUAL = read_body(batch(offset(1)))
+UNUSUAL = read_body(bytes(build_batch([(encode_key(offset(1)), encode_value(offset(1)), 0, [("h", b"")])])))
+MARKER = read_body(marker(ControlType.COMMIT, producer=7))
+
+
+@pytest.mark.parametrize(
+    ("row", "attributes"),
+    [(USUAL, 0), (UNUSUAL, 0), (MARKER, CONTROL_BIT | TRANSACTIONAL_BIT)],
+    ids=["usual records", "records with headers", "markers"],
+)
+def test_a_batch_that_opens_into_much_is_read_a_piece_at_a_time(row: bytes, attributes: int) -> None:
+    count = 4 * MIB // len(row)
+    content = bomb(row, count, attributes)
+    pauses: list[int] = []
+
+    def read() -> None:
+        pauses.clear()
+        OffsetLogScan(lambda: pauses.append(1)).feed(content)
+
+    assert len(content) < 8 * 1024
+    assert peak_bytes(read) < 2 * MIB
+    assert len(pauses) >= count // PAUSE_RECORDS
+
+
+@pytest.mark.parametrize("compression", [one for one in Compression if one is not Compression.NONE])
+def test_records_over_the_edge_of_a_piece_are_read_whole(compression: Compression) -> None:
+    numbers = range(9_000)
+    whole = batch(*(offset(each, partition=each) for each in numbers), compression=compression)
+
+    shard = load(whole)
+
+    assert [shard.offsets.get("g", "t", each).offset for each in numbers] == [*numbers]  # type: ignore[union-attr]

@@ -3,18 +3,26 @@
 import re
 import struct
 import sys
+from itertools import count
 from typing import Any
 
 import pytest
 
 from logstore import record_walk
-from logstore.batch_validator import RecordError, RecordsRefused, validate_at_once, validate_batch
+from logstore.batch_validator import (
+    COMPRESSED_AT_ONCE_BYTES,
+    RecordError,
+    RecordsRefused,
+    validate_at_once,
+    validate_batch,
+)
 from logstore.compression import Compression, compress
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
 from logstore.record import NewRecord, build_batch, iterate_records, seal_batch
 from logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
 from logstore.varint import append_varint
+from tests.traced_memory import peak_bytes
 
 NOW_MS = 1_000_000_000_000
 HOUR_MS = 3_600_000
@@ -402,3 +410,59 @@ def test_coordinators_write_control_batches() -> None:
 
     assert refusal(marker).code is ErrorCode.INVALID_RECORD
     assert validate_batch(marker, config=LogConfig(), now_ms=NOW_MS, is_client=False).header.is_control
+
+
+def zeros(count: int, codec: Compression) -> bytes:
+    """One batch of so many records of a hundred kB that compress well."""
+    rows: list[NewRecord] = [(b"k", bytes(100_000), NOW_MS, ())] * count
+    return bytes(build_batch(rows, compression=codec))
+
+
+RECOMPRESSIONS = [(one, other) for one in Compression for other in Compression if one is not other]
+SETTINGS = {Compression.NONE: "uncompressed"}
+
+
+@pytest.mark.parametrize(("codec", "target"), RECOMPRESSIONS)
+def test_a_batch_is_compressed_anew_in_pieces_that_readers_open(
+    codec: Compression, target: Compression
+) -> None:
+    config = LogConfig(compression_type=SETTINGS.get(target, target.name.lower()), max_message_bytes=2**30)
+    rows: list[NewRecord] = [(b"k", bytes(range(256)) * 2_000, NOW_MS + each, ()) for each in range(3)]
+    batch = bytes(build_batch(rows, compression=codec))
+    pauses: list[int] = []
+
+    valid = validate_batch(batch, config=config, now_ms=NOW_MS, pause=lambda: pauses.append(1))
+
+    header = check_batch(valid.batch)
+    assert (header.compression, header.max_timestamp, header) == (target, NOW_MS + 2, valid.header)
+    assert list(iterate_records(valid.batch)) == list(iterate_records(batch))
+    assert len(pauses) >= 3 * 512_000 // COMPRESSED_AT_ONCE_BYTES
+
+
+@pytest.mark.parametrize("target", ["gzip", "zstd", "uncompressed"])
+def test_a_bomb_is_compressed_anew_in_the_memory_of_a_batch(target: str) -> None:
+    batch = zeros(300, Compression.LZ4 if target == "zstd" else Compression.ZSTD)
+    config = LogConfig(compression_type=target)
+
+    def compressed_anew() -> None:
+        if target == "uncompressed":
+            assert refusal(batch, config).code is ErrorCode.MESSAGE_TOO_LARGE
+        else:
+            validate_batch(batch, config=config, now_ms=NOW_MS)
+
+    assert peak_bytes(compressed_anew) < 8 * 1024 * 1024
+
+
+def test_compressing_anew_can_be_stopped_in_the_middle_of_a_batch() -> None:
+    config, pauses = LogConfig(compression_type="gzip", max_message_bytes=2**30), count()
+    batch = zeros(100, Compression.NONE)
+
+    class Gone(Exception):
+        pass
+
+    def pause() -> None:
+        if next(pauses) == 3:
+            raise Gone
+
+    with pytest.raises(Gone):
+        validate_batch(batch, config=config, now_ms=NOW_MS, pause=pause)
