@@ -30,7 +30,14 @@ from node.kafka_api import api_versions, refusals
 from node.kafka_api.produce_heads import was_taken
 from node.kafka_api.repeated_produce import RepeatedProduces
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
-from node.kafka_api.served_apis import SERVED, SERVED_EARLY, SERVED_TO_PEERS, Served, is_advertised
+from node.kafka_api.served_apis import (
+    CHANGE_NOTHING,
+    SERVED,
+    SERVED_EARLY,
+    SERVED_TO_PEERS,
+    Served,
+    is_advertised,
+)
 from node.net.answers import Answer, Aside, CloseConnection, Delayed, EncodedBody, Pending, Run, Service
 from node.net.connection import Connection
 from node.net.connection_info import NO_PEER
@@ -170,7 +177,10 @@ class Dispatcher:
             context = RequestContext(
                 api_key, version, correlation_id, client_id, connection.info, True, counters
             )
-            return Pending(self._serve_in_room(route, context, frame, position, counters), _as_it_is)
+            # A session of a follower is a node's, and nodes do not leave in the middle.
+            ends_with_client = api_key in CHANGE_NOTHING and connection.info.peer_id == NO_PEER
+            serving = self._serve_in_room(route, context, frame, position, counters)
+            return Pending(serving, _as_it_is, ends_with_client=ends_with_client)
         except FieldTooLong as error:
             read = _read_old_ids(route, api_key, version, frame)
             if read is None:

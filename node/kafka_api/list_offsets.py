@@ -23,12 +23,17 @@ from node.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from node.work.turns import Steps, at_once, take_turns
+from node.work.fair_pool import Allowance
+from node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
 
 _CONSUMER = -1
 _READ_COMMITTED = 1
 # A segment that goes meanwhile makes the search begin again.
 MAX_SEARCHES = 10
+# What all look-ups by time of one request may cost: some 30 ms of CPU each for hundreds of partitions, and as
+# much as 4 GiB that are opened. An honest one takes a millisecond a partition; the rest is asked for again.
+MAX_CPU_S = 10.0
+MAX_STEPS = 16 * 1024
 # Special timestamp -> the first version that may ask for it.
 _SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
@@ -146,13 +151,20 @@ async def _search_all(
     searches: Sequence[_Search],
     isolation: FetchIsolation,
 ) -> ListOffsetsResponse:
-    """Look up times in a thread: a batch is opened for each, and its index may not be in memory."""
-    for one in searches:
+    """Look up times in a thread: a batch is opened for each, and its index may not be in memory.
+
+    Those for which nothing is left of what the request is allowed are answered REQUEST_TIMED_OUT, which
+    clients ask again.
+    """
+    allowance = Allowance(cpu_s=MAX_CPU_S, steps=MAX_STEPS)
+    for count, one in enumerate(searches, 1):
+        if count % STEPS_PER_TURN == 0:  # what is refused at once waits for nothing
+            await give_way()
         code = ErrorCode.NONE
         found = None
         try:
             found = one.partition.offset_to_show(
-                one.timestamp, await _search(services, context, one.partition, one.timestamp), isolation
+                one.timestamp, await _search(services, context, one, allowance), isolation
             )
         except KafkaError as error:
             code = _code_of(error, context.api_version)
@@ -163,12 +175,13 @@ async def _search_all(
 
 
 async def _search(
-    services: Services, context: RequestContext, partition: Partition, timestamp: int
+    services: Services, context: RequestContext, wanted: _Search, allowance: Allowance
 ) -> TimestampAndOffset | None:
+    partition = wanted.partition
     for _ in range(MAX_SEARCHES):
-        search = partition.log.time_search(timestamp)
+        search = partition.log.time_search(wanted.timestamp)
         try:
-            return await services.time_pool.submit(context.connection, search.run)
+            return await services.time_pool.submit(context.connection, search.run, allowance=allowance)
         except SegmentsChanged:
             continue
         except OSError as error:

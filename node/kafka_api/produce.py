@@ -43,8 +43,8 @@ from node.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from node.work.fair_pool import Pause
-from node.work.turns import Steps, at_once, take_turns
+from node.work.fair_pool import Allowance, Pause
+from node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
 
 NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
@@ -55,6 +55,10 @@ MIN_LOOKED_AT_BYTES = 8 * 1024
 # So many bytes of one request are checked on the loop, in some two milliseconds at worst; the rest beside it.
 # Compressed bytes count OPENED_BY_RECEIVED times.
 AT_ONCE_BYTES = 2 * 1024 * 1024
+# What all batches of one request may cost to open, check and compress anew: three times what one of them may,
+# and 8 GiB that are opened.
+MAX_CPU_S = 30.0
+MAX_STEPS = 32 * 1024
 _ZERO_RESPONSE = PartitionProduceResponse()
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 # Not among Kafka's failed requests, which are to say that something is wrong with the broker.
@@ -237,8 +241,15 @@ class Append:
         return valid is not None
 
     async def open_all(self, to_open: Sequence[tuple[Buffer, LogConfig]]) -> None:
-        """Have `validate_batch` do its work in a thread, one batch of the request after the other."""
-        for records, config in to_open:
+        """Have `validate_batch` do its work in a thread, one batch of the request after the other.
+
+        It ends, with GivenUp, where the client has gone. Batches for which nothing is left of what the
+        request is allowed are refused with REQUEST_TIMED_OUT, which producers try again.
+        """
+        allowance = Allowance(cpu_s=MAX_CPU_S, steps=MAX_STEPS)
+        for count, (records, config) in enumerate(to_open, 1):
+            if count % STEPS_PER_TURN == 0:  # what is refused at once waits for nothing
+                await give_way()
             validate = partial(
                 validate_batch,
                 records,
@@ -247,8 +258,12 @@ class Append:
                 produce_version=self._context.api_version,
             )
             try:
+                # With acks=0 a client may be gone as soon as it has sent.
                 self._opened[id(records)] = await self._services.batch_pool.submit(
-                    self._context.connection, _pausing(validate)
+                    self._context.connection,
+                    _pausing(validate),
+                    allowance=allowance,
+                    outlives_client=self._acks == 0,
                 )
             except KafkaError as error:
                 self._opened[id(records)] = error

@@ -62,6 +62,30 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 
+# What these ask for changes nothing: where nobody is left to be told, it ends at its next step. Metadata is
+# not among them, as it may create topics.
+CHANGE_NOTHING: frozenset[int] = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+
 # What nodes of the cluster are served once they have proven themselves, and nobody is told of.
 SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.SUBMIT_COMMAND: (0, 0),

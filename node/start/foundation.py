@@ -108,6 +108,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     unsent = UnsentAnswers(memory.unsent_answers)
     receive_windows = ReceiveWindows(widest_bytes(), memory.receive_windows)
     send_buffers = SendBuffers(config.socket_send_buffer_bytes, memory.send_buffers)
+    connection_quota = ConnectionQuota(connection_limits(config))
     uses = MemoryUses()
     uses.count("receive_buffers", receive_memory)
     uses.count("large_requests", large_requests)
@@ -126,8 +127,18 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         large_requests=large_requests,
         receive_windows=receive_windows,
         send_buffers=send_buffers,
-        batch_pool=FairPool("batches", threads=BATCH_THREADS, max_cpu_s=MAX_BATCH_CPU_S),
-        time_pool=FairPool("times", threads=TIME_THREADS, max_cpu_s=MAX_TIME_CPU_S),
+        batch_pool=FairPool(
+            "batches",
+            threads=BATCH_THREADS,
+            max_cpu_s=MAX_BATCH_CPU_S,
+            is_open=connection_quota.is_open,
+        ),
+        time_pool=FairPool(
+            "times",
+            threads=TIME_THREADS,
+            max_cpu_s=MAX_TIME_CPU_S,
+            is_open=connection_quota.is_open,
+        ),
         log_manager=log_manager,
         peer_gate=peer_gate,
         addresses=addresses,
@@ -141,7 +152,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         peer_lost=Signal[int](),
         peer_connection_lost=peer_connection_lost,
         cut_off=Signal[bool](),
-        connection_quota=ConnectionQuota(connection_limits(config)),
+        connection_quota=connection_quota,
         served_apis=served_apis,
         dispatcher=Dispatcher(
             state, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate

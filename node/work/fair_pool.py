@@ -27,10 +27,42 @@ class GivenUp(Exception):
     """Nobody waits for this work any more."""
 
 
-class FairPool:
-    """At most `threads` pieces of work at a time, each at most `max_cpu_s` of CPU time."""
+class Allowance:
+    """What all the work of one request may use: CPU time and steps, of which one ends at each pause.
 
-    def __init__(self, name: str, *, threads: int, max_cpu_s: float) -> None:
+    A step is at most 256 KiB that are opened, or 65,536 records that are walked over.
+    """
+
+    __slots__ = ("left_cpu_s", "left_steps")
+
+    def __init__(self, *, cpu_s: float, steps: int) -> None:
+        self.left_cpu_s = cpu_s
+        self.left_steps = steps
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.left_cpu_s <= 0 or self.left_steps <= 0
+
+
+def _is_there(number: int) -> bool:
+    return True
+
+
+class FairPool:
+    """At most `threads` pieces of work at a time, each at most `max_cpu_s` of CPU time.
+
+    `is_open` tells of the number of a connection whether it is open; threads ask it, too.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        threads: int,
+        max_cpu_s: float,
+        is_open: Callable[[int], bool] = _is_there,
+    ) -> None:
+        self._is_open = is_open
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
         self._name = name
         self._free = threads
@@ -41,16 +73,28 @@ class FairPool:
         self._running: set[_Job] = set()
         self._is_closed = False
 
-    def submit(self, client: ConnectionInfo, work: Callable[[Pause], T]) -> "asyncio.Future[T]":
+    def submit(
+        self,
+        client: ConnectionInfo,
+        work: Callable[[Pause], T],
+        *,
+        allowance: Allowance | None = None,
+        outlives_client: bool = False,
+    ) -> "asyncio.Future[T]":
         """Return the result of `work` to be; to cancel it stops the work at its next pause.
 
-        The result is REQUEST_TIMED_OUT where the work used more CPU time than it may.
+        The result is REQUEST_TIMED_OUT where the work used more CPU time than it may, or what its request is
+        allowed is used up, and GivenUp once the connection is closed, unless it `outlives_client`.
         """
         address, key = client.client_host, (client.client_host, client.number)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        job = _Job(address, key, work, future, self._max_cpu_s, self._name)
+        is_open = _is_there if outlives_client else self._is_open
+        job = _Job(address, key, work, future, self._max_cpu_s, self._name, is_open, allowance)
         if self._is_closed:
             future.cancel()
+            return future
+        if allowance is not None and allowance.is_used_up:
+            future.set_exception(_too_much(self._name))
             return future
         of_address = self._waiting.setdefault(address, {})
         if not of_address:
@@ -79,6 +123,9 @@ class FairPool:
         while self._free and self._waiting:
             job = self._next()
             if job.future.done():
+                continue
+            if not job.is_wanted():
+                job.future.set_exception(GivenUp())
                 continue
             self._free -= 1
             self._running.add(job)
@@ -140,8 +187,10 @@ class _Job:
     """One piece of work. `run` is for a thread, everything else for the loop."""
 
     __slots__ = (
+        "_allowance",
         "_began_s",
         "_error",
+        "_is_open",
         "_is_stopped",
         "_max_cpu_s",
         "_name",
@@ -161,7 +210,11 @@ class _Job:
         future: "asyncio.Future[Any]",
         max_cpu_s: float,
         name: str,
+        is_open: Callable[[int], bool],
+        allowance: Allowance | None,
     ) -> None:
+        self._is_open = is_open
+        self._allowance = allowance
         self.address = address
         self.key = key
         self.future = future
@@ -189,6 +242,12 @@ class _Job:
             self._error = error
         finally:
             self.cpu_s = time.thread_time() - self._began_s
+            if self._allowance is not None:
+                self._allowance.left_cpu_s -= self.cpu_s
+
+    def is_wanted(self) -> bool:
+        """Tell whether somebody waits for this."""
+        return self._is_open(self.key[1])
 
     def tell(self) -> None:
         """Give the result to whoever waits for it."""
@@ -202,9 +261,21 @@ class _Job:
             self.future.set_result(result)
 
     def _pause(self) -> None:
-        if self._is_stopped:
+        if self._is_stopped or not self.is_wanted():
             raise GivenUp
-        if time.thread_time() - self._began_s > self._max_cpu_s:
+        used_s, allowance = time.thread_time() - self._began_s, self._allowance
+        if used_s > self._max_cpu_s:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT, f"{self._name} took more than {self._max_cpu_s:g} CPU s."
             )
+        if allowance is not None:
+            allowance.left_steps -= 1
+            if used_s > allowance.left_cpu_s or allowance.left_steps < 0:
+                raise _too_much(self._name)
+
+
+def _too_much(name: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"{name}: this request asked for too much work; what it got no answer for can be asked for again.",
+    )

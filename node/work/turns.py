@@ -87,9 +87,21 @@ class ThreadLane:
         self._lock = asyncio.Lock()
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of `work`, which must touch nothing that the loop changes."""
+        """Return the result of `work`, which must touch nothing that the loop changes.
+
+        Whoever is cancelled meanwhile goes on, with CancelledError, when the thread has done its piece: what
+        that reads is not taken apart under it, and the lane has one piece at a time.
+        """
         async with self._lock:
-            return await asyncio.to_thread(work)
+            done = asyncio.get_running_loop().run_in_executor(None, work)
+            try:
+                return await asyncio.shield(done)
+            except asyncio.CancelledError:
+                if not done.done():
+                    await asyncio.wait([done])
+                if not done.cancelled():
+                    done.exception()  # nobody is left to be told
+                raise
 
 
 def take_apart(pieces: list[Any]) -> None:

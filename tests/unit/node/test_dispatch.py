@@ -3,6 +3,8 @@
 import asyncio
 import struct
 import threading
+from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -42,7 +44,7 @@ from node.wire.messages.offset_for_leader_epoch import (
 )
 from node.wire.messages.produce import ProduceRequest
 from node.wire.request_limits import LIMITS, MAX_ID_BYTES
-from node.work.turns import STEPS_PER_TURN
+from node.work.turns import STEPS_PER_TURN, take_turns
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
 
@@ -284,6 +286,51 @@ def test_a_request_with_very_many_elements_gives_way_to_others(dispatcher: Dispa
 
     assert len(response.topics[0].partitions) == count
     assert others >= count // STEPS_PER_TURN
+
+
+def test_a_large_question_ends_at_its_next_step_when_its_client_has_gone(dispatcher: Dispatcher) -> None:
+    steps = 0
+
+    def asked() -> Iterator[None]:
+        nonlocal steps
+        while True:
+            steps += 1
+            yield
+
+    count = 2 * dispatch.SMALL_REQUEST_ELEMENTS
+    topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()] * count)]
+    route = dispatcher._load_route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
+    endless = route._replace(handle=lambda *_: take_turns(asked()))
+    dispatcher._routes[ApiKey.OFFSET_FOR_LEADER_EPOCH, 4] = endless
+
+    async def ask() -> None:
+        pending = dispatcher.serve(PEER, frame(23, 4, OffsetForLeaderEpochRequest(topics=topics)))
+        assert isinstance(pending, Pending) and pending.ends_with_client
+        serving = asyncio.create_task(cast(Any, pending.awaitable))
+        while not steps:
+            await asyncio.sleep(0)
+        serving.cancel()  # as a connection does that is lost
+        await asyncio.wait([serving])
+        assert serving.cancelled()
+
+    asyncio.run(ask())
+
+    assert steps <= 2 * STEPS_PER_TURN
+
+
+def test_what_a_large_request_changes_is_carried_out_and_so_is_what_a_node_asks(
+    dispatcher: Dispatcher,
+) -> None:
+    node = cast(Connection, SimpleNamespace(info=replace(CONNECTION, peer_id=NODE_ID)))
+    names = [f"topic-{number}" for number in range(2 * dispatch.SMALL_REQUEST_ELEMENTS)]
+    topics = [OffsetForLeaderTopic(topic=name, partitions=[]) for name in names]
+    asked = frame(23, 4, OffsetForLeaderEpochRequest(topics=topics))
+    changing = frame(20, 5, DeleteTopicsRequest(topic_names=names, timeout_ms=1))
+
+    for connection, request in ((node, asked), (PEER, changing)):
+        pending = dispatcher.serve(connection, request)
+        assert isinstance(pending, Pending) and not pending.ends_with_client
+        cast(Any, pending.awaitable).close()
 
 
 def test_a_frame_with_very_many_elements_that_does_not_parse_closes_the_connection(

@@ -11,7 +11,7 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from node.net.connection_info import ConnectionInfo
-from node.work.fair_pool import FairPool, Pause
+from node.work.fair_pool import Allowance, FairPool, GivenUp, Pause
 from tests.unit.node.replica_world import context
 
 SOMEBODY = context(0, 9).connection
@@ -167,3 +167,70 @@ def test_an_error_is_told_to_whoever_asked() -> None:
         pool.close()
 
     asyncio.run(ask())
+
+
+def steps(count: int) -> Callable[[Pause], int]:
+    def work(pause: Pause) -> int:
+        for _ in range(count):
+            pause()
+        return count
+
+    return work
+
+
+def test_all_the_work_of_a_request_shares_what_it_is_allowed() -> None:
+    async def ask() -> list[object]:
+        pool = FairPool("test", threads=1, max_cpu_s=600.0)
+        allowance = Allowance(cpu_s=600.0, steps=100)
+        asked = [
+            pool.submit(client("10.0.0.1", 1), steps(40), allowance=allowance),
+            pool.submit(client("10.0.0.1", 1), steps(70), allowance=allowance),
+        ]
+        first = await asyncio.gather(*asked, return_exceptions=True)
+        late = pool.submit(client("10.0.0.1", 1), steps(0), allowance=allowance)
+        other = pool.submit(client("10.0.0.1", 1), steps(70), allowance=Allowance(cpu_s=1.0, steps=100))
+        outcomes = [*first, *await asyncio.gather(late, other, return_exceptions=True)]
+        pool.close()
+        return outcomes
+
+    first, second, late, other = asyncio.run(ask())
+
+    assert (first, other) == (40, 70)
+    for refused in (second, late):
+        assert isinstance(refused, KafkaError) and refused.code is ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_the_cpu_time_of_a_request_is_used_up_by_all_its_work() -> None:
+    async def ask() -> Allowance:
+        pool = FairPool("test", threads=1, max_cpu_s=600.0)
+        allowance = Allowance(cpu_s=0.06, steps=1_000)
+        await pool.submit(client("10.0.0.1", 1), lambda pause: burn(0.05), allowance=allowance)
+        with pytest.raises(KafkaError):
+            endless_work = endless(threading.Event(), threading.Event())
+            await pool.submit(client("10.0.0.1", 1), endless_work, allowance=allowance)
+        pool.close()
+        return allowance
+
+    assert asyncio.run(ask()).is_used_up
+
+
+def test_work_for_a_connection_that_is_closed_ends_and_is_not_begun_unless_it_outlives_it() -> None:
+    gone = client("10.0.0.1", 1)
+    open_numbers = {1}
+
+    async def ask() -> list[object]:
+        began, ended = threading.Event(), threading.Event()
+        pool = FairPool("test", threads=1, max_cpu_s=600.0, is_open=open_numbers.__contains__)
+        running = pool.submit(gone, endless(began, ended))
+        waiting = pool.submit(gone, lambda pause: pytest.fail("it was begun"))
+        without_acks = pool.submit(gone, steps(3), outlives_client=True)
+        await _begun(began)
+        open_numbers.clear()
+        outcomes = await asyncio.gather(running, waiting, without_acks, return_exceptions=True)
+        pool.close()
+        return outcomes
+
+    running, waiting, without_acks = asyncio.run(ask())
+
+    assert isinstance(running, GivenUp) and isinstance(waiting, GivenUp)
+    assert without_acks == 3

@@ -24,6 +24,7 @@ from node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
+    ListOffsetsResponse,
     ListOffsetsTopic,
 )
 from node.wire.messages.offset_for_leader_epoch import (
@@ -104,7 +105,7 @@ def test_batches_are_opened_beside_the_loop(world: ReplicaWorld, monkeypatch: py
     world.append(count=2)
     ran: list[Callable[..., Any]] = []
 
-    async def submit(client: ConnectionInfo, work: Callable[..., Any]) -> Any:
+    async def submit(client: ConnectionInfo, work: Callable[..., Any], **options: Any) -> Any:
         ran.append(work)
         return work(lambda: None)
 
@@ -126,7 +127,7 @@ def test_a_segment_that_goes_while_it_is_searched_is_no_failure_of_the_disk(
     world.append(count=2)
     left = times
 
-    async def submit(client: ConnectionInfo, work: Callable[..., Any]) -> Any:
+    async def submit(client: ConnectionInfo, work: Callable[..., Any], **options: Any) -> Any:
         nonlocal left
         left -= 1
         if left >= 0:
@@ -172,6 +173,48 @@ def test_offsets_come_from_the_leader_of_the_epoch(world: ReplicaWorld) -> None:
     assert list_one(world, LATEST, index=9).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     world.create_topic(leader_epoch=6, leader=OTHER_ID, replicas=(NODE_ID, OTHER_ID))
     assert list_one(world, LATEST).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def list_all(world: ReplicaWorld, partitions: int, *, is_large: bool = False) -> list[int]:
+    """The codes of look-ups by time in so many partitions by one request."""
+    wanted = [ListOffsetsPartition(partition_index=index, timestamp=1) for index in range(partitions)]
+    asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
+    of_request = context(2, 11)
+    of_request.is_large = is_large
+
+    async def answered() -> ListOffsetsResponse:
+        result = list_offsets.handle(world, of_request, asked)  # type: ignore[arg-type]
+        response: ListOffsetsResponse = await (result.future if isinstance(result, Delayed) else result)
+        return response
+
+    return [one.error_code for one in asyncio.run(answered()).topics[0].partitions]
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_look_ups_beyond_what_a_request_is_allowed_are_to_be_asked_again(
+    world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch, is_large: bool
+) -> None:
+    partitions = 600
+    world.create_topic(partitions=partitions)
+    submit, begun = world.time_pool.submit, []
+
+    def costly(client: ConnectionInfo, work: Callable[..., Any], **options: Any) -> Any:
+        def search(pause: Callable[[], None]) -> Any:
+            begun.append(work)
+            for _ in range(10):  # as many pieces as of a batch that opens into 2.5 MiB
+                pause()
+            return work(pause)
+
+        return submit(client, search, **options)
+
+    monkeypatch.setattr(world.time_pool, "submit", costly)
+    monkeypatch.setattr(list_offsets, "MAX_STEPS", 95)
+
+    codes = list_all(world, partitions, is_large=is_large)
+
+    assert codes == [0] * 9 + [ErrorCode.REQUEST_TIMED_OUT] * (partitions - 9)
+    assert len(begun) == 10
+    assert list_all(world, 9) == [0] * 9, "the next request is allowed as much"
 
 
 def end_of(world: ReplicaWorld, epoch: int, current: int = -1) -> EpochEndOffset:

@@ -21,6 +21,7 @@ from node.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
+from node.work.fair_pool import FairPool, GivenUp
 from node.work.turns import at_once
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
@@ -367,3 +368,42 @@ def test_batches_of_a_request_with_very_many_partitions_are_opened_beside_the_lo
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     log = world.partition().log
     assert check_batch(log.segments[0].read_batch(0, log.size_bytes)).compression is Compression.LZ4
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_large_request_whose_client_has_gone_opens_and_appends_nothing_unless_it_wants_no_answer(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld, acks: int
+) -> None:
+    world.create_topic()
+    world.batch_pool = FairPool("batches", threads=1, max_cpu_s=60.0, is_open=lambda number: False)
+    asked = context(0, 9)
+    asked.is_large = True
+
+    async def answered() -> Any:
+        result = produce.handle(world, asked, request(compressed(bytes(9_000)), acks=acks))  # type: ignore[arg-type]
+        while result is not None and not isinstance(result, ProduceResponse):
+            result = await result
+        return result
+
+    if acks == 0:
+        loop.run_until_complete(answered())
+    else:
+        with pytest.raises(GivenUp):
+            loop.run_until_complete(answered())
+
+    assert world.partition().log.log_end_offset == (1 if acks == 0 else 0)
+
+
+def test_batches_beyond_what_a_request_is_allowed_are_to_be_sent_again(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create_topic(partitions=3)
+    monkeypatch.setattr(produce, "MAX_STEPS", 10)
+    opens_into_much = compressed(bytes(2_000_000), bytes(100), codec=Compression.ZSTD)  # eight pieces
+    data = [PartitionProduceData(index=index, records=memoryview(opens_into_much)) for index in range(3)]
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
+
+    answers = sent_beside(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+
+    assert [one.error_code for one in answers] == [0, *[ErrorCode.REQUEST_TIMED_OUT] * 2]
+    assert [world.partition(index=index).log.log_end_offset for index in range(3)] == [2, 0, 0]

@@ -1,6 +1,7 @@
 """Work of very many elements, in turns with the event loop."""
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -8,7 +9,7 @@ import pytest
 
 from logstore import schema
 from logstore.schema import struct
-from node.work.turns import APART_AT_ONCE, STEPS_PER_TURN, listed, take_apart
+from node.work.turns import APART_AT_ONCE, STEPS_PER_TURN, ThreadLane, listed, take_apart
 
 COUNT = 10 * STEPS_PER_TURN + 1
 
@@ -39,6 +40,38 @@ def test_a_large_list_is_made_in_turns_with_others(is_large: bool, turns_of_othe
     assert asyncio.run(scene()) == list(range(1, COUNT + 1))
     assert len([at for at in others if 0 < at < COUNT]) == turns_of_others
     assert all(later - earlier <= STEPS_PER_TURN for earlier, later in pairwise(others))
+
+
+def test_who_is_cancelled_in_a_lane_leaves_when_its_piece_is_done() -> None:
+    order: list[str] = []
+    began, may_end = threading.Event(), threading.Event()
+
+    def piece() -> None:
+        began.set()
+        may_end.wait()
+        order.append("piece")
+
+    async def ask(lane: ThreadLane) -> None:
+        try:
+            await lane.run(piece)
+        except asyncio.CancelledError:
+            order.append("left")
+            raise
+
+    async def scene() -> None:
+        lane = ThreadLane()
+        asked = asyncio.create_task(ask(lane))
+        await asyncio.to_thread(began.wait)
+        asked.cancel()
+        behind = asyncio.create_task(lane.run(lambda: order.append("behind")))
+        await asyncio.sleep(0)
+        may_end.set()
+        await behind
+        assert asked.cancelled()
+
+    asyncio.run(scene())
+
+    assert order == ["piece", "left", "behind"]
 
 
 def test_nothing_is_an_empty_list() -> None:
