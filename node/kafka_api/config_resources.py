@@ -16,7 +16,9 @@ from metadata_raft.commands import (
 from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
 from node import loggers
+from node.kafka_api.command_parts import submit_in_parts
 from node.kafka_api.request_context import RequestContext
+from node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
 from node.services import Services
 from node.settings.config import BrokerConfig
 from node.work.turns import listed
@@ -178,8 +180,18 @@ async def _submit(
 ) -> Sequence[ResourceResult]:
     if not accepted:
         return ()
-    command = AlterConfigs(resources=accepted, validate_only=validate_only)
-    try:
-        return (await services.metadata.submit(command)).resources
-    except KafkaError as error:
-        return [ResourceResult(error_code=error.code, error_message=error.detail)] * len(accepted)
+
+    async def submit(part: list[ResourceChanges], timeout_ms: int) -> Sequence[ResourceResult]:
+        command = AlterConfigs(resources=part, validate_only=validate_only)
+        return (await services.metadata.submit(command, timeout_ms)).resources
+
+    return await submit_in_parts(
+        accepted,
+        records_of=lambda resource: len(resource.changes),
+        key_of=id,  # each is named once
+        submit=submit,
+        refused=lambda part, error: [
+            ResourceResult(error_code=error.code, error_message=error.detail) for _ in part
+        ],
+        timeout_ms=DEFAULT_TIMEOUT_MS,  # the request names none
+    )

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from logstore.errors import KafkaError
 from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
+from node.kafka_api.command_parts import submit_in_parts
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
 from node.services import Services
@@ -29,16 +29,26 @@ async def handle(
         for topic in request.topics
     )
     topics = await listed(wanted, is_large=context.is_large)
-    command = CreatePartitions(topics=topics, validate_only=request.validate_only)
-    results: Sequence[NamedResult]
-    try:
-        results = (await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
-    except KafkaError as error:
-        refused = (
-            NamedResult(name=topic.name, error_code=error.code, error_message=error.detail)
-            for topic in request.topics
-        )
-        results = await listed(refused, is_large=context.is_large)
+    known = services.metadata.image.topics.by_name
+
+    def records_of(topic: NewPartitions) -> int:
+        there = known.get(topic.name)
+        return 0 if there is None else max(topic.count - len(there.partitions), 0)
+
+    async def submit(part: list[NewPartitions], timeout_ms: int) -> Sequence[NamedResult]:
+        command = CreatePartitions(topics=part, validate_only=request.validate_only)
+        return (await services.metadata.submit(command, timeout_ms)).topics
+
+    results = await submit_in_parts(
+        topics,
+        records_of=records_of,
+        key_of=lambda topic: topic.name,
+        submit=submit,
+        refused=lambda part, error: [
+            NamedResult(name=one.name, error_code=error.code, error_message=error.detail) for one in part
+        ],
+        timeout_ms=command_timeout_ms(request.timeout_ms),
+    )
     answered = (
         CreatePartitionsTopicResult(
             name=result.name, error_code=result.error_code, error_message=result.error_message

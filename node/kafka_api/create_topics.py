@@ -3,10 +3,18 @@
 The answer leaves when this node hosts the topic, so that a client finds it at once.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from logstore.errors import KafkaError
-from metadata_raft.commands import CreateTopics, NewTopic, NewTopicConfig, ReplicaAssignment, TopicCreation
+from metadata_raft.commands import (
+    USE_DEFAULT,
+    CreateTopics,
+    NewTopic,
+    NewTopicConfig,
+    ReplicaAssignment,
+    TopicCreation,
+)
+from node.kafka_api.command_parts import submit_in_parts
 from node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
@@ -29,18 +37,34 @@ async def handle(
 ) -> CreateTopicsResponse:
     is_large = context.is_large
     topics = await listed((_new_topic(topic, services.unique) for topic in request.topics), is_large=is_large)
-    command = CreateTopics(topics=topics, validate_only=request.validate_only)
-    results: Sequence[TopicCreation]
-    try:
-        results = (await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))).topics
-    except KafkaError as error:
-        names = dict.fromkeys(topic.name for topic in request.topics)
-        refused = (
-            TopicCreation(name=name, error_code=error.code, error_message=error.detail) for name in names
-        )
-        results = await listed(refused, is_large=is_large)
+    known, config = services.metadata.image.topics.by_name, services.config
+
+    def records_of(topic: NewTopic) -> int:
+        if topic.name in known:
+            return 0
+        count = config.num_partitions if topic.num_partitions == USE_DEFAULT else max(topic.num_partitions, 0)
+        return 1 + len(topic.configs) + (len(topic.assignments) or count)
+
+    async def submit(part: list[NewTopic], timeout_ms: int) -> Sequence[TopicCreation]:
+        command = CreateTopics(topics=part, validate_only=request.validate_only)
+        return (await services.metadata.submit(command, timeout_ms)).topics
+
+    results = await submit_in_parts(
+        topics,
+        records_of=records_of,
+        key_of=lambda topic: topic.name,
+        submit=submit,
+        refused=_refused,
+        timeout_ms=command_timeout_ms(request.timeout_ms),
+    )
     answered = (_result(services, context, result) for result in results)
     return CreateTopicsResponse(topics=await listed(answered, is_large=is_large))
+
+
+def _refused(topics: Sequence[NewTopic], error: KafkaError) -> Iterable[TopicCreation]:
+    """Each name once, as where the controller answers."""
+    names = dict.fromkeys(topic.name for topic in topics)
+    return [TopicCreation(name=name, error_code=error.code, error_message=error.detail) for name in names]
 
 
 def _new_topic(topic: CreatableTopic, unique: Callable[[int], bytes]) -> NewTopic:

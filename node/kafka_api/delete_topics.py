@@ -1,9 +1,10 @@
 """DeleteTopics: since 5 with messages, since 6 also by topic id."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
+from node.kafka_api.command_parts import submit_in_parts
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
 from node.services import Services
@@ -22,19 +23,33 @@ async def handle(
     services: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
     references = await listed(_references(context, request), is_large=context.is_large)
-    results: Sequence[TopicDeletion]
-    try:
-        command, limit_ms = DeleteTopics(topics=references), command_timeout_ms(request.timeout_ms)
-        results = (await services.metadata.submit(command, limit_ms)).topics
-    except KafkaError as error:
+    known = services.metadata.image.topics.by_name
+
+    def key_of(reference: TopicReference) -> Hashable:
+        """A topic may be named by its name and by its id."""
+        topic = known.get(reference.name) if reference.name is not None else None
+        return reference.topic_id if topic is None else topic.topic_id
+
+    async def submit(part: list[TopicReference], timeout_ms: int) -> Sequence[TopicDeletion]:
+        return (await services.metadata.submit(DeleteTopics(topics=part), timeout_ms)).topics
+
+    def refused(part: Sequence[TopicReference], error: KafkaError) -> Iterable[TopicDeletion]:
         code = error.code
         if code is ErrorCode.TOPIC_DELETION_DISABLED and context.api_version < DELETION_DISABLED_SINCE:
             code = ErrorCode.INVALID_REQUEST
-        refused = (
+        return [
             TopicDeletion(name=one.name, topic_id=one.topic_id, error_code=code, error_message=error.detail)
-            for one in references
-        )
-        results = await listed(refused, is_large=context.is_large)
+            for one in part
+        ]
+
+    results = await submit_in_parts(
+        references,
+        records_of=lambda reference: 1,
+        key_of=key_of,
+        submit=submit,
+        refused=refused,
+        timeout_ms=command_timeout_ms(request.timeout_ms),
+    )
     answered = (
         DeletableTopicResult(
             name=result.name if context.api_version >= BY_ID_SINCE else result.name or "",

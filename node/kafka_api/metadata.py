@@ -39,6 +39,8 @@ LISTENER_NOT_FOUND_SINCE = 6
 MAX_REQUESTED_TOPICS = 30_000
 # What one request may bring into being: a misspelt subscription must not fill the cluster.
 MAX_AUTO_CREATED_TOPICS = 100
+# Of them one command makes so few: it is applied and published in one turn of the loop.
+CREATED_AT_ONCE = 20
 # To encode these takes some 10 ms of the loop; a larger answer is encoded in a thread.
 MAX_PARTITIONS_AT_ONCE = 4_096
 # Of answers with more topics than these only the one for all topics is kept encoded.
@@ -178,11 +180,12 @@ def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[No
 
 async def _create(services: Services, names: Sequence[str]) -> None:
     """Ask for these topics. In this answer they are unknown whatever comes of it, as in Apache Kafka."""
-    # No leader of the quorum at the moment: the client asks again.
-    with suppress(KafkaError):
-        await services.metadata.submit(
-            auto_created(names, services.metadata.image, services.config, services.unique)
-        )
+    for first in range(0, len(names), CREATED_AT_ONCE):
+        some = names[first : first + CREATED_AT_ONCE]
+        command = auto_created(some, services.metadata.image, services.config, services.unique)
+        # No leader of the quorum at the moment: the client asks again.
+        with suppress(KafkaError):
+            await services.metadata.submit(command)
 
 
 def _response(

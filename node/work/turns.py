@@ -12,12 +12,17 @@ from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
 from logstore.schema import schema_of
+from node.clock import thread_cpu_s
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 
-# A step takes some 2 to 10 us, so a turn stays below what a fetch of 16 MiB takes of the loop.
+# A step takes some 2 to 10 us, so a turn stays below what a fetch of 16 MiB takes of the loop. Some steps
+# take a hundred times as long, so a turn also ends when it has taken so much of the processor; after every few
+# steps that is looked at.
 STEPS_PER_TURN = 256
+STEPS_PER_LOOK = 8
+TURN_CPU_S = 0.004
 # Objects that are given back in one step, some 0.1 ms in which nobody else has the interpreter.
 APART_AT_ONCE = 256
 _OWN_REFERENCES = 2  # a local name, and the argument of `getrefcount`
@@ -55,8 +60,11 @@ async def take_turns(steps: Steps[T], steps_per_turn: int = STEPS_PER_TURN) -> T
     """Go through the steps, and let others have the loop every now and then."""
     try:
         while True:
-            for _ in range(steps_per_turn):
+            began_s = thread_cpu_s()
+            for count in range(1, steps_per_turn + 1):
                 next(steps)
+                if count % STEPS_PER_LOOK == 0 and thread_cpu_s() - began_s > TURN_CPU_S:
+                    break
             await asyncio.sleep(0)
     except StopIteration as end:
         answer: T = end.value
@@ -68,10 +76,13 @@ async def listed(items: Iterable[T], *, is_large: bool) -> list[T]:
     if not is_large:
         return list(items)
     made: list[T] = []
-    more = iter(items)
-    while chunk := list(islice(more, STEPS_PER_TURN)):
+    more, count, began_s = iter(items), 0, thread_cpu_s()
+    while chunk := list(islice(more, STEPS_PER_LOOK)):
         made += chunk
-        await asyncio.sleep(0)
+        count += STEPS_PER_LOOK
+        if count >= STEPS_PER_TURN or thread_cpu_s() - began_s > TURN_CPU_S:
+            await asyncio.sleep(0)
+            count, began_s = 0, thread_cpu_s()
     return made
 
 

@@ -292,14 +292,122 @@ def _send(api: ApiKey, version: int, fields: Callable[[], Fields], nodes: Nodes)
     return ask(nodes.bootstrap, api.name.lower(), version, **fields())
 
 
-ATTACKS: Final[Sequence[Attack]] = tuple(
-    Attack(
-        name=f"giant-{api.name.lower().replace('_', '-')}",
-        sends=f"{api.api_name} with {words}",
-        send=partial(_send, api, version, fields),
-        cpu_s=6.0,
-        growth_mib=250.0,  # a frame of 32 MB, what was read of it, and its answer
-        is_thorough=True,
-    )
-    for api, version, fields, words in REQUESTS
+# Topics that are made: with their partitions nearly as many records as one command may have.
+_MADE: Final = 4_900
+_MADE_NAMES: Final = [f"made-{number}" for number in range(_MADE)]
+_PATIENCE_MS: Final = 120_000
+
+
+def _made_topics() -> Fields:
+    return {
+        "topics": [{"name": one, "num_partitions": 1, "replication_factor": -1} for one in _MADE_NAMES],
+        "timeout_ms": _PATIENCE_MS,
+    }
+
+
+def _made_configs() -> Fields:
+    changes = [{"name": "retention.ms", "config_operation": 0, "value": "3600000"}]
+    return {
+        "resources": [{"resource_type": 2, "resource_name": one, "configs": changes} for one in _MADE_NAMES]
+    }
+
+
+def _made_whole_configs() -> Fields:
+    configs = [{"name": "retention.ms", "value": "7200000"}]
+    return {
+        "resources": [{"resource_type": 2, "resource_name": one, "configs": configs} for one in _MADE_NAMES]
+    }
+
+
+def _make_topics(nodes: Nodes) -> None:
+    """Make the topics that the changes of an attack are for, unless they are there."""
+    _send(ApiKey.CREATE_TOPICS, 7, _made_topics, nodes)
+
+
+def _forget_topics(nodes: Nodes) -> None:
+    """Delete them, so that they can be made."""
+    _send(ApiKey.DELETE_TOPICS, 5, _deleted_topics, nodes)
+
+
+def _deleted_topics() -> Fields:
+    return {"topic_names": _MADE_NAMES, "timeout_ms": _PATIENCE_MS}
+
+
+def _named_topics() -> Fields:
+    names = [f"auto-{number}" for number in range(100)]
+    return {"topics": [{"name": one} for one in names], "allow_auto_topic_creation": True}
+
+
+# Changes that are carried out: written by the controller, applied and published by every node.
+CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[Nodes], None], str]]] = (
+    ("create-topics", ApiKey.CREATE_TOPICS, 7, _made_topics, _forget_topics, f"{_MADE:,} topics are made"),
+    (
+        "alter-topics",
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        1,
+        _made_configs,
+        _make_topics,
+        f"a setting of {_MADE:,} topics is set",
+    ),
+    (
+        "alter-whole-topics",
+        ApiKey.ALTER_CONFIGS,
+        2,
+        _made_whole_configs,
+        _make_topics,
+        f"the settings of {_MADE:,} topics are replaced",
+    ),
+    (
+        "grow-topics",
+        ApiKey.CREATE_PARTITIONS,
+        3,
+        lambda: {
+            "topics": [{"name": one, "count": 2, "assignments": None} for one in _MADE_NAMES],
+            "timeout_ms": _PATIENCE_MS,
+        },
+        _make_topics,
+        f"{_MADE:,} topics get a second partition",
+    ),
+    (
+        "delete-topics",
+        ApiKey.DELETE_TOPICS,
+        5,
+        _deleted_topics,
+        _make_topics,
+        f"{_MADE:,} topics are deleted",
+    ),
+    (
+        "auto-create-topics",
+        ApiKey.METADATA,
+        12,
+        _named_topics,
+        lambda nodes: None,
+        "100 topics are made by asking",
+    ),
+)
+
+ATTACKS: Final[Sequence[Attack]] = (
+    *(
+        Attack(
+            name=f"giant-{api.name.lower().replace('_', '-')}",
+            sends=f"{api.api_name} with {words}",
+            send=partial(_send, api, version, fields),
+            cpu_s=6.0,
+            growth_mib=250.0,  # a frame of 32 MB, what was read of it, and its answer
+            is_thorough=True,
+        )
+        for api, version, fields, words in REQUESTS
+    ),
+    *(
+        Attack(
+            name=f"giant-change-{name}",
+            sends=f"{api.api_name}: {words}",
+            send=partial(_send, api, version, fields),
+            prepare=prepare,
+            cpu_s=60.0,
+            growth_mib=250.0,
+            is_thorough=True,
+        )
+        for name, api, version, fields, prepare, words in CHANGES
+    ),
 )

@@ -6,7 +6,7 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import TopicPartition
-from node.replica.replica_manager import HOSTED_AT_ONCE
+from node.replica.replica_manager import HOSTED_AT_ONCE, REMOVED_AT_ONCE
 from tests.unit.node.replica_world import ReplicaWorld
 
 
@@ -84,3 +84,40 @@ def test_what_a_topic_counted_is_in_the_sum_of_all_after_it_is_gone(world: Repli
     assert manager.counters_of("t") is None
     assert sum(one.messages_in for one in manager.counters.values()) == counted == 1
     assert "t" in before, "another thread that reads them sees all of the old or all of the new"
+
+
+def test_logs_of_a_large_topic_are_removed_in_turns_and_the_rest_when_the_node_stops(
+    world: ReplicaWorld,
+) -> None:
+    world.create_topic("large", partitions=100)
+
+    deleted = world.log_manager.deleted
+
+    async def scene() -> tuple[int, int]:
+        await _host_the_rest(world)
+        world.delete_topic("large")
+        at_once = len(deleted)
+        work = asyncio.ensure_future(world.replica_manager.host_the_rest())
+        while len(deleted) == at_once:
+            await asyncio.sleep(0)
+        in_turns = len(deleted)
+        work.cancel()
+        await asyncio.wait([work])
+        return at_once, in_turns
+
+    at_once, in_turns = asyncio.run(scene())
+
+    assert (at_once, in_turns) == (REMOVED_AT_ONCE, 2 * REMOVED_AT_ONCE)
+    assert len(deleted) == len(set(deleted)) == 100
+
+
+def test_a_topic_that_is_made_anew_while_its_old_logs_go_has_new_ones(world: ReplicaWorld) -> None:
+    world.create_topic("large", partitions=100)
+    asyncio.run(_host_the_rest(world))
+    world.delete_topic("large")
+    assert TopicPartition("large", 99) not in world.log_manager.deleted
+
+    world.create_topic("large", partitions=100)
+    world.append("large", index=99)
+
+    assert TopicPartition("large", 99) in world.log_manager.deleted

@@ -9,7 +9,16 @@ import pytest
 
 from logstore import schema
 from logstore.schema import struct
-from node.work.turns import APART_AT_ONCE, STEPS_PER_TURN, ThreadLane, listed, take_apart
+from node.work.turns import (
+    APART_AT_ONCE,
+    STEPS_PER_LOOK,
+    STEPS_PER_TURN,
+    Steps,
+    ThreadLane,
+    listed,
+    take_apart,
+    take_turns,
+)
 
 COUNT = 10 * STEPS_PER_TURN + 1
 
@@ -72,6 +81,33 @@ def test_who_is_cancelled_in_a_lane_leaves_when_its_piece_is_done() -> None:
     asyncio.run(scene())
 
     assert order == ["piece", "left", "behind"]
+
+
+def test_a_turn_ends_earlier_where_its_steps_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = iter(range(1_000_000))
+    monkeypatch.setattr("node.work.turns.thread_cpu_s", lambda: next(now_s))
+    done: list[int] = []
+    seen: list[int] = []
+
+    def steps() -> Steps[None]:
+        for number in range(10 * STEPS_PER_LOOK):
+            done.append(number)
+            yield
+
+    async def other() -> None:
+        while True:
+            seen.append(len(done))
+            await asyncio.sleep(0)
+
+    async def scene() -> None:
+        task = asyncio.create_task(other())
+        await take_turns(steps())
+        assert await listed(iter(range(10 * STEPS_PER_LOOK)), is_large=True)
+        task.cancel()
+
+    asyncio.run(scene())
+
+    assert set(range(STEPS_PER_LOOK, 10 * STEPS_PER_LOOK, STEPS_PER_LOOK)) <= set(seen)
 
 
 def test_nothing_is_an_empty_list() -> None:

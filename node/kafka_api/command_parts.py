@@ -1,0 +1,75 @@
+"""A change of very many topics is sent to the controller in parts.
+
+A command is decided, committed, applied and published as a whole, on the loops of all nodes, and each step
+takes as long as the command is large. Kafka promises nothing of the topics of one request together, so those
+of a large one go one part after another: between two of them the controller hears heartbeats, and others are
+served.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
+
+# Of a part: to decide on a topic takes some 60 us, to apply and publish a record some 20 us.
+ITEMS_PER_PART: Final = 50
+RECORDS_PER_PART: Final = 250
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+async def submit_in_parts(
+    items: Sequence[Item],
+    *,
+    records_of: Callable[[Item], int],
+    key_of: Callable[[Item], Hashable],
+    submit: Callable[[list[Item], int], Awaitable[Iterable[Result]]],
+    refused: Callable[[Sequence[Item], KafkaError], Iterable[Result]],
+    timeout_ms: int,
+) -> list[Result]:
+    """Return the results of all items, part by part, in the order in which their keys come first.
+
+    `submit` sends some of them within so many milliseconds, `refused` gives the results where that fails.
+    Items of one key are in one part, since the controller compares them. POLICY_VIOLATION for all where they
+    need more records than one request may make.
+    """
+    needed = max(len(items), sum(map(records_of, items)))
+    if needed > MAX_RECORDS_PER_COMMAND:
+        error = KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may change {MAX_RECORDS_PER_COMMAND} topics, partitions and settings at most, and"
+            f" this one changes {needed}.",
+        )
+        return list(refused(items, error))
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_ms / 1000
+    results: list[Result] = []
+    for part in parts_of(items, records_of, key_of):
+        left_ms = max(1, round((deadline - loop.time()) * 1000))
+        try:
+            results += await submit(part, left_ms)
+        except KafkaError as error:
+            results += refused(part, error)
+    return results
+
+
+def parts_of(
+    items: Sequence[Item], records_of: Callable[[Item], int], key_of: Callable[[Item], Hashable]
+) -> Iterator[list[Item]]:
+    """Split the items, those of one key together; there is one part at least."""
+    by_key: dict[Hashable, list[Item]] = {}
+    for item in items:
+        by_key.setdefault(key_of(item), []).append(item)
+    part: list[Item] = []
+    records = 0
+    for alike in by_key.values():
+        more = sum(map(records_of, alike))
+        if part and (len(part) >= ITEMS_PER_PART or records + more > RECORDS_PER_PART):
+            yield part
+            part, records = [], 0
+        part += alike
+        records += more
+    yield part

@@ -1,0 +1,136 @@
+"""Changes of very many topics: several commands, one answer."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from logstore.errors import ErrorCode, KafkaError
+from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
+from node.kafka_api.command_parts import ITEMS_PER_PART, RECORDS_PER_PART, parts_of, submit_in_parts
+from node.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from tests.unit.node.metadata_node import MetadataNode
+
+Item = tuple[str, int]  # a name, and the records that it needs
+
+
+def split(items: Sequence[Item]) -> list[list[Item]]:
+    return list(parts_of(items, lambda item: item[1], lambda item: item[0]))
+
+
+class Controller:
+    """Takes parts, and refuses those that have a name."""
+
+    def __init__(self, refuses: str = "") -> None:
+        self.parts: list[list[Item]] = []
+        self.refuses = refuses
+
+    async def take(self, part: list[Item], timeout_ms: int) -> list[str]:
+        assert 0 < timeout_ms <= 1_000
+        self.parts.append(part)
+        if any(name == self.refuses for name, _ in part):
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return [name for name, _ in part]
+
+    def change(self, items: Sequence[Item]) -> list[str]:
+        return asyncio.run(
+            submit_in_parts(
+                items,
+                records_of=lambda item: item[1],
+                key_of=lambda item: item[0],
+                submit=self.take,
+                refused=lambda part, error: [error.code.name] * len(part),
+                timeout_ms=1_000,
+            )
+        )
+
+
+def test_a_usual_change_is_one_command() -> None:
+    controller = Controller()
+
+    assert controller.change([("a", 1), ("b", 2)]) == ["a", "b"]
+    assert controller.parts == [[("a", 1), ("b", 2)]]
+    assert Controller().change([]) == []
+
+
+def test_a_part_has_so_many_items_or_records_at_most() -> None:
+    many = [(f"{number}", 1) for number in range(2 * ITEMS_PER_PART + 1)]
+    large = [(f"{number}", RECORDS_PER_PART // 2) for number in range(5)]
+
+    assert [len(part) for part in split(many)] == [ITEMS_PER_PART, ITEMS_PER_PART, 1]
+    assert [len(part) for part in split(large)] == [2, 2, 1]
+    assert [len(part) for part in split([("a", 10 * RECORDS_PER_PART), ("b", 1)])] == [1, 1]
+
+
+def test_what_is_named_twice_is_seen_by_one_command() -> None:
+    items = [*((f"{number}", 1) for number in range(3 * ITEMS_PER_PART)), ("0", 1)]
+
+    parts = split(items)
+
+    assert sorted(item for part in parts for item in part) == sorted(items)
+    assert [number for number, part in enumerate(parts) if ("0", 1) in part] == [0]
+
+
+def test_a_part_that_fails_fails_alone() -> None:
+    items = [(f"{number}", 1) for number in range(3 * ITEMS_PER_PART)]
+    controller = Controller(refuses=f"{ITEMS_PER_PART}")
+
+    results = controller.change(items)
+
+    assert len(controller.parts) == 3
+    assert results[ITEMS_PER_PART : 2 * ITEMS_PER_PART] == ["NOT_CONTROLLER"] * ITEMS_PER_PART
+    assert results[:ITEMS_PER_PART] == [name for name, _ in items[:ITEMS_PER_PART]]
+    assert results[-1] == items[-1][0]
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        [("a", MAX_RECORDS_PER_COMMAND), ("b", 1)],
+        [(f"{number}", 0) for number in range(MAX_RECORDS_PER_COMMAND + 1)],
+    ],
+    ids=["records", "items"],
+)
+def test_what_no_request_may_change_is_refused_before_any_of_it_is_done(items: list[Item]) -> None:
+    controller = Controller()
+
+    assert set(controller.change(items)) == {"POLICY_VIOLATION"}
+    assert controller.parts == []
+
+
+def creation(names: Sequence[str]) -> CreateTopicsRequest:
+    topics = [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+    return CreateTopicsRequest(topics=topics, timeout_ms=10_000)
+
+
+def test_many_topics_are_made_and_deleted_by_several_commands() -> None:
+    names = [f"t{number}" for number in range(2 * ITEMS_PER_PART + 5)]
+
+    async def scene() -> tuple[list[int], list[int], list[str]]:
+        node = MetadataNode()
+        await node.start()
+        made = await node.ask(7, creation([*names, names[0]]))
+        image = node.metadata.image
+        deleted = await node.ask(
+            6,
+            DeleteTopicsRequest(
+                topics=[
+                    *(DeleteTopicState(name=name) for name in names[1:]),
+                    # Its id names the topic once more: it stays.
+                    DeleteTopicState(name=None, topic_id=image.topics.by_name[names[1]].topic_id),
+                ],
+                timeout_ms=10_000,
+            ),
+        )
+        return (
+            [one.error_code for one in made.topics],
+            [one.error_code for one in deleted.responses],
+            sorted(node.metadata.image.topics.by_name),
+        )
+
+    made, deleted, left = asyncio.run(scene())
+
+    assert made == [ErrorCode.INVALID_REQUEST, *[ErrorCode.NONE] * (len(names) - 1)]
+    assert deleted.count(ErrorCode.NONE) == len(names) - 2
+    assert left == [names[1]]
