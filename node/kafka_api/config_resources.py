@@ -17,8 +17,8 @@ from metadata_raft.image import EVERY_BROKER
 from metadata_raft.records import ConfigResourceType
 from node import loggers
 from node.kafka_api.request_context import RequestContext
+from node.metadata.command_parts import submit_in_parts
 from node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
-from node.runtime.command_parts import submit_in_parts
 from node.services import Services
 from node.settings.config import BrokerConfig
 from node.work.turns import listed

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
-from node.runtime.command_parts import submit_in_parts
+from node.metadata.command_parts import submit_in_parts
 from node.services import Services
 from node.wire.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -17,8 +17,8 @@ from metadata_raft.commands import (
 from node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
+from node.metadata.command_parts import submit_in_parts
 from node.metadata.topic_creation import random_uuid
-from node.runtime.command_parts import submit_in_parts
 from node.services import Services
 from node.wire.messages.create_topics import (
     CreatableTopic,

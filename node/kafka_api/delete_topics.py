@@ -6,7 +6,7 @@ from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
 from node.kafka_api.request_context import RequestContext
 from node.kafka_api.request_timeout import command_timeout_ms
-from node.runtime.command_parts import submit_in_parts
+from node.metadata.command_parts import submit_in_parts
 from node.services import Services
 from node.wire.messages.delete_topics import (
     DeletableTopicResult,

@@ -1,5 +1,6 @@
 """node.metadata: the metadata of the cluster on this node, and this broker's place in it. Bottom-up:
 
+command_parts        a change of very many topics is sent to the controller in parts
 controller_runtime   the controller while this node leads
 encoded_answers      encoded Metadata answers, kept while the metadata stay as they are
 metadata_feed        what a voter gives to the nodes that are none

@@ -7,7 +7,7 @@ import pytest
 
 from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
-from node.runtime.command_parts import ITEMS_PER_PART, RECORDS_PER_PART, parts_of, submit_in_parts
+from node.metadata.command_parts import ITEMS_PER_PART, RECORDS_PER_PART, parts_of, submit_in_parts
 from node.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.unit.node.metadata_node import MetadataNode
