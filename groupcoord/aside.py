@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 from groupcoord.assignor_spec import GroupSpec
 from groupcoord.assignors import ASSIGNORS
 from groupcoord.consumer_commands import RegexesResolved, TargetComputed
+from groupcoord.group_hash import group_hash
 from groupcoord.topic_regex import TopicRegex
 from groupcoord.topics_view import TopicsView
 
@@ -32,6 +33,7 @@ class ResolveRegexes:
     """
 
     group_id: str
+    client_host: str  # of the member for whom it is done
     regexes: tuple[str, ...]
     topics: TopicsView
     began_ms: int
@@ -44,6 +46,7 @@ class ComputeTargetAside:
     """Have an assignor share out the partitions of a large group."""
 
     group_id: str
+    client_host: str  # of one of its members
     epoch: int
     assignor: str
     spec: GroupSpec
@@ -99,9 +102,12 @@ def _resolve(work: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None
             resolved[regex] = frozenset(matching) if known is None else known
         else:
             resolved[regex] = (known - changed).union(matching)
+    union = frozenset[str]().union(*resolved.values())
     return RegexesResolved(
         group_id=work.group_id,
         topics=resolved,
+        union=union,
+        union_hash=group_hash(union, work.topics),
         version=work.topics.version,
         began_ms=work.began_ms,
         given_up=frozenset(given_up),

@@ -65,11 +65,13 @@ def change_regex(
         elif new in group.regexes:
             status = RegexStatus.CHANGED_AND_RESOLVED
     wanted = (set(group.subscribed_regexes) - set(dropped)) | ({new} if new else set())
-    return RegexChange(status, dropped, _refresh(shard, group, wanted, now_ms, is_new=is_new))
+    return RegexChange(
+        status, dropped, _refresh(shard, group, wanted, now_ms, after.client_host, is_new=is_new)
+    )
 
 
 def _refresh(
-    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, *, is_new: bool
+    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, client_host: str, *, is_new: bool
 ) -> list[Effect]:
     """Have the expressions matched if one never was, there are new topics, or it was long ago."""
     if not wanted or group.group_id in shard.resolving:
@@ -102,10 +104,12 @@ def _refresh(
     if not is_due:
         return []
     shard.resolving.add(group.group_id)
-    return [RunAside(_work(shard, group, wanted, now_ms))]
+    return [RunAside(_work(shard, group, wanted, now_ms, client_host))]
 
 
-def _work(shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int) -> ResolveRegexes:
+def _work(
+    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, client_host: str
+) -> ResolveRegexes:
     """Have these matched: those that never were come first, then the oldest. Of those that were matched only
     with topics that changed since, as far as that is known.
     """
@@ -122,6 +126,7 @@ def _work(shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int) -> 
 
     return ResolveRegexes(
         group_id=group.group_id,
+        client_host=client_host,
         regexes=tuple(sorted(wanted, key=age)),
         topics=shard.topics,
         began_ms=now_ms,
@@ -163,7 +168,9 @@ def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> lis
         records.append(ConsumerGroupRegularExpressionRecord(group.group_id, regex, value))
     metadata_hash = group.metadata_hash
     if changed or group.is_metadata_stale:  # else it takes a millisecond a thousand topics for nothing
-        metadata_hash = group_hash(group.topics_after((), (), changed), shard.topics)
+        names = group.topics_after((), (), changed)
+        is_hashed = command.version == shard.topics.version and names == command.union
+        metadata_hash = command.union_hash if is_hashed else group_hash(names, shard.topics)
     effects: list[Effect] = []
     if changed or metadata_hash != group.metadata_hash:
         records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))

@@ -19,6 +19,9 @@ from groupcoord.consumer_records import (
 )
 from groupcoord.topics_view import TopicsView
 
+# A topic of one partition takes an assignor as long as several partitions of a large one.
+TOPIC_COUNTS = 4
+
 
 class TargetChange(NamedTuple):
     """A new target: records of what differs from the old one, and the whole of it."""
@@ -59,11 +62,13 @@ def compute_target(
 
 
 def is_large_target(group: ConsumerGroup, topics: TopicsView, limit: int) -> bool:
-    """Whether an assignor would hold the loop up: more members and partitions than that."""
+    """Return whether an assignor would hold the loop up: more members and partitions than that, where a topic
+    counts as some more.
+    """
     size = len(group.members)
     for name in group.subscribed_topics:
         topic = topics.by_name(name)
-        size += 0 if topic is None else topic.num_partitions
+        size += 0 if topic is None else topic.num_partitions + TOPIC_COUNTS
     return size > limit
 
 
@@ -72,7 +77,10 @@ def target_aside(
 ) -> ComputeTargetAside:
     """The same as `compute_target`, as work for a thread."""
     spec = _spec(group, group.members.values(), group.targets, topics)
-    return ComputeTargetAside(group_id=group.group_id, epoch=epoch, assignor=assignor, spec=spec)
+    client_host = next(iter(group.members.values())).client_host
+    return ComputeTargetAside(
+        group_id=group.group_id, client_host=client_host, epoch=epoch, assignor=assignor, spec=spec
+    )
 
 
 def apply_target(

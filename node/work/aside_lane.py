@@ -1,7 +1,8 @@
 """Work of groups beside the loop, in a few threads of its own, in turns.
 
-A piece of work has a thread for a slice at a time and then goes to the end of the queue. So an expression
-that was made to be slow delays that of another group by a slice of its own for each slice of that.
+A piece of work has a thread for a slice at a time; then it goes to the end of its client's queue, and the
+client, which is an address, behind the others. So expressions that were made to be slow delay that of another
+client by a slice for each slice of that, however many groups they are of.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.backgro
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
+    client_host: str
     doing: Generator[None, None, AsideResult]
     is_wanted: Callable[[], bool]
     done: Callable[[AsideResult | None], None]
@@ -29,7 +31,7 @@ class AsideLane:
 
     def __init__(self, threads: int = THREADS, cpu_s: Callable[[], float] = thread_cpu_s) -> None:
         self._cpu_s = cpu_s
-        self._waiting: deque[_Piece] = deque()
+        self._waiting: dict[str, deque[_Piece]] = {}  # of each client; who comes first is served next
         self._free = threads
         # Not those of the loop: the disks must not wait for an expression.
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="groups")
@@ -41,7 +43,7 @@ class AsideLane:
         """Have it done. `done` is told the result on the loop; None where, between two slices, nobody wants
         it any more. Nothing is told after `close`.
         """
-        self._waiting.append(_Piece(steps(work, self._cpu_s), is_wanted, done))
+        self._wait(_Piece(work.client_host, steps(work, self._cpu_s), is_wanted, done))
         self._begin()
 
     def close(self) -> None:
@@ -50,10 +52,22 @@ class AsideLane:
         self._waiting.clear()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
+    def _wait(self, piece: _Piece) -> None:
+        self._waiting.setdefault(piece.client_host, deque()).append(piece)
+
+    def _next(self) -> _Piece:
+        """Take the first piece of the client whose turn it is, which is the last one then."""
+        client_host = next(iter(self._waiting))
+        pieces = self._waiting.pop(client_host)
+        piece = pieces.popleft()
+        if pieces:
+            self._waiting[client_host] = pieces
+        return piece
+
     def _begin(self) -> None:
         """Give each free thread the next slice."""
         while self._free and self._waiting and not self._is_closed:
-            piece = self._waiting.popleft()
+            piece = self._next()
             if not piece.is_wanted():
                 piece.done(None)
                 continue
@@ -68,7 +82,7 @@ class AsideLane:
         try:
             result = ended.result()
             if result is None:
-                self._waiting.append(piece)
+                self._wait(piece)
             else:
                 piece.done(result)
         finally:

@@ -42,7 +42,7 @@ MANY = topics([f"t{number}" for number in range(2_000)])
 
 
 def test_there_is_a_pause_after_each_slice() -> None:
-    work = ResolveRegexes(group_id="g", regexes=("t.*",), topics=MANY, began_ms=1)
+    work = ResolveRegexes(group_id="g", client_host="/h", regexes=("t.*",), topics=MANY, began_ms=1)
 
     assert len(list(steps(work, lambda: 0.0))) == 0
     pauses = len(list(steps(work, SlowProcessor(SLICE_CPU_S / 10))))
@@ -52,7 +52,7 @@ def test_there_is_a_pause_after_each_slice() -> None:
 
 
 def test_an_expression_that_takes_too_much_is_given_up_and_the_next_one_is_matched() -> None:
-    work = ResolveRegexes(group_id="g", regexes=("t.*", "t1"), topics=MANY, began_ms=1)
+    work = ResolveRegexes(group_id="g", client_host="/h", regexes=("t.*", "t1"), topics=MANY, began_ms=1)
     processor = SlowProcessor(MAX_REGEX_CPU_S / 200)
 
     result = resolved(work, processor)
@@ -60,6 +60,7 @@ def test_an_expression_that_takes_too_much_is_given_up_and_the_next_one_is_match
     assert result.given_up == {"t.*", "t1"} and result.topics == {}  # 250 looks for each
     few = ResolveRegexes(
         group_id="g",
+        client_host="/h",
         regexes=("t.*", "t1"),
         topics=MANY,
         began_ms=1,
@@ -73,7 +74,7 @@ def test_an_expression_that_takes_too_much_is_given_up_and_the_next_one_is_match
 
 def test_a_group_that_takes_too_much_has_the_rest_of_its_expressions_for_the_next_time() -> None:
     regexes = tuple(f"t{number}" for number in range(40))
-    work = ResolveRegexes(group_id="g", regexes=regexes, topics=MANY, began_ms=1)
+    work = ResolveRegexes(group_id="g", client_host="/h", regexes=regexes, topics=MANY, began_ms=1)
 
     result = resolved(work, SlowProcessor(MAX_GROUP_CPU_S / 5_000))
 
@@ -86,6 +87,7 @@ def test_a_group_that_takes_too_much_has_the_rest_of_its_expressions_for_the_nex
 def test_only_names_that_changed_since_are_looked_at() -> None:
     work = ResolveRegexes(
         group_id="g",
+        client_host="/h",
         regexes=("a.*",),
         topics=topics(["a0", "a1", "a2", "b1"]),
         began_ms=1,

@@ -1,8 +1,9 @@
 """Work of groups in turns: a hostile expression delays no honest one, and ends when nobody wants it."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from random import Random
 from time import process_time, thread_time
 
@@ -25,8 +26,10 @@ def names() -> list[str]:
 TOPICS = ListedTopics([TopicInfo(name.encode(), name, 1) for name in names()], 1)
 
 
-def work(group_id: str, regex: str) -> ResolveRegexes:
-    return ResolveRegexes(group_id=group_id, regexes=(regex,), topics=TOPICS, began_ms=0)
+def work(group_id: str, regex: str, client_host: str = "/10.0.0.1") -> ResolveRegexes:
+    return ResolveRegexes(
+        group_id=group_id, client_host=client_host, regexes=(regex,), topics=TOPICS, began_ms=0
+    )
 
 
 @contextmanager
@@ -60,6 +63,37 @@ def test_an_honest_expression_is_matched_while_hostile_ones_have_their_turns() -
     assert not ended
     # It needs one slice, or some where the processor is slow; each waits for one of every other group.
     assert took_s < 10 * HOSTILE_GROUPS * SLICE_CPU_S
+
+
+def test_a_client_with_many_groups_has_the_turns_of_one_client() -> None:
+    """Counted by slices, not by time: the two clients have the thread alternately."""
+    slices: list[str] = []
+
+    def doing(name: str, count: int) -> Generator[None, None, AsideResult]:
+        for _ in range(count):
+            slices.append(name)
+            yield
+        return RegexesResolved(group_id=name, topics={}, version=0, began_ms=0)
+
+    async def story() -> None:
+        honest: asyncio.Future[AsideResult | None] = asyncio.get_running_loop().create_future()
+        with opened() as lane:
+            lane._free = 0
+            for number in range(HOSTILE_GROUPS):
+                piece = work(f"hostile-{number}", HOSTILE, "/10.0.0.66")
+                lane.run(piece, lambda: True, lambda result: None)
+            lane.run(work("honest", HONEST, "/10.0.0.1"), lambda: True, honest.set_result)
+            for pieces in lane._waiting.values():
+                for position, one in enumerate(pieces):
+                    pieces[position] = replace(one, doing=doing(one.client_host, 5))
+            lane._free = 1
+            lane._begin()
+            await honest
+
+    asyncio.run(story())
+
+    until = [at for at, name in enumerate(slices) if name == "/10.0.0.1"][-1]
+    assert slices[: until + 1] == ["/10.0.0.66", "/10.0.0.1"] * 5
 
 
 def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() -> None:
