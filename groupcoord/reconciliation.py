@@ -88,6 +88,13 @@ def _next(
     for topic_id in target.keys() | member.assigned.keys():
         wanted = target.get(topic_id, _NOTHING) if topic_id in subscribed_ids else _NOTHING
         current = member.assigned.get(topic_id, {})
+        if not current and topic_id not in member.pending_revocation:
+            # As of a member that is new: it may have ten thousand topics.
+            available = [each for each in wanted if owner_epoch(topic_id, each) == NO_OWNER]
+            is_waiting = is_waiting or len(available) < len(wanted)
+            if available:
+                free[topic_id] = available
+            continue
         keep = {partition: epoch for partition, epoch in current.items() if partition in wanted}
         if keep:
             kept[topic_id] = keep
@@ -114,7 +121,8 @@ def _next(
             pending_revocation=revoked,
         )
     for topic_id, partitions in free.items():
-        kept.setdefault(topic_id, {}).update(dict.fromkeys(partitions, target_epoch))
+        taken = dict.fromkeys(partitions, target_epoch)
+        kept[topic_id] = {**kept[topic_id], **taken} if topic_id in kept else taken
     assigned: OwnedEpochs = kept
     return member.at_epoch(
         target_epoch,

@@ -1,6 +1,7 @@
 """A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.compat.servers import ROOT, Server, StartNode
-from tests.compat.wire_client import WireClient, only
+from tests.compat.wire_client import WireClient, eventually, only
 from tests.node_fork import popen
 from tests.ports import free_port
 
@@ -172,3 +173,45 @@ def test_a_taken_port_of_a_file_is_named(tmp_path: Path) -> None:
 
     assert refused.returncode == 1
     assert f"ottla: listeners={address} cannot be opened: another process has that port" in errors
+
+
+SLOW_EXPRESSION = "[ab]*a[ab]{100}|(?:.?){350}"  # 2 ms a name of 249 letters, and a second at most
+SLOW_GROUPS, LONG_NAMES = 20, 300
+
+
+def test_sigterm_ends_a_node_while_hostile_expressions_are_matched(
+    tmp_path: Path, start_node: StartNode
+) -> None:
+    server = start_node(tmp_path, "num.partitions=1")
+    chance = random.Random(1)
+    names = ["".join(chance.choices("ab", k=249)) for _ in range(LONG_NAMES)]
+    with WireClient(server.bootstrap) as client:
+        topics = [{"name": name, "num_partitions": 1, "replication_factor": 1} for name in names]
+        client.call("create_topics", 7, topics=topics, timeout_ms=60_000)
+        groups = [f"slow-{number}" for number in range(SLOW_GROUPS)]
+        eventually(
+            lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=groups).coordinators,
+            lambda told: not any(one.error_code for one in told),
+        )
+        for group in groups:
+            joined = eventually(lambda group=group: join_by_expression(client, group), lambda code: code == 0)
+            assert joined == 0
+
+        assert server.stop() == 0
+
+    said = server.output()
+    assert "The node has stopped." in said and "Traceback" not in said
+
+
+def join_by_expression(client: WireClient, group: str) -> int:
+    answer = client.call(
+        "consumer_group_heartbeat",
+        1,
+        group_id=group,
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=60_000,
+        subscribed_topic_regex=SLOW_EXPRESSION,
+        topic_partitions=[],
+    )
+    return int(answer.error_code)
