@@ -1,11 +1,12 @@
 """Requests with as many elements as a node reads of one client, in every API that takes many."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
 from attacks.attack import Attack
-from attacks.hostile import ask
+from attacks.hostile import ask, flood
 from attacks.nodes import Nodes
 from node.wire.api_keys import ApiKey
 from node.wire.request_limits import (
@@ -17,6 +18,7 @@ from node.wire.request_limits import (
     MANY_PARTITIONS,
     SEVERAL,
 )
+from tests.compat.wire_client import WireClient
 
 # Beside the elements themselves there are those around them.
 SPARE: Final = 16
@@ -386,6 +388,34 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
     ),
 )
 
+# What a crowd sends to every node at once: of each kind of work, the worst that is still taken.
+_CROWD: Final = (ApiKey.METADATA, ApiKey.DESCRIBE_GROUPS, ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS)
+CROWD_S: Final = 8.0
+SESSION_MS: Final = 3_000  # a third of what nodes have by default
+UNBOUNDED: Final = 1e12  # bytes a second
+FENCED: Final = "The controller has fenced this broker"  # as a node says of itself
+
+
+def _crowd(nodes: Nodes) -> str:
+    """Send giant requests to all nodes over a connection for each kind, again and again."""
+    maker = object.__new__(WireClient)
+    maker.client_id, maker.correlation_id = "attack", 0
+    frames = [
+        maker.frame(api.name.lower(), version, **fields())
+        for api, version, fields, _ in REQUESTS
+        if api in _CROWD
+    ]
+    with ThreadPoolExecutor(len(frames) * len(nodes.bootstraps)) as clients:
+        sent = [
+            clients.submit(flood, bootstrap, frame, UNBOUNDED, CROWD_S)
+            for bootstrap in nodes.bootstraps
+            for frame in frames
+        ]
+        total = sum(each.result() for each in sent)
+    assert FENCED not in nodes.log(), "a node was fenced"
+    return f"{total} requests, nobody fenced"
+
+
 ATTACKS: Final[Sequence[Attack]] = (
     *(
         Attack(
@@ -409,5 +439,15 @@ ATTACKS: Final[Sequence[Attack]] = (
             is_thorough=True,
         )
         for name, api, version, fields, prepare, words in CHANGES
+    ),
+    Attack(
+        name="giant-crowd",
+        sends=f"{len(_CROWD)} giant requests to each node at once for {CROWD_S:g} s, with short sessions",
+        send=_crowd,
+        settings={"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": "500"},
+        cpu_s=60.0,  # whatever the processors have meanwhile: the question is who is fenced
+        growth_mib=400.0,  # frames of 32 MB, what was read of them, and their answers
+        is_thorough=True,
+        node_counts=(3,),
     ),
 )

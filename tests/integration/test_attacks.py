@@ -29,6 +29,7 @@ ON_ONE = [
     if 1 in one.node_counts and not one.settings
 ]
 WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings]
+ON_THREE_WITH_SETTINGS = [one for one in ATTACKS if one.node_counts == (3,) and one.settings]
 ON_THREE = [one for one in ATTACKS if 3 in one.node_counts and not one.settings]
 
 
@@ -75,6 +76,19 @@ def test_an_attack_on_one_of_three_nodes_fences_nobody(three_nodes: Nodes, attac
     outcome = trial.run(patiently(attack), three_nodes)
 
     assert outcome.missed == (), outcome
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("attack", ON_THREE_WITH_SETTINGS, ids=lambda one: one.name)
+def test_an_attack_on_three_nodes_with_settings_fences_nobody(tmp_path: Path, attack: Attack) -> None:
+    nodes = start_nodes(3, tmp_path, attack.settings, popen)
+    try:
+        outcome = trial.run(patiently(attack), nodes)
+    finally:
+        ended = nodes.stop()
+
+    assert outcome.missed == (), outcome
+    assert ended, "a node did not end in its grace after SIGTERM"
 
 
 def test_the_script_names_its_attacks_and_refuses_others() -> None:
