@@ -10,6 +10,7 @@ from node.coordinators.group_runtime import Make
 from node.kafka_api.request_context import RequestContext
 from node.services import Services
 from node.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
+from node.work.turns import Steps, in_turns
 
 _MESSAGES = {
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
@@ -18,7 +19,15 @@ _MESSAGES = {
 
 
 def handle(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> Any:
-    group_ids = list(dict.fromkeys(request.groups_names))  # the answer has each group once
+    return in_turns(_ask(services, request), is_large=context.is_large)
+
+
+def _ask(services: Services, request: DeleteGroupsRequest) -> Steps[Any]:
+    makes: dict[str, Make] = {}  # the answer has each group once
+    for group_id in request.groups_names:
+        makes.setdefault(group_id, _make(group_id))
+        yield
+    group_ids = list(makes)
 
     def build(answers: Sequence[DeleteGroupsResult | KafkaError]) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(
@@ -27,8 +36,7 @@ def handle(services: Services, context: RequestContext, request: DeleteGroupsReq
             ]
         )
 
-    asked = [(group_id, _make(group_id)) for group_id in group_ids]
-    return services.groups.ask_each(asked, build, builds_aside=True)
+    return services.groups.ask_each(list(makes.items()), build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

@@ -40,7 +40,7 @@ MAX_REQUESTED_TOPICS = 30_000
 # What one request may bring into being: a misspelt subscription must not fill the cluster.
 MAX_AUTO_CREATED_TOPICS = 100
 # Of them one command makes so few: it is applied and published in one turn of the loop.
-CREATED_AT_ONCE = 20
+CREATED_AT_ONCE = 10
 # To encode these takes some 10 ms of the loop; a larger answer is encoded in a thread.
 MAX_PARTITIONS_AT_ONCE = 4_096
 # Of answers with more topics than these only the one for all topics is kept encoded.

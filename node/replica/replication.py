@@ -109,7 +109,7 @@ class Replication:
         while True:
             lag_s = self._replicas.context.max_lag_ms() / 1000
             await asyncio.sleep(min(MAX_CHECK_S, max(0.01, lag_s / 2)))
-            self._replicas.check_isrs()
+            await self._replicas.check_isrs_in_turns()
 
 
 def _begin(tasks: asyncio.TaskGroup, work: Coroutine[Any, Any, None]) -> None:

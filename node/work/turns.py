@@ -21,7 +21,7 @@ Steps: TypeAlias = Generator[None, None, T]
 # take a hundred times as long, so a turn also ends when it has taken so much of the processor, which is
 # looked at after every few steps.
 STEPS_PER_TURN = 256
-STEPS_PER_LOOK = 8
+STEPS_PER_LOOK = 4
 TURN_CPU_S = 0.004
 # Objects that are given back in one step, some 0.1 ms in which nobody else has the interpreter.
 APART_AT_ONCE = 256
