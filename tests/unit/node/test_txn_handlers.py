@@ -182,7 +182,8 @@ def test_half_a_name_and_the_empty_id_are_refused_before_all_else() -> None:
         assert (await producer(node, "")).error_code == invalid
         assert (await producer(node, transaction_timeout_ms=0)).error_code == 50
         assert (await producer(node, transaction_timeout_ms=900_001)).error_code == 50
-        assert (await producer(node, "a" * 32_767)).error_code == 0
+        assert (await producer(node, "a" * 1_025)).error_code == invalid
+        assert (await producer(node, "a" * 1_024)).error_code == 0
 
     serving(story)
 
