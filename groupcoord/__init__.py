@@ -21,6 +21,7 @@ hold_phase          how far a heartbeat is that may wait
 heartbeat_pace      how often a member heartbeats
 member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 member_bytes        what members take, and the most that they may
+offset_bytes        what committed offsets take, and the most that they may
 offset_commands     what is asked of committed offsets
 admin_commands      what administrators ask of groups
 consumer_commands   what is asked of consumer groups

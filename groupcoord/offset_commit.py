@@ -44,6 +44,7 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
     if command.retention_time_ms != DEFAULT_RETENTION:
         expire_ms = min(now_ms + command.retention_time_ms, LATEST_MS)
     records, errors = _records(shard, command, behind, now_ms, expire_ms)
+    shard.check_offsets(records, is_transactional=False)
     if records:
         effects.append(Append(records))
     return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
@@ -68,6 +69,7 @@ def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -
     else:
         shard.check_new_group()
     records, errors = _records(shard, command, behind, now_ms, NO_TIMESTAMP_MS)
+    shard.check_offsets(records, is_transactional=True)
     effects: list[Effect] = [Append(records, command.producer, command.guard)] if records else []
     return [*effects, Reply(command.token, OffsetCommitResult(errors=errors))]
 

@@ -7,6 +7,7 @@ loads them as they are. Only what can be read gets in.
 from collections.abc import Iterator, Mapping, Sequence
 
 from groupcoord.group_records import OffsetCommitValue
+from groupcoord.offset_bytes import OFFSET_BYTES, TOPIC_BYTES
 from groupcoord.offset_values import read_offset_value
 
 # group id -> topic -> partition -> value
@@ -18,21 +19,23 @@ class OffsetStore:
 
     def __init__(self, offsets: Offsets | None = None) -> None:
         self._groups: Offsets = offsets if offsets is not None else {}
-        self.count = sum(len(each) for topics in self._groups.values() for each in topics.values())
+        self.count, self.size_bytes = self._counted()
 
     def put(self, group_id: str, topic: str, partition: int, value: bytes) -> None:
         """Keep a value, of bytes that `offset_values` can read."""
-        partitions = self._groups.setdefault(group_id, {}).setdefault(topic, {})
-        if partition not in partitions:
-            self.count += 1
-        partitions[partition] = value
+        self.put_all(group_id, topic, (partition,), (value,))
 
     def put_all(self, group_id: str, topic: str, partitions: Sequence[int], values: Sequence[bytes]) -> None:
         """The same for several partitions; the last value of one that is named twice counts."""
         known = self._groups.setdefault(group_id, {}).setdefault(topic, {})
+        fresh = dict(zip(partitions, values, strict=True))
         before = len(known)
-        known.update(zip(partitions, values, strict=True))
-        self.count += len(known) - before
+        self.size_bytes += 0 if before else TOPIC_BYTES
+        replaced = sum([len(known[one]) for one in fresh if one in known]) if before else 0
+        known.update(fresh)
+        added = len(known) - before
+        self.count += added
+        self.size_bytes += OFFSET_BYTES * added + sum(map(len, fresh.values())) - replaced
 
     def get(self, group_id: str, topic: str, partition: int) -> OffsetCommitValue | None:
         topics = self._groups.get(group_id)
@@ -53,14 +56,27 @@ class OffsetStore:
     def remove(self, group_id: str, topic: str, partition: int) -> None:
         topics = self._groups.get(group_id)
         partitions = topics.get(topic) if topics else None
-        if topics is None or partitions is None or partitions.pop(partition, None) is None:
+        value = partitions.pop(partition, None) if partitions else None
+        if topics is None or value is None:
             return
         self.count -= 1
+        self.size_bytes -= OFFSET_BYTES + len(value)
         if not partitions:
+            self.size_bytes -= TOPIC_BYTES
             del topics[topic]
         if not topics:
             del self._groups[group_id]
 
     def check_invariants(self) -> None:
-        assert self.count == sum(len(p) for topics in self._groups.values() for p in topics.values())
+        assert (self.count, self.size_bytes) == self._counted()
         assert all(topics and all(topics.values()) for topics in self._groups.values())
+
+    def _counted(self) -> tuple[int, int]:
+        """Return how many offsets there are, and what they take."""
+        count = size_bytes = 0
+        for topics in self._groups.values():
+            size_bytes += TOPIC_BYTES * len(topics)
+            for partitions in topics.values():
+                count += len(partitions)
+                size_bytes += OFFSET_BYTES * len(partitions) + sum(map(len, partitions.values()))
+        return count, size_bytes

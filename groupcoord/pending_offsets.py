@@ -8,6 +8,8 @@ beaten stays (the transaction is open, and a fetch of stable offsets must wait),
 from collections.abc import Collection
 from typing import NamedTuple
 
+from groupcoord.offset_bytes import PENDING_BYTES
+
 
 class OffsetKey(NamedTuple):
     """What an offset is committed for."""
@@ -27,6 +29,7 @@ class PendingOffsets:
         self._by_producer: dict[int, dict[OffsetKey, _Entry]] = {}
         self._producers: dict[str, dict[OffsetKey, set[int]]] = {}  # group -> key -> who has it pending
         self._order = 0
+        self.size_bytes = 0
 
     def __bool__(self) -> bool:
         return bool(self._by_producer)
@@ -48,7 +51,9 @@ class PendingOffsets:
     def put(self, producer_id: int, key: OffsetKey, value: bytes) -> None:
         """A transaction wrote this offset."""
         self._order += 1
-        self._by_producer.setdefault(producer_id, {})[key] = (self._order, value)
+        entries = self._by_producer.setdefault(producer_id, {})
+        self.size_bytes += _size_bytes(value) - (_size_bytes(entries[key][1]) if key in entries else 0)
+        entries[key] = (self._order, value)
         self._producers.setdefault(key.group_id, {}).setdefault(key, set()).add(producer_id)
 
     def beat(self, key: OffsetKey) -> None:
@@ -59,7 +64,7 @@ class PendingOffsets:
         """The offset was removed (a tombstone), and what is pending with it."""
         for producer_id in sorted(self._producers.get(key.group_id, {}).get(key, ())):
             entries = self._by_producer[producer_id]
-            del entries[key]
+            self.size_bytes -= _size_bytes(entries.pop(key)[1])
             if not entries:
                 del self._by_producer[producer_id]
             self._unlink(key, producer_id)
@@ -69,6 +74,7 @@ class PendingOffsets:
         counted = []
         for key, (order, value) in self._by_producer.pop(producer_id, {}).items():
             self._unlink(key, producer_id)
+            self.size_bytes -= _size_bytes(value)
             if committed and value is not None:
                 self._beat(key, order)
                 counted.append((key, value))
@@ -79,6 +85,7 @@ class PendingOffsets:
         for producer_id in self._producers.get(key.group_id, {}).get(key, ()):
             entries = self._by_producer[producer_id]
             if entries[key][0] <= order:
+                self.size_bytes += PENDING_BYTES - _size_bytes(entries[key][1])
                 entries[key] = (order, None)
 
     def _unlink(self, key: OffsetKey, producer_id: int) -> None:
@@ -96,6 +103,13 @@ class PendingOffsets:
             for key, producers in keys.items()
             for producer_id in producers
         }
+        assert self.size_bytes == sum(
+            _size_bytes(value) for entries in self._by_producer.values() for _, value in entries.values()
+        )
         assert linked == {(each, key) for each, entries in self._by_producer.items() for key in entries}
         assert all(self._by_producer.values()) and all(self._producers.values())
         assert all(producers for keys in self._producers.values() for producers in keys.values())
+
+
+def _size_bytes(value: bytes | None) -> int:
+    return PENDING_BYTES + (len(value) if value is not None else 0)

@@ -20,6 +20,7 @@ from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.held_heartbeats import HeldHeartbeats
 from groupcoord.member_bytes import MEMBER_BYTES, MemberBytes
+from groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, OffsetBytes
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
 from groupcoord.offset_values import CommittedOffsets, pack_offset_value
@@ -57,6 +58,7 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.member_bytes = MemberBytes()
         self.has_room: Callable[[], bool] = lambda: True  # whether this node has memory for more groups
+        self.offset_bytes = OffsetBytes()
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
         self.expiry_queue: list[
@@ -101,6 +103,29 @@ class Shard:
         return self.pending.has(key) or key.partition in self.offsets.topics_of(key.group_id).get(
             key.topic, ()
         )
+
+    def check_offsets(self, commits: Sequence[CommittedOffsets], *, is_transactional: bool) -> None:
+        """COORDINATOR_NOT_AVAILABLE if there is no memory for what these add to the offsets."""
+        each_bytes = OFFSET_BYTES + PENDING_BYTES if is_transactional else OFFSET_BYTES
+        most_bytes = sum(
+            TOPIC_BYTES + each_bytes * len(one.values) + sum(map(len, one.values)) for one in commits
+        )
+        if self.offset_bytes.has_room(most_bytes):
+            return
+        more_bytes, is_new = 0, False
+        for group_id, topic, partitions, values in commits:
+            known = self.offsets.topics_of(group_id).get(topic, {})
+            for partition, value in dict(zip(partitions, values, strict=True)).items():
+                before = known.get(partition)
+                more_bytes += len(value) - len(before) if before is not None else OFFSET_BYTES + len(value)
+                is_new = is_new or before is None
+                if is_transactional and not self.pending.has(OffsetKey(group_id, topic, partition)):
+                    more_bytes += PENDING_BYTES
+        self.offset_bytes.check(more_bytes, is_new=is_new)
+
+    def count_offsets(self) -> None:
+        """Have what the offsets take counted among those of the node."""
+        self.offset_bytes.set(self.offsets.size_bytes + self.pending.size_bytes)
 
     def offset_tombstones(self, group_id: str) -> list[OffsetRecord]:
         """Records that remove all offsets of a group, committed and pending."""
@@ -171,6 +196,7 @@ class Shard:
                     self.pending.beat(key)
                 else:
                     self.pending.put(producer.producer_id, key, value)
+        self.count_offsets()
         self.keep_group_of_offsets(group_id)
 
     def _replay_offset(self, record: OffsetRecord, producer: Producer | None) -> None:
@@ -178,6 +204,7 @@ class Shard:
         if record.value is None:
             self.offsets.remove(*key)
             self.pending.remove(key)
+            self.count_offsets()
             return
         value = pack_offset_value(record.value)
         if producer is None:
@@ -185,12 +212,14 @@ class Shard:
             self.pending.beat(key)
         else:
             self.pending.put(producer.producer_id, key, value)
+        self.count_offsets()
         self.keep_group_of_offsets(record.group_id)
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         """What the marker of a transaction does to the state, as after a restart."""
         for key, value in self.pending.end(producer_id, committed=committed):
             self.offsets.put(*key, value)
+        self.count_offsets()
 
     def keep_group_of_offsets(self, group_id: str) -> None:
         """Whoever commits without ever joining has a group all the same, one without a protocol type.
@@ -210,6 +239,7 @@ class Shard:
             + MEMBER_BYTES * sum(len(group.pending_join_members) for group in classic)
             + sum(member.size_bytes for group in consumer for member in group.members.values())
         )
+        assert self.offset_bytes.total == self.offsets.size_bytes + self.pending.size_bytes
         self.pending.check_invariants()
         for group_id, group in self.groups.items():
             assert group.group_id == group_id

@@ -29,6 +29,7 @@ def load_shard(scanned: ScannedLog, shard: Shard, *, pause: Callable[[], None] =
         if count % PAUSE_RECORDS == 0:
             pause()
     shard.offsets, shard.pending = scanned.offsets, scanned.pending
+    shard.count_offsets()
     for group_id in (*shard.offsets.groups(), *shard.pending.groups()):
         shard.keep_group_of_offsets(group_id)
     return shard

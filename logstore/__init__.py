@@ -31,6 +31,7 @@ offset_index        offset -> position, every few kilobytes
 time_index          timestamp -> offset
 transaction_index   the aborted transactions of a segment
 leader_epoch_cache  leader epoch -> start offset; where a follower must cut
+producer_tally      how many producers all logs of a node remember, and how many they may
 producer_state      producer id -> epoch, last batches, open transaction; its snapshot format
 verification        whether the first batch of a transaction may be appended (KIP-890)
 segment             one .log file with its indexes

@@ -44,6 +44,7 @@ from logstore.meta_properties import (
     write_meta_properties,
 )
 from logstore.partition_log import PartitionLog
+from logstore.producer_tally import ProducerTally
 from logstore.removals import Removals
 from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.volume import DirectoryLock
@@ -62,8 +63,11 @@ class LogManager:
         now_ms: Callable[[], int],
         unique: Callable[[], bytes],
         lock: Callable[[Path], DirectoryLock] | None = DirectoryLock,
+        producer_bytes: int = 2**63 - 1,
     ) -> None:
-        """`unique` gives 16 random bytes. `lock` None is for disks that are not the operating system's."""
+        """`unique` gives 16 random bytes; what all logs know of producers may have `producer_bytes`. `lock`
+        None is for disks that are not the operating system's.
+        """
         if len(set(log_dirs)) != len(log_dirs) or not log_dirs:
             raise KafkaError(
                 ErrorCode.INVALID_CONFIG, "log.dirs must name at least one directory, each once."
@@ -72,6 +76,7 @@ class LogManager:
         self.dirs = [LogDir(path) for path in log_dirs]
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.future_logs: dict[TopicPartition, PartitionLog] = {}
+        self.producer_tally = ProducerTally(producer_bytes)
         self.removals = Removals(disk, now_ms)
         # What start and work have to say, a sentence each, and what a person should look into; the owner logs
         # and clears them.
@@ -210,6 +215,7 @@ class LogManager:
             )
         self.notes += log.notes
         log.on_failure = self._on_log_failure
+        log.count_producers_in(self.producer_tally)
         if not found.is_future:
             log.update_high_watermark(found.log_dir.high_watermarks.get(name, 0))
         logs[name] = log
@@ -336,6 +342,7 @@ class LogManager:
             self.take_offline(log_dir, f"{path} cannot be made: {error}")
             raise storage_error(log_dir, topic_partition) from error
         log.on_failure = self._on_log_failure
+        log.count_producers_in(self.producer_tally)
         return log
 
     def delete(self, topic_partition: TopicPartition) -> None:
@@ -354,6 +361,7 @@ class LogManager:
 
     def rename_away(self, log: PartitionLog, suffix: str) -> None:
         """Give a log's directory a name under which it is not found again; `-delete` means removal."""
+        log.count_producers_in(ProducerTally())
         log_dir = self._log_dir_of(log)
         target = log_dir.path / suffixed_name(log.topic_partition, self._unique(), suffix)
         try:
@@ -423,6 +431,7 @@ class LogManager:
         new.take_lowest_cut()  # it is a copy, whatever became of it on the way
         if cleaned is not None:
             new_dir.cleaned_offsets[topic_partition] = cleaned if cut is None else min(cleaned, cut)
+        old.count_producers_in(ProducerTally())
         self.logs[topic_partition] = new
         return new
 
@@ -460,6 +469,7 @@ class LogManager:
             for name, log in list(logs.items()):
                 if log.directory.parent == log_dir.path:
                     del logs[name]
+                    log.count_producers_in(ProducerTally())
                     if logs is self.logs:
                         lost.append(name)
                         self._offline_partitions[name] = log_dir

@@ -9,7 +9,7 @@ owner.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -48,6 +48,7 @@ from logstore.log_reader import (
 )
 from logstore.log_segments import LogSegments
 from logstore.producer_state import BatchMetadata, ProducerEntry
+from logstore.producer_tally import ProducerTally
 from logstore.record import MARKER_SIZE, EndTransactionMarker, build_marker
 from logstore.record_batch import (
     CONTROL_BIT,
@@ -1061,6 +1062,18 @@ class PartitionLog:
         """Forget producers silent for `producer.id.expiration.ms`; how many."""
         self._verifications.remove_expired(now_ms, expiration_ms)
         return self._producers.remove_expired(now_ms, expiration_ms)
+
+    def count_producers_in(self, tally: ProducerTally) -> None:
+        """Count the producers that it remembers in this tally from now on."""
+        self._producers.count_in(tally)
+
+    def silent_producers(self, before_ms: int) -> Iterator[list[int]]:
+        """Yield when producers that may be forgotten were heard of last, some at a time."""
+        return self._producers.silent_since(before_ms)
+
+    def forget_silent_producers(self, before_ms: int) -> Iterator[int]:
+        """Forget those, some at a time, and yield how many."""
+        return self._producers.forget_silent(before_ms)
 
     def check_invariants(self) -> None:
         """Assert what always holds; reads the whole log."""

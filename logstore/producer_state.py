@@ -13,7 +13,7 @@ A snapshot keeps only the last batch of a producer; `duplicate_window` finds the
 
 import struct
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
@@ -21,11 +21,13 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from logstore.errors import ErrorCode, KafkaError
+from logstore.producer_tally import ProducerTally
 from logstore.record import ControlType, EndTransactionMarker
 from logstore.record_batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
 
 # A client may have five requests in flight; any of the last five batches may come again.
 RETAINED_BATCHES: Final = 5
+ENTRIES_AT_ONCE: Final = 4_096  # looked at between two turns of others: half a millisecond
 NO_OFFSET: Final = -1
 MAX_PRODUCER_EPOCH: Final = 2**15 - 1
 FIRST_VERSION_WITH_EPOCH_BUMP: Final = 2  # of transaction.version
@@ -85,10 +87,11 @@ class ProducerEntry:
 class ProducerState:
     """All producers of one log, and the transactions that hold back its last stable offset."""
 
-    __slots__ = ("_ongoing", "_unreplicated", "_unreplicated_starts", "entries", "map_end_offset")
+    __slots__ = ("_ongoing", "_tally", "_unreplicated", "_unreplicated_starts", "entries", "map_end_offset")
 
     def __init__(self) -> None:
         self.entries: dict[int, ProducerEntry] = {}
+        self._tally = ProducerTally()
         self.map_end_offset = 0  # the state covers the log up to here
         # First offset -> producer id, ascending. Both are ordered dicts: to find the first of a plain one, if
         # it shrinks from the front, takes as long as it was large.
@@ -99,8 +102,15 @@ class ProducerState:
         self._unreplicated: OrderedDict[int, int] = OrderedDict()
         self._unreplicated_starts: list[int] = []
 
+    def count_in(self, tally: ProducerTally) -> None:
+        """Count the producers in another tally from now on."""
+        self._tally.count -= len(self.entries)
+        self._tally = tally
+        tally.count += len(self.entries)
+
     def clear(self, map_end_offset: int) -> None:
         """Forget everybody."""
+        self._tally.count -= len(self.entries)
         self.entries.clear()
         self._ongoing.clear()
         self._unreplicated.clear()
@@ -114,11 +124,18 @@ class ProducerState:
 
         OUT_OF_ORDER_SEQUENCE_NUMBER on a gap or an old duplicate, INVALID_PRODUCER_EPOCH from a fenced
         producer, INVALID_TXN_STATE for a batch outside a transaction that is open. A producer without
-        history may begin with any sequence, for its history may have been deleted or expired. Batches that a
-        coordinator writes (not `is_client`) carry no sequence, only their epoch counts.
+        history may begin with any sequence, for its history may have been deleted or expired; it is told
+        REQUEST_TIMED_OUT where there is no memory for one more. Batches that a coordinator writes (not
+        `is_client`) carry no sequence, only their epoch counts.
         """
         entry = self.entries.get(header.producer_id)
         if entry is None:
+            if is_client and self._tally.is_full:
+                raise KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT,
+                    f"What is known of producers has all the memory that it may, {self._tally.limit_bytes}"
+                    f" bytes: producer {header.producer_id}, which is new to this partition, must wait.",
+                )
             return None
         if header.producer_epoch == entry.epoch:
             if is_client:
@@ -200,6 +217,7 @@ class ProducerState:
         entry = self.entries.get(header.producer_id)
         if entry is None:
             entry = self.entries[header.producer_id] = ProducerEntry(header.producer_id)
+            self._tally.count += 1
         batches = entry.batches
         if entry.epoch != header.producer_epoch or batches is None:
             entry.epoch = header.producer_epoch
@@ -235,6 +253,7 @@ class ProducerState:
         entry = self.entries.get(producer_id)
         if entry is None:
             entry = self.entries[producer_id] = ProducerEntry(producer_id)
+            self._tally.count += 1
         if entry.epoch != producer_epoch:
             entry.epoch = producer_epoch
             entry.batches = None
@@ -308,13 +327,37 @@ class ProducerState:
         ]
         for producer_id in expired:
             del self.entries[producer_id]
+        self._tally.count -= len(expired)
         return len(expired)
+
+    def silent_since(self, before_ms: int) -> Iterator[list[int]]:
+        """Yield when producers were heard of last that may be forgotten, some at a time."""
+        for some in self._some_at_a_time():
+            yield [one.last_seen_ms for one in some if _is_silent(one, before_ms)]
+
+    def forget_silent(self, before_ms: int) -> Iterator[int]:
+        """Forget these producers, some at a time, and yield how many those were."""
+        for some in self._some_at_a_time():
+            # Others come and go, and may write again, between two steps.
+            silent = [
+                one for one in some if _is_silent(one, before_ms) and self.entries.get(one.producer_id) is one
+            ]
+            for one in silent:
+                del self.entries[one.producer_id]
+            self._tally.count -= len(silent)
+            yield len(silent)
+
+    def _some_at_a_time(self) -> Iterator[list[ProducerEntry]]:
+        entries = list(self.entries.values())
+        for start in range(0, len(entries), ENTRIES_AT_ONCE):
+            yield entries[start : start + ENTRIES_AT_ONCE]
 
     def load(self, entries: Iterable[ProducerEntry], map_end_offset: int) -> None:
         """Replace the state by that of a snapshot taken at `map_end_offset`."""
         self.clear(map_end_offset)
         for entry in entries:
             self.entries[entry.producer_id] = entry
+        self._tally.count += len(self.entries)
         ongoing = {
             entry.current_txn_first_offset: entry.producer_id
             for entry in self.entries.values()
@@ -341,6 +384,11 @@ class ProducerState:
                 entry,
                 self.map_end_offset,
             )
+
+
+def _is_silent(entry: ProducerEntry, before_ms: int) -> bool:
+    """Tell whether a producer has no open transaction and was not heard of since a time."""
+    return entry.last_seen_ms < before_ms and entry.current_txn_first_offset == NO_OFFSET
 
 
 def old_epoch(producer_id: int, epoch: int, current: int) -> KafkaError:

@@ -44,6 +44,7 @@ from node.settings.config import BrokerConfig
 from node.settings.group_settings import CONSUMER
 from node.wire.api_keys import ApiKey
 from node.work.fair_pool import FairPool
+from node.work.opened_batches import OpenedBatches
 
 T = TypeVar("T")
 
@@ -109,6 +110,7 @@ class Services:
     unsent: UnsentAnswers
     batch_pool: FairPool  # opens batches of clients
     time_pool: FairPool  # looks for offsets by time
+    opened_batches: OpenedBatches  # that wait for their append
     log_manager: LogManager
     maintenance: LogMaintenance
     replica_manager: ReplicaManager

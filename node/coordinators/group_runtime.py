@@ -16,6 +16,7 @@ from groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupC
 from groupcoord.effects import Result
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.member_bytes import NodeMembers
+from groupcoord.offset_bytes import NodeOffsets
 from groupcoord.offset_commands import Producer
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
@@ -91,9 +92,10 @@ class GroupRuntime:
         heartbeat_hold_ms: int = 0,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
         members: NodeMembers | None = None,
+        offsets: NodeOffsets | None = None,
         has_room: Callable[[], bool] = lambda: True,
     ) -> None:
-        """`members` counts those of all groups; `has_room` tells whether there is memory for more groups."""
+        """`members` and `offsets` count those of all groups; `has_room` tells if there is memory for more."""
         self._config = config
         self._replicas = replicas
         self._image = image
@@ -106,6 +108,7 @@ class GroupRuntime:
         self._group_config = group_config
         self._has_room = has_room
         self._members = members if members is not None else NodeMembers()
+        self._offsets = offsets if offsets is not None else NodeOffsets()
         self._router = CoordinatorShards[GroupShard, Command, Result](
             topic=OFFSETS_TOPIC,
             num_partitions=offsets_topic_num_partitions,
@@ -310,6 +313,7 @@ class GroupRuntime:
             failed=lambda shard: self._router.reopen(index, shard),
             aside=self._aside,
             members=self._members,
+            offsets=self._offsets,
         )
 
     def _topic_id_of(self, name: str) -> bytes | None:

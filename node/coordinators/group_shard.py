@@ -29,6 +29,7 @@ from groupcoord.effects import (
     TimerKey,
 )
 from groupcoord.member_bytes import NodeMembers
+from groupcoord.offset_bytes import NodeOffsets
 from groupcoord.offset_commands import EndTransaction, ForgetOffsets, ForgetTopics, TxnOffsetCommit
 from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
 from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
@@ -75,8 +76,9 @@ class GroupShard:
         failed: Callable[["GroupShard"], None],
         aside: AsideLane,
         members: NodeMembers,
+        offsets: NodeOffsets,
     ) -> None:
-        """`members` counts those of all shards of the node."""
+        """`members` and `offsets` count those of all shards of the node."""
         self.partition = partition
         self.leader_epoch = partition.leader_epoch
         self.is_closed = False
@@ -89,6 +91,7 @@ class GroupShard:
         self._failed = failed
         self._aside = aside
         self._members = members
+        self._offsets = offsets
         self._forgotten_topics: frozenset[str] = frozenset()  # whose offsets could not be removed yet
         self._new_log = partial(
             CoordinatorLog[Result],
@@ -145,6 +148,7 @@ class GroupShard:
     def _start(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
         coordinator.shard.member_bytes.attach(self._members)
+        coordinator.shard.offset_bytes.attach(self._offsets)
         self._log = self._new_log(max_batch_bytes=coordinator.shard.config.max_batch_bytes)
         self._carry_out(coordinator.start(self._clock.now_ms()))
 
@@ -261,6 +265,7 @@ class GroupShard:
             assert isinstance(effect, Refuse)
             self._answer(effect.token, KafkaError(effect.error, effect.detail))
         self._coordinator.shard.member_bytes.detach()
+        self._coordinator.shard.offset_bytes.detach()
 
     def _carry_out(self, effects: list[Effect]) -> None:
         assert self._log is not None

@@ -44,6 +44,7 @@ from node.wire.messages.produce import (
     TopicProduceResponse,
 )
 from node.work.fair_pool import Allowance, Pause
+from node.work.opened_batches import HeldBatch
 from node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
 
 NO_OFFSET = -1
@@ -178,6 +179,7 @@ class Append:
         "_context",
         "_endpoints",
         "_first_error",
+        "_held",
         "_located",
         "_opened",
         "_places",
@@ -200,6 +202,7 @@ class Append:
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
         # What was made of batches beside the loop, or why not, by the identity of what was received.
         self._opened: dict[int, ValidBatch | KafkaError] = {}
+        self._held: list[HeldBatch] = []  # what those take that were compressed anew
         self._at_once_bytes = AT_ONCE_BYTES
 
     def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
@@ -259,12 +262,15 @@ class Append:
             )
             try:
                 # With acks=0 a client may be gone as soon as it has sent.
-                self._opened[id(records)] = await self._services.batch_pool.submit(
+                valid = await self._services.batch_pool.submit(
                     self._context.connection,
                     _pausing(validate),
                     allowance=allowance,
                     outlives_client=self._acks == 0,
                 )
+                if (valid.header.attributes ^ records[ATTRIBUTES_POSITION]) & COMPRESSION_MASK:
+                    self._held.append(self._services.opened_batches.hold(len(valid.batch)))
+                self._opened[id(records)] = valid
             except KafkaError as error:
                 self._opened[id(records)] = error
 
@@ -342,6 +348,8 @@ class Append:
 
     def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Delayed | None:
         """What the handler answers when all partitions were tried."""
+        self._opened.clear()
+        self._held.clear()
         if self._acks == 0:
             if self._first_error is not None:
                 raise CloseConnection(f"Produce with acks=0 failed: {self._first_error}")

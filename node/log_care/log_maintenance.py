@@ -25,6 +25,7 @@ from logstore.log_manager import LogManager
 from logstore.log_mover import is_durable, next_step
 from logstore.offset_map import OffsetMap
 from logstore.partition_log import PartitionLog
+from logstore.producer_tally import SilentProducers
 from logstore.retention import SegmentSpan, is_flush_due, retention_plan
 from logstore.segment import Segment
 from logstore.topic_partition import TopicPartition
@@ -45,6 +46,9 @@ LOGS_PER_TURN: Final = 50
 # How long the interpreter lets the cleaner's thread run before the loop gets its turn; Python's own 5 ms
 # would be added to each request while a log is cleaned.
 SWITCH_INTERVAL_SECONDS: Final = 0.0005
+PRODUCER_MEMORY_CHECK_SECONDS: Final = 1.0
+# A producer gives a batch up after delivery.timeout.ms, two minutes: until then it may send it again.
+MIN_SILENCE_MS: Final = 120_000
 MAX_CLEANERS: Final = 32  # They share one interpreter; more would only divide the memory for keys.
 CLEANER_CHECK_SECONDS: Final = 1.0  # how soon a changed log.cleaner.threads or .backoff.ms holds
 # To look through all logs without a pause would leave the loop no time for anything else.
@@ -171,6 +175,7 @@ class LogMaintenance:
                         lambda config: config.producer_id_expiration_check_interval_ms, self.expire_producers
                     )
                 )
+                tasks.create_task(self._keep_producers_in_memory())
                 if self._config().log_cleaner_enable:
                     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
                     tasks.create_task(self._keep_cleaners(tasks))
@@ -287,6 +292,35 @@ class LogMaintenance:
         now_ms, expiration_ms = self._clock.now_ms(), self._config().producer_id_expiration_ms
         for log in self._logs():
             log.remove_expired_producers(now_ms, expiration_ms)
+
+    async def _keep_producers_in_memory(self) -> None:
+        while True:
+            await asyncio.sleep(PRODUCER_MEMORY_CHECK_SECONDS)
+            await self.forget_silent_producers()
+
+    async def forget_silent_producers(self) -> int:
+        """Forget the producers that were silent for longest, if all have too much memory; return how many.
+
+        None of an open transaction, and none that was heard of in the last two minutes: it may send its last
+        batch again, which must be known then.
+        """
+        tally = self._log_manager.producer_tally
+        surplus = tally.surplus
+        if not surplus:
+            return 0
+        before_ms = self._clock.now_ms() - MIN_SILENCE_MS
+        silent, forgotten = SilentProducers(), 0
+        logs = [log for log in self._logs() if log.producer_id_count]
+        for log in logs:
+            for last_seen_ms in log.silent_producers(before_ms):
+                silent.add(last_seen_ms)
+                await asyncio.sleep(0)
+        before_ms = min(before_ms, silent.heard_before_ms(surplus))
+        for log in logs:
+            for count in log.forget_silent_producers(before_ms):
+                forgotten += count
+                await asyncio.sleep(0)
+        return forgotten
 
     # ---- cleaning --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ allocator does not give back. Each part has a share of the budget, and no more t
 large machine has the limits that are as fast as any, a small pod less of each.
 
 What a part does at its limit is its own affair: receive buffers and large requests wait, fetches get a single
-batch, sessions and members are refused.
+batch, sessions and members are refused, producers that were silent for long are forgotten.
 """
 
 from dataclasses import dataclass, fields
@@ -29,6 +29,9 @@ class MemoryBudget:
     fetch_sessions: int  # of consumers and followers
     groups_and_ids: int  # groups without their members and offsets, and transactional ids
     group_members: int  # with what they offer, subscribe to and are assigned
+    committed_offsets: int  # of groups, and those that wait for the end of a transaction
+    producer_states: int  # of idempotent producers, in each partition that they wrote to
+    opened_batches: int  # of batches that were compressed anew, until they are appended
     cleaners: int  # keys of the logs that are compacted
     encoded_answers: int  # of Metadata, kept for others who ask the same
     rest_bodies: int
@@ -37,18 +40,21 @@ class MemoryBudget:
 
 # In percent of the budget, and the most that a part has any use for.
 SHARES: Final[dict[str, tuple[int, int]]] = {
-    "receive_buffers": (18, 256 * _MIB),
-    "large_requests": (12, 1024 * _MIB),
-    "unsent_answers": (14, 512 * _MIB),
-    "receive_windows": (4, 64 * _MIB),
-    "send_buffers": (4, 64 * _MIB),
-    "fetch_sessions": (8, 1024 * _MIB),
-    "groups_and_ids": (10, 4096 * _MIB),
-    "group_members": (12, 1600 * _MIB),
-    "cleaners": (7, 128 * _MIB),
-    "encoded_answers": (3, 64 * _MIB),
+    "receive_buffers": (16, 256 * _MIB),
+    "large_requests": (11, 1024 * _MIB),
+    "unsent_answers": (12, 512 * _MIB),
+    "receive_windows": (3, 64 * _MIB),
+    "send_buffers": (3, 64 * _MIB),
+    "fetch_sessions": (7, 1024 * _MIB),
+    "groups_and_ids": (9, 4096 * _MIB),
+    "group_members": (11, 1600 * _MIB),
+    "committed_offsets": (5, 4096 * _MIB),
+    "producer_states": (6, 4096 * _MIB),
+    "opened_batches": (2, 256 * _MIB),
+    "cleaners": (6, 128 * _MIB),
+    "encoded_answers": (2, 64 * _MIB),
     "rest_bodies": (3, 64 * _MIB),
-    "rest_answers": (5, 128 * _MIB),
+    "rest_answers": (4, 128 * _MIB),
 }
 
 

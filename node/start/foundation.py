@@ -27,6 +27,7 @@ from node.start.signals import Signal
 from node.start.world import World
 from node.work.fair_pool import FairPool
 from node.work.large_requests import LargeRequests
+from node.work.opened_batches import OpenedBatches
 
 # Threads for the two kinds of work of clients that may take long: opening batches and looking up times.
 # 100 MiB of records of 7 bytes take 0.5 CPU s.
@@ -53,6 +54,7 @@ class Foundation:
     send_buffers: SendBuffers
     batch_pool: FairPool
     time_pool: FairPool
+    opened_batches: OpenedBatches
     log_manager: LogManager
     peer_gate: PeerGate | None  # None where no node can prove itself
     addresses: PeerAddresses
@@ -94,6 +96,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         now_ms=world.clock.now_ms,
         unique=lambda: world.unique(16),
         lock=DirectoryLock if world.has_os_disk else None,
+        producer_bytes=memory.producer_states,
     )
     peer_gate = None
     if config.cluster_secret is not None:
@@ -109,12 +112,15 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     receive_windows = ReceiveWindows(widest_bytes(), memory.receive_windows)
     send_buffers = SendBuffers(config.socket_send_buffer_bytes, memory.send_buffers)
     connection_quota = ConnectionQuota(connection_limits(config))
+    opened_batches = OpenedBatches(memory.opened_batches)
     uses = MemoryUses()
     uses.count("receive_buffers", receive_memory)
     uses.count("large_requests", large_requests)
     uses.count("unsent_answers", unsent)
     uses.count("receive_windows", receive_windows)
     uses.count("send_buffers", send_buffers)
+    uses.count("producer_states", log_manager.producer_tally)
+    uses.count("opened_batches", opened_batches)
     return Foundation(
         world=world,
         state=state,
@@ -139,6 +145,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             max_cpu_s=MAX_TIME_CPU_S,
             is_open=connection_quota.is_open,
         ),
+        opened_batches=opened_batches,
         log_manager=log_manager,
         peer_gate=peer_gate,
         addresses=addresses,

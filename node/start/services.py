@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Sequence
 
 from groupcoord.member_bytes import NodeMembers
+from groupcoord.offset_bytes import NodeOffsets
 from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from logstore.compression import Compression
 from logstore.log_dir import LogDir
@@ -114,7 +115,7 @@ def make_services(
 ) -> Services:
     """Make what serves clients, on logs that are open; nothing runs yet."""
     config, world = base.config, base.world
-    members = NodeMembers(base.memory.group_members)
+    members, offsets = NodeMembers(base.memory.group_members), NodeOffsets(base.memory.committed_offsets)
 
     def has_room_for_ids() -> bool:
         return groups.used_bytes + txns.used_bytes < base.memory.groups_and_ids
@@ -135,6 +136,7 @@ def make_services(
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
         members=members,
+        offsets=offsets,
         has_room=has_room_for_ids,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
     )
@@ -231,6 +233,7 @@ def make_services(
         lambda: base.memory.groups_and_ids,
     )
     base.memory_uses.count("group_members", members)
+    base.memory_uses.count("committed_offsets", offsets)
     base.memory_uses.count_by("cleaners", lambda: maintenance.used_key_bytes, lambda: cleaner_key_bytes(base))
     return Services(
         state=base.state,
@@ -254,6 +257,7 @@ def make_services(
         unsent=base.unsent,
         batch_pool=base.batch_pool,
         time_pool=base.time_pool,
+        opened_batches=base.opened_batches,
         log_manager=base.log_manager,
         maintenance=maintenance,
         replica_manager=replicas,

@@ -3,5 +3,6 @@
 aside_lane      work of groups beside the loop, in a few threads of its own, in turns
 fair_pool       threads for one kind of work that a client may make long, shared fairly by CPU time
 large_requests  how much memory requests with very many elements have together while they are served
+opened_batches  how much memory batches have that were compressed anew, until they are appended
 turns           requests with very many elements give way to others
 """

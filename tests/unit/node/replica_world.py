@@ -29,6 +29,7 @@ from node.replica.partition import Partition
 from node.replica.replica_manager import ReplicaManager
 from node.work.fair_pool import FairPool
 from node.work.large_requests import LargeRequests
+from node.work.opened_batches import OpenedBatches
 
 NODE_ID = 1
 OTHER_ID = 2
@@ -89,6 +90,7 @@ class ReplicaWorld:
         self.large_requests = LargeRequests()
         self.is_cut_off = False
         self.txn_gate: Any = None
+        self.opened_batches = OpenedBatches()
         self.batch_pool = FairPool("batches", threads=1, max_cpu_s=60.0)
         self.time_pool = FairPool("times", threads=1, max_cpu_s=60.0)
         self.administrators = SimpleNamespace(includes=lambda connection: True)

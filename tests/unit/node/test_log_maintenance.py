@@ -17,12 +17,14 @@ from logstore.errors import KafkaError
 from logstore.log_config import LogConfig
 from logstore.log_manager import LogManager
 from logstore.partition_log import FetchIsolation, PartitionLog
+from logstore.producer_tally import PRODUCER_BYTES
 from logstore.record import build_batch, iterate_records
 from logstore.record_batch import iterate_headers
 from logstore.topic_partition import TopicPartition
+from logstore.verification import NOT_VERIFIED
 from node.clock import ManualClock
 from node.log_care.damaged_replicas import DamagedReplicas
-from node.log_care.log_maintenance import MAX_CLEANERS, LogMaintenance, Throttle
+from node.log_care.log_maintenance import MAX_CLEANERS, MIN_SILENCE_MS, LogMaintenance, Throttle
 from node.log_care.segment_repair import SegmentRepair
 from node.metrics.read_node import read_log_dirs
 from node.settings.config import parse_config
@@ -472,3 +474,30 @@ def test_the_tasks_run_and_end(world: World) -> None:
         await asyncio.gather(task, return_exceptions=True)
 
     asyncio.run(asyncio.wait_for(run_a_little(), 60))
+
+
+def test_producers_that_were_silent_for_longest_are_forgotten_when_they_have_too_much_memory(
+    world: World,
+) -> None:
+    log = world.log()
+    world.manager.producer_tally.limit_bytes = 80 * PRODUCER_BYTES
+
+    def write(producer_id: int, **options: Any) -> None:
+        now_ms = world.clock.now_ms()
+        options |= {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+        batch = build_batch([(b"k", b"v", now_ms, ())], **options)
+        guard = NOT_VERIFIED if options.get("is_transactional") else None
+        log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms, guard=guard)
+
+    write(1_000, is_transactional=True)  # and it stays open
+    for producer_id in range(79):
+        write(producer_id)
+        world.clock.advance(1_000)
+
+    world.clock.advance(MIN_SILENCE_MS - 60_000)
+    assert asyncio.run(world.maintenance.forget_silent_producers()) == 19, "the others may send again"
+    assert asyncio.run(world.maintenance.forget_silent_producers()) == 0, "there is room again"
+    left = {one.producer_id for one in log.active_producers()}
+    assert left == {1_000, *range(19, 79)}
+
+    assert world.manager.producer_tally.count == 61
