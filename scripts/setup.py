@@ -19,10 +19,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-EXTRAS = {"demo": "demo,compression", "test": "dev"}
+EXTRAS = {"demo": "demo,compression", "docs": "docs,compression", "test": "dev"}
 # The program that a kind of use wants, and the package of Debian that has it. Tests skip without these.
 PROGRAMS = {
     "demo": {},
+    "docs": {},
     "test": {
         "kcat": "kcat",
         "javac": "openjdk-17-jdk-headless",
@@ -38,7 +39,7 @@ EXTENSION = ROOT / "logstore" / "_record_walk.c"
 # The oldest PySpark that is promised, beside the newest one, for a thorough run (pipeline/DESIGN.md, P105).
 EARLIER_PYSPARK = "4.2.1"
 # Built into .venv/bin where there is go; of one version, so that what it renders changes when we say so.
-GO_PROGRAMS = {"demo": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
+GO_PROGRAMS = {"demo": {}, "docs": {}, "test": {"kustomize": "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"}}
 # Half of the time to build goes into what only pays off later; the tests' own programs are built so, too, and
 # find Go's libraries compiled (tests/compat/go/programs.py).
 GO_FLAGS = f"{os.environ.get('GOFLAGS', '')} '-gcflags=all=-N -l' '-ldflags=-s -w'"

@@ -4,7 +4,7 @@ Each would first load the same modules, which takes longer than most of what it 
 process a test run has loaded them, and forks at every `popen`. What comes of it is a process like any other
 and a child of ours: with arguments, environment, directory and open files of its own, to be killed, paused
 and waited for. How nodes and commands begin by themselves is seen where a Python is started: in
-test_local_cluster.py and test_readme.py of tests/integration, in tests/chaos on hosts and disks of their own,
+test_local_cluster.py and test_pages.py of tests/integration, in tests/chaos on hosts and disks of their own,
 in tests/k8s.
 """
 

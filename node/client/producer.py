@@ -354,7 +354,7 @@ class Producer:
                 check(
                     answer.error_code,
                     message,
-                    f"{encoded[partition].records_count} records for {partition}",
+                    f"{counted_records(encoded[partition].records_count)} for {partition}",
                 )
             except KafkaError as error:
                 failures[partition] = _Failure(error, may_be_stored=error.code in MAY_BE_STORED)
@@ -390,3 +390,8 @@ def murmur2(data: bytes) -> int:
         value = (value ^ int.from_bytes(data[whole:], "little")) * factor & mask
     value = (value ^ value >> 13) * factor & mask
     return value ^ value >> 15
+
+
+def counted_records(count: int) -> str:
+    """Return the count with its noun: `1 record`, `2 records`."""
+    return f"{count} record{'' if count == 1 else 's'}"

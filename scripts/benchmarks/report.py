@@ -4,10 +4,13 @@ A ratio is the median of the ratios of turns that followed each other, so that a
 from minute to minute changes both sides of each; the middle half of them stands beside it.
 """
 
+import contextlib
 import json
 import os
 import platform
+import shlex
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -129,10 +132,21 @@ def machine() -> dict[str, object]:
     """Where and when figures were taken."""
     return {
         "cpus": os.cpu_count(),
+        "cpu": cpu_model(),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["scripts/bench", *sys.argv[1:]]),
     }
+
+
+def cpu_model() -> str:
+    """Return the name of this machine's processor, as Linux has it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 def write_json(report: Report, workloads: Sequence[Workload[Any]], path: Path) -> None:

@@ -13,11 +13,13 @@ from typer.core import TyperGroup
 from node.cli.app import app
 from node.settings.config import BROKER_CONFIG_DEF, parse_config
 from node.settings.properties_file import parse_properties
+from tests.pages import ROOT, blocks_of, page_blocks, pages
 
-ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))
-DOCUMENTS = [*sorted(ROOT.glob("*.md")), ROOT / "k8s" / "README.md"]
+DOCUMENTS = [*sorted({*ROOT.glob("*.md"), *pages()}), ROOT / "k8s" / "README.md"]
 MAX_HELP_LINES = 5
+MAX_README_LINES = 150
+LANGUAGES = ("sh", "python", "text", "yaml", "properties", "java")
 TOOLS = {
     "bench",
     "dump-log",
@@ -30,23 +32,20 @@ TOOLS = {
 
 def commands_in(path: Path) -> list[list[str]]:
     """Every `ottla ...` command of a document, as words."""
-    found: list[list[str]] = []
-    blocks = re.findall(r"```sh\n(.*?)```", path.read_text(), flags=re.S)
-    lines = [line for block in blocks for line in block.splitlines()]
-    lines += re.findall(r"`(ottla [^`]+)`", path.read_text())
-    for line in lines:
-        for part in line.split("|"):
-            words = shlex.split(part, comments=True)
-            if words[:1] == ["ottla"]:
-                found.append(words[1:])
-    return found
+    text = path.read_text()
+    blocks = re.findall(r"```sh\n(.*?)```", text, flags=re.S)
+    lines = [line for block in blocks for line in block.replace("\\\n", "").splitlines()]
+    lines += re.findall(r"`(ottla [^`]+)`", text)
+    parts = [part for line in lines for part in re.split(r"\|+|&+|;", line)]
+    found = [re.match(r" *(?:[(]|[A-Z_]+=\S* )?(ottla .*)", part) for part in parts]
+    return [shlex.split(one[1], comments=True)[1:] for one in found if one is not None]
 
 
 def find(words: list[str]) -> tuple[object, list[str]]:
     """The command that these words call, and the words after its name."""
     command = typer.main.get_command(app)
     rest = list(words)
-    while rest and isinstance(command, TyperGroup):
+    while rest and isinstance(command, TyperGroup) and not rest[0].startswith("-"):
         found = command.get_command(None, rest.pop(0))
         assert found is not None, f"there is no command ottla {' '.join(words)}"
         command = found
@@ -66,23 +65,35 @@ def test_commands_in_the_documents_exist(path: Path) -> None:
                 assert word.partition("=")[0] in options | {"--help"}, f"{path.name}: {words}"
 
 
-def test_the_readme_shows_every_face() -> None:
-    groups = {"topic", "log", "cluster", "quorum", "broker", "group", "txn"}
-    shown = {
-        " ".join(words[:2]) if words[0] in groups else words[0] for words in commands_in(ROOT / "README.md")
-    }
+def test_the_documents_show_every_face() -> None:
+    groups = {"topic", "log", "cluster", "quorum", "broker", "group", "txn", "pipeline"}
+    commands = [words for page in pages() for words in commands_in(page)]
+    shown = {" ".join(words[:2]) if words[0] in groups else words[0] for words in commands}
 
     assert {"start", "produce", "consume", "topic create", "topic describe", "log dump"} <= shown
     assert {"cluster up", "cluster start-node", "quorum status", "quorum add", "quorum remove"} <= shown
     assert {"group list", "group describe", "group members", "group lag"} <= shown
     assert {"group reset", "group delete", "group delete-offsets"} <= shown
     assert {"txn list", "txn describe", "txn abort", "txn producers", "txn find-hanging"} <= shown
-    assert "doctor" in shown
+    assert {"doctor", "pipeline run", "pipeline validate", "pipeline status"} <= shown
     assert {"broker list", "broker decommission", "topic reassign", "topic elect"} <= shown
 
 
-def test_the_settings_of_the_readme_start_a_node() -> None:
-    plain, with_tls = re.findall(r"```properties\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.S)
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= MAX_README_LINES
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_code_that_no_test_runs_says_why(page: Path) -> None:
+    for block in blocks_of(page):
+        assert block.language in LANGUAGES, f"{page.name}, line {block.line}: {block.language!r}"
+        if block.title is None and block.language in ("sh", "python"):
+            assert block.is_run or block.reason_not_to_run, f"{page.name}, line {block.line}"
+
+
+def test_the_settings_of_several_hosts_start_a_node() -> None:
+    [plain] = page_blocks("docs/cluster.md", "properties", title="server.properties")
+    [with_tls] = page_blocks("docs/cluster.md", "properties", title="tls.properties")
 
     # The secret comes from the environment.
     secret = {"cluster.secret": "0123456789abcdef"}
@@ -113,7 +124,7 @@ def test_shell_scripts_are_short(script: Path) -> None:
 
 
 def test_every_script_is_in_the_documents() -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text() + (ROOT / "README.md").read_text()
+    text = (ROOT / "CONTRIBUTING.md").read_text()
 
     missing = [script.name for script in SCRIPTS if f"scripts/{script.name}" not in text]
     assert missing in ([], ["setup"]), "scripts/setup is called by the others"

@@ -1,4 +1,4 @@
-"""The connectors in a job file: that of the README is right, and a wrong option is told with its line."""
+"""The connectors in a job file: the documented one is right; a wrong option is told with its line."""
 
 import re
 from pathlib import Path
@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from pipeline.jobs.job import Flow, Task
+from tests.pages import page_blocks
 from tests.unit.pipeline.jobs.job_texts import problems, read, with_job
 
-README = Path(__file__).parents[4] / "README.md"
 
-
-def test_the_job_file_of_the_readme_is_right(tmp_path: Path) -> None:
-    (text,) = re.findall(r"```yaml\n(name: air\n.*?)```", README.read_text(), flags=re.S)
+def test_the_job_file_of_the_documentation_is_right(tmp_path: Path) -> None:
+    (text,) = page_blocks("docs/connectors.md", "yaml", title="air.yaml")
 
     jobs = {job.name: job.work for job in read(tmp_path, text).jobs}
 

@@ -1,0 +1,10 @@
+"""The site of the documentation: what `mkdocs build` adds to the pages under docs.
+
+site_files        which files of the repository are pages, and the links between them
+settings_page     the reference of settings, from the tables of settings
+commands_page     the reference of commands, from the commands
+metrics_page      the reference of metrics, from a node that runs
+benchmarks_page   the figures of `scripts/bench`, from its JSON
+ratio_chart       the ratios among them as SVG
+hooks             what mkdocs calls
+"""

@@ -1,0 +1,54 @@
+"""The page of figures, from the JSON that `scripts/bench --json` wrote."""
+
+from typing import Any
+
+HEAD = """# Benchmarks
+
+Generated from `docs/data/benchmarks.json`, which `scripts/bench` wrote. It measures one node of Ottla and
+one of Apache Kafka 4.3.1 on the same machine, in turns. `wire` rows replay prebuilt requests over raw
+sockets, `client` rows run librdkafka. CPU is the server's own, as the kernel counts it.
+
+![Ratios of Ottla to Apache Kafka](images/ratios.svg)
+
+A bar to the right is better than Apache Kafka; the thin line is the middle half of the turns.
+
+"""
+TAIL = """
+A ratio is the median of the ratios of turns that followed each other, so that a machine whose speed changes
+affects both sides. Figures of two cores that also run the client say little about large machines:
+[Comparison](comparison.md#apache-kafka) says what to expect there.
+"""
+
+
+def benchmarks_page(document: dict[str, Any]) -> str:
+    """Return the page of a JSON document of `scripts/bench`."""
+    machine = document["machine"]
+    facts = [
+        ("command", f"`{machine.get('command', 'scripts/bench')}`"),
+        ("at", machine["at"]),
+        ("machine", f"{machine['cpus']} cores, {machine.get('cpu', 'a processor that is not named')}"),
+        ("Linux, Python", f"{machine['kernel']}, {machine['python']}"),
+        *([("note", machine["note"])] if "note" in machine else []),
+    ]
+    lines = [HEAD, "| | |\n|---|---|\n", *(f"| {name} | {value} |\n" for name, value in facts), "\n"]
+    lines.append(
+        "| workload | figure | Ottla | Kafka | ratio | middle half |\n|---|---|---:|---:|---:|---|\n"
+    )
+    last = None
+    for row in document["rows"]:
+        if "generator" in row["figure"]:
+            continue
+        workload = "" if row["workload"] == last else row["workload"]
+        last = row["workload"]
+        half = [row["lower quartile"], row["upper quartile"]]
+        spread = " to ".join(f"{one:.2f}" for one in half if one is not None)
+        ratio = f"{row['ratio']:.2f}" if row["ratio"] is not None else "-"
+        ottla, kafka = _number(row["ottla"]), _number(row["kafka"])
+        lines.append(f"| {workload} | {row['figure']} | {ottla} | {kafka} | {ratio} | {spread} |\n")
+    return "".join([*lines, TAIL])
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

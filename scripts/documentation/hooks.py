@@ -1,0 +1,46 @@
+"""The hooks that mkdocs calls: they add the generated pages and those outside of docs, and rewrite links."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT)]
+
+# ruff: noqa: E402
+from documentation.benchmarks_page import benchmarks_page
+from documentation.commands_page import commands_page
+from documentation.metrics_page import metrics_page
+from documentation.settings_page import settings_page
+from documentation.site_files import GENERATED, MOUNTED, site_links, source_of
+
+MAKERS: Final[dict[str, Callable[[], str]]] = {
+    "reference/settings.md": settings_page,
+    "reference/commands.md": commands_page,
+    "reference/metrics.md": metrics_page,
+    "benchmarks.md": lambda: benchmarks_page(json.loads((ROOT / "docs/data/benchmarks.json").read_text())),
+}
+_made: dict[str, str] = {}  # `mkdocs serve` builds anew with each change of a page
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages that do not lie under docs."""
+    for path in GENERATED:
+        if path not in _made:
+            _made[path] = MAKERS[path]()
+        files.append(File.generated(config, path, content=_made[path]))
+    for source, path in MOUNTED.items():
+        files.append(File.generated(config, path, content=(ROOT / source).read_text()))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Write the links of a page as the site has them."""
+    pages = {file.src_uri for file in files}
+    return site_links(markdown, source_of(page.file.src_uri), pages)

@@ -1,0 +1,153 @@
+"""The site of the documentation: it builds, its links lead somewhere, and it shows what the code has."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from logstore.log_config import TOPIC_CONFIG_DEF
+from node.cli.app import app
+from node.settings.broker_settings import BROKER_CONFIG_DEF
+from node.settings.group_config_def import GROUP_CONFIG_DEF
+from tests.pages import ROOT
+
+sys.path.append(str(ROOT / "scripts"))
+
+from documentation.metrics_page import families_of
+from documentation.ratio_chart import bars_of, chart
+from documentation.site_files import GENERATED, MOUNTED, site_links
+
+DOCUMENTS = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / name for name in MOUNTED)})
+# What a browser loads by itself; a link is followed only by its reader.
+LOADED = re.compile(r"""<(?:script|img|iframe|link|source)\b[^>]*?(?:src|href)="?([^" >]+)""")
+CSS_LOADED = re.compile(r"""(?:url\(|@import )["']?(https?:)?//""")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site as `scripts/docs` builds it: a warning is a failure."""
+    pytest.importorskip("material", reason="the site is not built: pip install '.[docs]'")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    environment = {"PATH": "/usr/bin:/bin", "NO_MKDOCS_2_WARNING": "1", "HOME": str(folder)}
+    done = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    pages = [path for path in site.rglob("*.html") if path.name != "404.html"]
+
+    loaded = {url for page in pages for url in LOADED.findall(page.read_text())}
+    styles = [path.name for path in site.rglob("*.css") if CSS_LOADED.search(path.read_text())]
+
+    assert len(pages) > 30 and any(url.endswith(".css") for url in loaded)
+    assert [url for url in loaded if re.match(r"(https?:)?//", url)] == []
+    assert styles == []
+
+
+def test_the_references_name_every_setting_command_and_metric(site: Path) -> None:
+    settings, commands, metrics = (
+        (site / "reference" / f"{name}.html").read_text() for name in ("settings", "commands", "metrics")
+    )
+    keys = [*BROKER_CONFIG_DEF.keys, *TOPIC_CONFIG_DEF.keys, *GROUP_CONFIG_DEF.keys]
+    command = typer.main.get_command(app)
+    groups = [(name, command.get_command(None, name)) for name in command.list_commands(None)]  # type: ignore[attr-defined, arg-type]
+    names = [
+        f"ottla {name} {child}"
+        for name, group in groups
+        if hasattr(group, "list_commands")
+        for child in group.list_commands(None)
+    ]
+
+    assert [key for key in keys if f"<code>{key}</code>" not in settings] == []
+    assert [name for name in names if f"<code>{name}</code>" not in commands] == []
+    assert "ottla pipeline run" in names
+    for metric in (
+        "kafka_server_replicamanager_underreplicatedpartitions",
+        "ottla_scrape_left_out",
+        "kminion_kafka_cluster_info",
+    ):
+        assert f"<code>{metric}</code>" in metrics
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_to_files_that_exist(document: Path) -> None:
+    text = re.sub(r"^ *```.*?^ *```$", "", document.read_text(), flags=re.M | re.S)
+    targets = re.findall(r"\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "", text))
+    generated = {(ROOT / "docs" / name).resolve() for name in (*GENERATED, *_site_only())}
+
+    missing = []
+    for target in targets:
+        path = target.partition("#")[0]
+        if not path or re.match(r"[a-z]+:", path):
+            continue
+        file = (document.parent / path).resolve()
+        if not file.exists() and not ("docs" in document.parts and file in generated):
+            missing.append(target)
+    assert missing == []
+
+
+def _site_only() -> list[str]:
+    """Pages that lie elsewhere in the repository: other pages of the site may name their places in it."""
+    return [place for place in MOUNTED.values() if "/" not in place]
+
+
+def test_the_chart_is_drawn_from_the_figures() -> None:
+    document = json.loads((ROOT / "docs" / "data" / "benchmarks.json").read_text())
+
+    drawn = chart(bars_of(document["rows"]))
+
+    assert len(bars_of(document["rows"])) >= 10
+    assert (ROOT / "docs" / "images" / "ratios.svg").read_text() == drawn, "run scripts/docs chart"
+
+
+def test_a_ratio_of_which_less_is_better_is_turned_round() -> None:
+    row = {
+        "workload": "memory after 1 GB",
+        "figure": "MB RSS",
+        "ratio": 0.25,
+        "lower quartile": 0.2,
+        "upper quartile": 0.5,
+    }
+
+    [bar] = bars_of([row])
+
+    assert (bar.times, bar.worst, bar.best) == (4.0, 2.0, 5.0)
+
+
+def test_links_are_written_as_the_site_has_them() -> None:
+    text = "[a](../k8s/README.md#x) [b](../pyproject.toml) [c](groups.md) [d](https://e.org)\n```sh\n[a](../k8s/README.md)\n```\n"
+
+    written = site_links(text, "docs/topics.md", {"kubernetes.md", "groups.md"})
+    in_architecture = site_links(
+        "[design](node/DESIGN.md) [docs](docs/index.md)",
+        "ARCHITECTURE.md",
+        {"architecture/node.md", "index.md"},
+    )
+
+    assert (
+        written.splitlines()[0]
+        == "[a](kubernetes.md#x) b (`pyproject.toml`) [c](groups.md) [d](https://e.org)"
+    )
+    assert written.splitlines()[2] == "[a](../k8s/README.md)"
+    assert in_architecture == "[design](node.md) [docs](../index.md)"
+
+
+def test_the_families_of_a_scrape_have_their_labels() -> None:
+    scrape = (
+        "# HELP a_total Of all.\n# TYPE a_total counter\n"
+        'a_total 1\na_total{topic="x"} 1\n'
+        "# HELP b None yet.\n# TYPE b gauge\n"
+    )
+
+    first, second = families_of(scrape)
+
+    assert first == ("a_total", "counter", "Of all.", ("topic",))
+    assert second == ("b", "gauge", "None yet.", ())
