@@ -25,6 +25,8 @@ from node.net.gathered_answers import GatheredAnswers
 from node.net.listener import Listener
 from node.node_view import NodeView
 from node.replica.replica_manager import ReplicaManager
+from node.rest_api.node_pulse import NodePulse
+from node.rest_api.probe_server import ProbeServer
 from node.rest_api.probes import state_of
 from node.rest_api.readiness import STILL_STARTING, problem_of
 from node.rest_api.server_thread import RestServer
@@ -60,6 +62,7 @@ class Broker:
         self.listeners: list[Listener] = []
         self.view = NodeView(base.state, base.tasks.start, self.listeners)
         self.rest = RestServer(self.view, base.memory, base.memory_uses, base.world.rest_loop)
+        self.probes = ProbeServer(self.view, NodePulse(base.state), base.world.rest_loop)
         self.is_hurried = False  # it ends without waiting for others to take over
         self._reminder: asyncio.TimerHandle | None = None
 
@@ -98,9 +101,12 @@ class Broker:
         self.listeners += await bind_listeners(base, gathered)
         try:
             self.rest.bind()
+            self.probes.bind()
         except BaseException:  # a port that is taken, or the start is given up
             stop_accepting(self.listeners)
+            self.rest.close_sockets()
             raise
+        self.probes.start()
         patience = loop.call_later(REST_PATIENCE_S, self.rest.start)
         self._remind()
         try:
@@ -215,6 +221,7 @@ class Broker:
                 raise cause_of(group) from None
         finally:
             self.base.log_manager.release()
+            await self.probes.stop()
 
     # ---- stop ------------------------------------------------------------------------------------
 
@@ -246,7 +253,10 @@ class Broker:
         except BaseException as error:
             failure = error
         broker_epoch = quorum.metadata.broker_epoch
-        await asyncio.to_thread(base.log_manager.close, broker_epoch=broker_epoch)
+        try:
+            await asyncio.to_thread(base.log_manager.close, broker_epoch=broker_epoch)
+        finally:
+            await self.probes.stop()
         log_notes(base.log_manager)
         if failure is not None:
             raise failure
@@ -291,3 +301,4 @@ class Broker:
                 await self.base.tasks.end()
         finally:
             self.base.log_manager.release()
+            await self.probes.stop()

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import uuid_to_text
+from node.node_state import NodeState
 from node.node_view import NodeView
 from node.services import Services
 from node.settings.config import BrokerConfig
@@ -25,7 +26,6 @@ class NodeFacts:
 
     def __init__(self, node: NodeView, node_loop: asyncio.AbstractEventLoop) -> None:
         self._node = node
-        self.has_caught_up = False  # whether the node was in sync with all it holds since it started
         self._node_loop = node_loop
         self._kept: dict[Callable[..., Any], Any] = {}
 
@@ -33,6 +33,11 @@ class NodeFacts:
     def config(self) -> BrokerConfig:
         """The settings that are valid now."""
         return self._node.config
+
+    @property
+    def state(self) -> NodeState:
+        """The few facts that change, which may be read in any thread."""
+        return self._node.state
 
     @property
     def services(self) -> Services:

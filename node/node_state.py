@@ -10,7 +10,15 @@ from node.settings.config import BrokerConfig
 class NodeState:
     """The few facts about a node that change while it runs; the broker writes them, on its loop."""
 
-    __slots__ = ("cluster_id", "config", "contact", "has_started", "is_cut_off", "is_serving")
+    __slots__ = (
+        "cluster_id",
+        "config",
+        "contact",
+        "has_caught_up",
+        "has_started",
+        "is_cut_off",
+        "is_serving",
+    )
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
@@ -19,6 +27,8 @@ class NodeState:
         self.is_cut_off = False  # others may lead by now what this node believes to lead
         self.is_serving = False  # clients are let in
         self.has_started = False  # they were, once
+        # It was in sync with all it holds since it started; written by whichever probe sees it, in any thread.
+        self.has_caught_up = False
 
     @property
     def node_id(self) -> int:

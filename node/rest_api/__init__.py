@@ -38,7 +38,9 @@ readiness       whether a node may be sent clients
 operation_words  words that the operations share: partitions, bounded lists
 group_view      a group with its members and lag
 groups_overview  all groups, with lag
+node_pulse      when the node's loop last turned, and its state then
 probes          /healthz and /readyz
+probe_answers   the same as bytes, for a port of their own
 state_words     state machines as JSON
 debug_state     the state machines of this process
 own_process     what only this process knows of itself (door)
@@ -56,4 +58,5 @@ connections     who is connected, and who gives its place to somebody else
 http_request    from HTTP to what handlers get
 http_server     serves the table of routes
 server_thread   the sockets, the thread and the loop
+probe_server    the port, the thread and the loop of probes
 """

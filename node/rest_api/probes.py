@@ -9,8 +9,9 @@ from typing import Any, Final
 from logstore.errors import KafkaError
 from node.metrics.read_node import voter_of
 from node.node_view import NodeView
+from node.rest_api.node_pulse import ALIVE, READY
 from node.rest_api.operation_words import record
-from node.rest_api.readiness import NodeState, problem_of
+from node.rest_api.readiness import NodeStatus, problem_of
 from node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Node"
@@ -26,7 +27,7 @@ async def get_healthz(context: RestContext, request: RestRequest) -> Answer:
         await context.facts.ask(lambda _: None)
     except KafkaError as error:
         return _status(503, "dead", error.detail)
-    return _status(200, "alive", "The process runs and its event loop answers.")
+    return _status(200, "alive", ALIVE)
 
 
 async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
@@ -34,20 +35,20 @@ async def get_readyz(context: RestContext, request: RestRequest) -> Answer:
         node = await context.facts.ask(state_of)
     except KafkaError as error:
         return _status(503, "not ready", error.detail)
-    problem = problem_of(node, has_caught_up=context.facts.has_caught_up)
+    problem = problem_of(node, has_caught_up=context.facts.state.has_caught_up)
     if problem is not None:
         return _status(503, "not ready", problem)
-    context.facts.has_caught_up = True
-    return _status(200, "ready", "The node serves clients and is in sync.")
+    context.facts.state.has_caught_up = True
+    return _status(200, "ready", READY)
 
 
-def state_of(node: NodeView) -> NodeState:
+def state_of(node: NodeView) -> NodeStatus:
     """Collect the facts that decide whether a node is ready."""
     quorum = node.quorum_services
     voter = None if quorum is None else voter_of(quorum.quorum)
     voters = () if quorum is None else quorum.metadata.quorum_status().voters
     own = [one for one in voters if one.node_id == node.config.node_id]
-    return NodeState(
+    return NodeStatus(
         node.config.node_id,
         None if quorum is None else quorum.lifecycle.state,
         node.state.is_serving,

@@ -16,7 +16,7 @@ from node.metadata.broker_lifecycle import BrokerState
 STILL_STARTING: Final = "This node does not serve yet: "  # what its log says while it starts, and why
 
 
-class NodeState(NamedTuple):
+class NodeStatus(NamedTuple):
     """What the node says of itself; `state` is None before it has found its metadata."""
 
     node_id: int
@@ -29,7 +29,7 @@ class NodeState(NamedTuple):
     is_disk_copied: bool = False  # whether its voter has no vote, because its directory is a copy
 
 
-def problem_of(node: NodeState, *, has_caught_up: bool) -> str | None:
+def problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
     """Why the node is not ready, in a sentence; None if it is."""
     is_stopping = node.state in (BrokerState.SHUTTING_DOWN, BrokerState.STOPPED)
     if node.is_disk_copied and not is_stopping:

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class RestPortError(OSError):
-    """An address of `ottla.rest.listeners` cannot be had."""
+    """An address of `ottla.rest.listeners` or `ottla.probe.listener` cannot be had."""
 
     def __str__(self) -> str:
         return str(self.strerror)
@@ -68,7 +68,7 @@ class RestServer:
         config = self._node.config
         for address in config.ottla_rest_listeners:
             try:
-                self._sockets.append(_bound(address))
+                self._sockets.append(bound(address))
             except OSError as error:
                 self.close_sockets()
                 if config.rest_listeners_are_named:
@@ -154,7 +154,8 @@ class RestServer:
         await server.run([one.dup() for one in sockets], end)
 
 
-def _bound(address: RestAddress) -> socket.socket:
+def bound(address: RestAddress) -> socket.socket:
+    """Return a socket that listens there; an empty host is all addresses of the machine."""
     if not address.host and socket.has_dualstack_ipv6():
         return socket.create_server(
             ("", address.port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG

@@ -35,6 +35,7 @@ from node.settings.rest_settings import (
     RestAddress,
     parse_advertised_rest_listener,
     parse_allowed_hosts,
+    parse_probe_listener,
     parse_rest_listeners,
 )
 from node.settings.settings_not_honoured import NOT_HONOURED, restricts
@@ -179,6 +180,7 @@ class BrokerConfig:
     rest_listeners_are_named: bool  # a default may give way, what somebody named may not
     ottla_rest_advertised_listener: RestAddress | None
     ottla_rest_allowed_hosts: tuple[str, ...]
+    ottla_probe_listener: RestAddress | None  # None: probes have no port of their own
     ottla_rest_request_max_bytes: int
     ottla_metrics_topics_max: int
     ottla_metrics_partitions_max: int
@@ -444,6 +446,7 @@ def _build(
             typed["ottla_rest_advertised_listener"]
         ),
         "ottla_rest_allowed_hosts": parse_allowed_hosts(typed["ottla_rest_allowed_hosts"]),
+        "ottla_probe_listener": parse_probe_listener(typed["ottla_probe_listener"]),
     }
     special["pid_file"] = Path(typed["pid_file"]) if typed["pid_file"] else None
     special["metadata_log_dir"] = (
@@ -498,6 +501,7 @@ _SPECIAL_FIELDS: Final = {
     "rest_listeners_are_named",
     "ottla_rest_advertised_listener",
     "ottla_rest_allowed_hosts",
+    "ottla_probe_listener",
 }
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS
 

@@ -1,4 +1,4 @@
-"""The broker settings of the REST API, and the addresses in them."""
+"""The broker settings of the REST API and of probes, and the addresses in them."""
 
 import re
 from collections.abc import Sequence
@@ -11,8 +11,10 @@ from node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
 
 REST_LISTENERS: Final = "ottla.rest.listeners"
 ADVERTISED_REST_LISTENER: Final = "ottla.rest.advertised.listener"
+PROBE_LISTENER: Final = "ottla.probe.listener"
 DEFAULT_REST_PORT: Final = 8082  # Confluent's REST proxy has it
 _URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
+_HOST_AND_PORT = re.compile(r"(?:http://)?(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
 _ALLOWED_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 MAX_LISTENERS: Final = 8
 
@@ -45,6 +47,14 @@ REST_SETTINGS: Final = (
         None,
         "Where clients of the REST API reach this node, as http://HOST:PORT: the links in its answers begin"
         " with it. Without it they begin with what the client asked.",
+    ),
+    setting(
+        PROBE_LISTENER,
+        STRING,
+        None,
+        "Where /healthz and /readyz are answered beside the REST API, as HOST:PORT: by a thread of their own,"
+        " whatever the REST API is asked meanwhile, from the start of the node to its end, under any host"
+        " name. Without it only the REST API has them.",
     ),
     setting(
         "ottla.rest.allowed.hosts",
@@ -82,6 +92,16 @@ def parse_advertised_rest_listener(text: str | None) -> RestAddress | None:
     return address
 
 
+def parse_probe_listener(text: str | None) -> RestAddress | None:
+    """Return the address of `ottla.probe.listener`; INVALID_CONFIG with one sentence otherwise."""
+    if not text or not text.strip():
+        return None
+    match = _HOST_AND_PORT.fullmatch(text.strip())
+    if match is None:
+        raise _invalid(PROBE_LISTENER, text, "it must look like HOST:PORT.")
+    return _address(PROBE_LISTENER, text, match)
+
+
 def parse_allowed_hosts(entries: Sequence[str]) -> tuple[str, ...]:
     """The names of `ottla.rest.allowed.hosts` in small letters; INVALID_CONFIG otherwise."""
     names = tuple(entry.strip().lower() for entry in entries)
@@ -95,6 +115,10 @@ def _parse(name: str, entry: str) -> RestAddress:
     match = _URL.fullmatch(entry)
     if match is None:
         raise _invalid(name, entry, "it must look like http://HOST:PORT.")
+    return _address(name, entry, match)
+
+
+def _address(name: str, entry: str, match: re.Match[str]) -> RestAddress:
     if int(match[3]) > MAX_PORT:
         raise _invalid(name, entry, f"its port must be at most {MAX_PORT}.")
     return RestAddress(match[1] or match[2], int(match[3]))

@@ -56,6 +56,8 @@ def test_ports_are_those_of_the_listeners(name: str) -> None:
 
     listening = {listener.port for listener in (*config.listeners, *config.controller_listeners)}
     listening |= {address.port for address in config.ottla_rest_listeners}
+    assert config.ottla_probe_listener is not None
+    listening.add(config.ottla_probe_listener.port)
 
     assert listening == set(one.ports.values())
     for service in (one for one in objects if one["kind"] == "Service"):
@@ -66,6 +68,22 @@ def test_ports_are_those_of_the_listeners(name: str) -> None:
     for policy in (one for one in objects if one["kind"] == "NetworkPolicy"):
         for rule in (*policy["spec"]["ingress"], *policy["spec"].get("egress", ())):
             assert {port["port"] for port in rule["ports"]} <= {53, *one.ports}, policy
+
+
+@pytest.mark.parametrize("name", OVERLAYS)
+def test_probes_have_the_port_that_nothing_else_is_asked_at(name: str) -> None:
+    objects = overlay(name)
+    one = pod(objects)
+    config = load_config(environment=one.environment)
+
+    assert config.ottla_probe_listener is not None
+    assert {probe.port for probe in (one.startup, one.liveness, one.readiness)} == {
+        config.ottla_probe_listener.port
+    }
+    [port_name] = [name for name, port in one.ports.items() if port == config.ottla_probe_listener.port]
+    for policy in (one for one in objects if one["kind"] == "NetworkPolicy"):
+        for rule in policy["spec"]["ingress"]:
+            assert port_name not in {port["port"] for port in rule["ports"]}, policy
 
 
 @pytest.mark.parametrize("name", OVERLAYS)

@@ -28,8 +28,12 @@ def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StatefulSet]:
 
 def get(cluster: StatefulSet, path: str, host: str | None = None) -> tuple[int, str]:
     """Status and body of an answer of the pod's REST API, asked by a name or by its address."""
-    one = cluster.pods[0]
-    address = f"{one.host.address}:{one.pod.ports['rest']}"
+    return get_at(cluster, cluster.pods[0].pod.ports["rest"], path, host)
+
+
+def get_at(cluster: StatefulSet, port: int, path: str, host: str | None = None) -> tuple[int, str]:
+    """Status and body of what the pod answers at a port."""
+    address = f"{cluster.pods[0].host.address}:{port}"
     request = urllib.request.Request(f"http://{address}{path}", headers={"Host": host or address})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return answer.status, answer.read().decode()
@@ -47,6 +51,8 @@ def test_the_paths_of_probes_and_scrapes_are_served(one_node: StatefulSet) -> No
     pod = one_node.pods[0].pod
     [endpoint] = find(render("components/service-monitor"), "ServiceMonitor", "ottla")["spec"]["endpoints"]
 
+    for probe in (pod.startup, pod.liveness, pod.readiness):
+        assert get_at(one_node, probe.port, probe.path, "any.host")[0] == 200
     for path in (pod.startup.path, pod.liveness.path, pod.readiness.path, endpoint["path"]):
         assert get(one_node, path)[0] == 200
 

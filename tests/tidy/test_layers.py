@@ -79,6 +79,7 @@ DOORS = {
     "node/rest_api/record_stream.py",  # reads and writes at the same time
     "node/rest_api/route.py",  # the event that ends long answers
     "node/rest_api/server_thread.py",
+    "node/rest_api/probe_server.py",
     "pipeline/client/connection.py",
     "pipeline/client/connections.py",
     "pipeline/client/retries.py",

@@ -1,5 +1,6 @@
 """What the probes and the health overview say while nodes die, hang and come back."""
 
+import socket
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from node.embedded import Cluster
+from node.rest_api.probe_server import MAX_CONNECTIONS
 from tests.compat import command_line
 from tests.integration.embedded_broker import EmbeddedBroker
 from tests.integration.rest.conftest import Api, Reply, eventually
@@ -135,6 +137,32 @@ def test_a_loop_that_hangs_is_dead(embedded: Callable[..., EmbeddedBroker]) -> N
     assert alive.status == 200 and again
     assert dead.status == 503 and "did not answer" in dead.json["message"]
     assert not_ready.status == 503
+
+
+def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., EmbeddedBroker]) -> None:
+    node = embedded(ottla_rest_listeners="http://127.0.0.1:0", ottla_probe_listener="127.0.0.1:0")
+    address = node.broker.probes.address
+    assert address is not None
+    api = Api(f"http://{address.authority}", "any")
+    eventually(lambda: api.ask("GET", "/readyz").status == 200, "it is ready")
+    rest_loop = node.broker.rest._loop
+    assert rest_loop is not None
+    goes_on = threading.Event()
+    slow = [socket.create_connection(address) for _ in range(3 * MAX_CONNECTIONS)]
+    for one in slow[-MAX_CONNECTIONS:]:
+        one.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
+
+    rest_loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
+    besides = api.ask("GET", "/healthz"), api.ask("GET", "/readyz", headers={"Host": "any.name:1"})
+    node.loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
+    dead = eventually(lambda: (told := api.ask("GET", "/healthz")).status == 503 and told, "it is dead")
+    goes_on.set()
+    again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "it goes on")
+    for one in slow:
+        one.close()
+
+    assert [one.status for one in besides] == [200, 200] and again
+    assert "did not turn" in dead.json["message"]
 
 
 def answers(cluster: Cluster, node_id: int) -> bool:

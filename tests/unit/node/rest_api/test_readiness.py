@@ -4,7 +4,7 @@ import pytest
 
 from metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from node.metadata.broker_lifecycle import BrokerState
-from node.rest_api.readiness import NodeState, partitions_behind, problem_of
+from node.rest_api.readiness import NodeStatus, partitions_behind, problem_of
 
 IN_SYNC = PartitionImage(0, (0, 1, 2), (0, 1, 2), 0, 1, 1)
 BEHIND = IN_SYNC._replace(isr=(0, 2))
@@ -14,8 +14,8 @@ def image_of(partition: PartitionImage) -> MetadataImage:
     return MetadataImage(topics=TopicsImage(by_name={"t": TopicImage("t", bytes(16), (partition,))}))
 
 
-def node(partition: PartitionImage = IN_SYNC) -> NodeState:
-    return NodeState(1, BrokerState.RUNNING, True, None, image_of(partition))
+def node(partition: PartitionImage = IN_SYNC) -> NodeStatus:
+    return NodeStatus(1, BrokerState.RUNNING, True, None, image_of(partition))
 
 
 def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
@@ -40,7 +40,7 @@ def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
         (node(BEHIND), "not in sync yet with 1 of its partitions"),
     ],
 )
-def test_who_is_not_ready_says_why_in_a_sentence(state: NodeState, words: str) -> None:
+def test_who_is_not_ready_says_why_in_a_sentence(state: NodeStatus, words: str) -> None:
     problem = problem_of(state, has_caught_up=False)
 
     assert problem is not None and words in problem and problem.endswith(".")
@@ -66,7 +66,7 @@ def test_what_a_node_has_to_catch_up_with(partition: PartitionImage, behind: int
 
 
 def test_a_node_that_waits_for_voters_names_them() -> None:
-    node = NodeState(1, BrokerState.STARTING, False, None, None, "Waiting for voter 2 at host2:9093.")
+    node = NodeStatus(1, BrokerState.STARTING, False, None, None, "Waiting for voter 2 at host2:9093.")
 
     assert problem_of(node, has_caught_up=False) == "Waiting for voter 2 at host2:9093."
     serving = node._replace(state=BrokerState.RUNNING, is_serving=True)

@@ -35,8 +35,27 @@ def test_addresses_are_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("", None),
+        (":8083", RestAddress("", 8083)),
+        ("127.0.0.1:0", RestAddress("127.0.0.1", 0)),
+        ("http://[::1]:8083", RestAddress("::1", 8083)),
+    ],
+)
+def test_probes_have_an_address_of_their_own_if_they_are_given_one(
+    text: str, address: RestAddress | None
+) -> None:
+    assert parse_config({"ottla.probe.listener": text}).ottla_probe_listener == address
+    assert parse_config({}).ottla_probe_listener is None
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("ottla.probe.listener", "8083"),
+        ("ottla.probe.listener", "https://:8083"),
+        ("ottla.probe.listener", ":70000"),
         ("ottla.rest.listeners", "https://:8082"),
         ("ottla.rest.listeners", "8082"),
         ("ottla.rest.listeners", "http://:70000"),

@@ -1,0 +1,54 @@
+"""The pulse of a node's loop: when it last turned, and what it said of itself then.
+
+The loop writes it, and probes read it in threads of their own without asking anything: what hangs cannot
+hold up an answer, and a loop that hangs shows by the age of what it wrote. Pure: time is an argument.
+"""
+
+from typing import Final, NamedTuple
+
+from node.node_state import NodeState
+from node.rest_api.readiness import NodeStatus, problem_of
+
+PERIOD_S: Final = 0.25  # between two beats
+# As long as the REST API waits for the loop (`node_facts`), and the beat that may just have been missed.
+MAX_AGE_S: Final = 2.0 + PERIOD_S
+ALIVE: Final = "The process runs and its event loop answers."
+READY: Final = "The node serves clients and is in sync."
+
+
+class Beat(NamedTuple):
+    """One turn of the loop, at a time of the monotonic clock."""
+
+    at_s: float
+    state: NodeStatus
+
+
+class NodePulse:
+    """Written on the node's loop; read in any thread, since each beat replaces the whole of the last one."""
+
+    def __init__(self, node: NodeState) -> None:
+        self.last: Beat | None = None
+        self._node = node
+
+    def beat(self, now_s: float, state: NodeStatus) -> None:
+        self.last = Beat(now_s, state)
+
+    def why_dead(self, now_s: float) -> str | None:
+        """Return in a sentence why the node does not live; None if its loop turns."""
+        if self.last is None:
+            return "The event loop of the node has not turned yet."
+        age_s = now_s - self.last.at_s
+        if age_s > MAX_AGE_S:
+            return f"The event loop of the node did not turn for {age_s:.1f} s."
+        return None
+
+    def why_not_ready(self, now_s: float) -> str | None:
+        """Return in a sentence why the node should get no clients; None if it is ready."""
+        dead = self.why_dead(now_s)
+        if dead is not None:
+            return dead
+        assert self.last is not None
+        problem = problem_of(self.last.state, has_caught_up=self._node.has_caught_up)
+        if problem is None:
+            self._node.has_caught_up = True
+        return problem

@@ -1,0 +1,166 @@
+"""Probes at a port of their own (`ottla.probe.listener`), in a thread with a loop of its own.
+
+Nothing that is asked of the REST API, and nothing that the node's loop does, holds up an answer: what there
+is to say was written by the node's loop into its pulse. A connection has one request, few bytes and little
+time. When all places are taken, the oldest connection gives its place to the newest: it may be the kubelet's.
+"""
+
+import asyncio
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Final, cast
+
+from node.node_view import NodeView
+from node.rest_api.node_pulse import PERIOD_S, NodePulse
+from node.rest_api.probe_answers import END_OF_HEAD, MAX_HEAD_BYTES, answer_of
+from node.rest_api.probes import state_of
+from node.rest_api.server_thread import BACKLOG, RestPortError, bound
+from node.settings.rest_settings import PROBE_LISTENER, RestAddress
+
+MAX_CONNECTIONS: Final = 64  # each an open file; a kubelet and some load balancers have a few at a time
+TIME_LIMIT_S: Final = 5.0  # for a request to come and its answer to be taken
+STOP_TIMEOUT_S: Final = 2.0
+
+log = logging.getLogger(__name__)
+
+
+class ProbeServer:
+    """The probes of one node: `bind`, `start`, `stop`. Without `ottla.probe.listener` they do nothing."""
+
+    def __init__(
+        self, node: NodeView, pulse: NodePulse, loop_factory: Callable[[], asyncio.AbstractEventLoop]
+    ) -> None:
+        self._node = node
+        self._pulse = pulse
+        self._loop_factory = loop_factory
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+        self._beat_timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: asyncio.Event | None = None
+        self._is_ended = False
+        self._lock = threading.Lock()  # over `_is_ended`: it may end before its thread has begun
+
+    def bind(self) -> None:
+        """Take the address; RestPortError if it cannot be had."""
+        address = self._node.config.ottla_probe_listener
+        if address is None:
+            return
+        try:
+            self._socket = bound(address)
+        except OSError as error:
+            raise RestPortError(
+                error.errno, f"{PROBE_LISTENER}={address.authority} cannot be opened: {error.strerror}."
+            ) from None
+
+    @property
+    def address(self) -> RestAddress | None:
+        """Where it listens, with the port that it has; None if it is off."""
+        return None if self._socket is None else RestAddress(*self._socket.getsockname()[:2])
+
+    def start(self) -> None:
+        """Begin to answer; returns at once."""
+        if self._socket is None or self._thread is not None:
+            return
+        self._beat()
+        log.info("Probes are answered at %s", RestAddress(*self._socket.getsockname()[:2]).authority)
+        # A daemon: a process that is told to die does not wait for it.
+        self._thread = threading.Thread(target=self._run, args=(self._socket,), name="probes", daemon=True)
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """End it and give the address back."""
+        if self._beat_timer is not None:
+            self._beat_timer.cancel()
+        with self._lock:
+            self._is_ended = True
+            if self._loop is not None and self._end is not None:
+                self._loop.call_soon_threadsafe(self._end.set)
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, STOP_TIMEOUT_S)
+        self.close_socket()
+
+    def close_socket(self) -> None:
+        """Give the address back."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _beat(self) -> None:
+        """Write the pulse, again and again, on the node's loop."""
+        self._beat_timer = asyncio.get_running_loop().call_later(PERIOD_S, self._beat)
+        self._pulse.beat(time.monotonic(), state_of(self._node))
+
+    # ---- in the thread ---------------------------------------------------------------------------
+
+    def _run(self, listening: socket.socket) -> None:
+        try:
+            with asyncio.Runner(loop_factory=self._loop_factory) as runner:
+                runner.run(self._serve(listening))
+        except BaseException:
+            log.exception("The probes have ended; those of the REST API go on until the node is restarted")
+        finally:
+            with self._lock:
+                self._loop = None
+
+    async def _serve(self, listening: socket.socket) -> None:
+        loop, end = asyncio.get_running_loop(), asyncio.Event()
+        with self._lock:
+            if self._is_ended:
+                return
+            self._loop, self._end = loop, end
+        places: dict[_Connection, None] = {}
+        server = await loop.create_server(
+            lambda: _Connection(loop, self._pulse, places), sock=listening.dup(), backlog=BACKLOG
+        )
+        try:
+            await end.wait()
+        finally:
+            server.close()
+            for one in list(places):
+                one.cut_off()
+
+
+class _Connection(asyncio.Protocol):
+    """One request and its answer."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, pulse: NodePulse, places: "dict[_Connection, None]"
+    ) -> None:
+        self._pulse = pulse
+        self._places = places  # the oldest first
+        self._head = bytearray()
+        self._is_answered = False
+        self._socket: asyncio.Transport | None = None
+        self._timer = loop.call_later(TIME_LIMIT_S, self.cut_off)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
+        if len(self._places) >= MAX_CONNECTIONS:
+            oldest = next(iter(self._places))
+            # Not when the loop tells of its end: until then others may come, and each would end another one.
+            del self._places[oldest]
+            oldest.cut_off()
+        self._places[self] = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_answered or self._socket is None:
+            return
+        self._head += data[: MAX_HEAD_BYTES + 1]
+        if END_OF_HEAD in self._head or len(self._head) > MAX_HEAD_BYTES:
+            self._is_answered = True
+            head = bytes(self._head).partition(END_OF_HEAD)[0]
+            self._socket.write(answer_of(head, self._pulse, time.monotonic()))
+            self._socket.close()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._timer.cancel()
+        self._places.pop(self, None)
+
+    def cut_off(self) -> None:
+        """End it at once; what was not sent is lost."""
+        if self._socket is not None:
+            self._socket.abort()
