@@ -30,8 +30,9 @@ from node.wire.messages.fetch import (
 )
 from node.work.turns import Steps, in_turns
 
-# A follower that asks for more partitions anew than these is answered in turns with others.
-CHANGED_AT_ONCE = 64
+# A follower may ask for partitions that were just made, and whose logs come with that. For more than these
+# it is answered in turns with others.
+MADE_AT_ONCE = 4
 
 
 def handle(services: Services, context: RequestContext, request: FetchRequest, replica_id: int) -> Any:
@@ -63,8 +64,8 @@ def handle(services: Services, context: RequestContext, request: FetchRequest, r
     session.broker_epoch = request.replica_state.replica_epoch if context.api_version >= 15 else -1
     changed = session.update(items, request.forgotten_topics_data)
     fetch = ReplicaFetch(services, context, request, session)
-    # The log of each may have to be made first, as after many topics were.
-    return in_turns(fetch.begin(changed), is_large=context.is_large or len(changed) > CHANGED_AT_ONCE)
+    makes_logs = services.replica_manager.has_unhosted and len(changed) > MADE_AT_ONCE
+    return in_turns(fetch.begin(changed), is_large=context.is_large or makes_logs)
 
 
 def _refuse(context: RequestContext, request: FetchRequest) -> FetchResponse:

@@ -158,6 +158,11 @@ class ReplicaManager:
             return self._partitions.get(topic_partition)
         return partition
 
+    @property
+    def has_unhosted(self) -> bool:
+        """Say whether there are partitions whose logs are still to be made."""
+        return bool(self._unhosted)
+
     def counters_of(self, topic: str) -> TopicCounters | None:
         """What is counted of a topic, None if none of its partitions is here."""
         return self.counters.get(topic)
