@@ -27,7 +27,7 @@ class NodeState:
         self.is_cut_off = False  # others may lead by now what this node believes to lead
         self.is_serving = False  # clients are let in
         self.has_started = False  # they were, once
-        # It was in sync with all it holds since it started; written by whichever probe sees it, in any thread.
+        # It was in sync with all it holds since it started; whichever probe sees it writes it, in any thread.
         self.has_caught_up = False
 
     @property
