@@ -6,5 +6,6 @@ commands_page     the reference of commands, from the commands
 metrics_page      the reference of metrics, from a node that runs
 benchmarks_page   the figures of `scripts/bench`, from its JSON
 ratio_chart       the ratios among them as SVG
+console_picture   the picture of the console, by a browser from a cluster
 hooks             what mkdocs calls
 """

@@ -41,10 +41,10 @@ def _of(command: Any, context: Any, name: str, *, level: int) -> Iterator[str]:
     records = [
         one for one in (param.get_help_record(context) for param in command.get_params(context)) if one
     ]
-    yield "| option | |\n|---|---|\n"
+    yield "| option | meaning |\n|---|---|\n"
     for names, words in records:
         if not names.startswith("-h, "):
-            yield f"| `{_cell(names)}` | {_cell(words)} |\n"
+            yield f"| `{_code(names)}` | {_cell(words)} |\n"
     yield "\n"
 
 
@@ -71,4 +71,8 @@ def _words(text: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return _code(text).replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")

@@ -62,11 +62,11 @@ def page_of(families: Iterable[Family]) -> str:
     for origin in ORIGINS.values():
         if origin not in by_origin:
             continue
-        parts.append(f"## {origin}\n\n| metric | kind | labels | |\n|---|---|---|---|\n")
+        parts.append(f"## {origin}\n\n| metric, kind, labels | meaning |\n|---|---|\n")
         for one in by_origin[origin]:
-            names = ", ".join(f"`{label}`" for label in one.labels)
+            names = [f"`{label}`" for label in one.labels]
             words = one.words.replace("|", "\\|").replace("<", "&lt;")
-            parts.append(f"| `{one.name}` | {one.kind} | {names} | {words} |\n")
+            parts.append(f"| `{one.name}`<br>{', '.join([one.kind, *names])} | {words} |\n")
         parts.append("\n")
     return "".join(parts)
 

@@ -9,17 +9,16 @@ from node.settings.group_config_def import GROUP_CONFIG_DEF
 from node.settings.settings_not_honoured import NOT_HONOURED
 
 CHANGED = {
-    ConfigScope.READ_ONLY: "at start",
-    ConfigScope.PER_BROKER: "any time",
-    ConfigScope.CLUSTER_WIDE: "any time",
+    ConfigScope.READ_ONLY: "*at start*",
+    ConfigScope.PER_BROKER: "*any time*",
+    ConfigScope.CLUSTER_WIDE: "*any time*",
 }
 HEAD = """# Settings reference
 
 Generated from the tables of settings of this version. [Settings](../settings.md) says where they are set.
 
-- **Type and default**: a default of `-` means that nothing is set.
-- **Changed**: `at start` settings take effect when the node starts. `any time` settings can be changed while
-  it runs, for one broker or for all of them.
+Below each name stand its type, its default (`-`: nothing is set), and for settings of brokers when it can be
+changed: *at start* of the node only, or at *any time*, for one broker or for all of them.
 
 """
 NOT_HONOURED_HEAD = """## Not honoured
@@ -49,17 +48,20 @@ def settings_page() -> str:
 
 
 def _table(keys: Iterable[ConfigKey], *, is_broker: bool) -> Iterable[str]:
-    changed = " changed |" if is_broker else ""
-    yield f"| setting | type and default |{changed} |\n|---|---|{'---|' if is_broker else ''}---|\n"
+    yield "| setting, type, default | meaning |\n|---|---|\n"
     for key in sorted(keys, key=lambda key: key.name):
         default = "-" if key.sensitive else value_to_text(key.default)
-        shown = "-" if default in (None, "") else default
+        shown = "-" if default in (None, "") else _code(str(default))
+        facts = f"{key.type.name.lower()}, `{shown}`" + (f", {CHANGED[key.scope]}" if is_broker else "")
         words = _cell(key.documentation)
         if key.validator is not None:
-            words += f" Allowed: `{_cell(key.validator.allowed)}`."
-        scope = f" {CHANGED[key.scope]} |" if is_broker else ""
-        yield f"| `{key.name}` | {key.type.name.lower()}, `{_cell(shown)}` |{scope} {words} |\n"
+            words += f" Allowed: `{_code(key.validator.allowed)}`."
+        yield f"| `{key.name}`<br>{facts} | {words} |\n"
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return _code(text).replace("<", "&lt;")
+
+
+def _code(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
