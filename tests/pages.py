@@ -274,8 +274,10 @@ def _as_shell(block: Block, spool: Path) -> Block:
 
 
 def _reader_environment() -> dict[str, str]:
+    """Ottla is found as its installation has it, and not because this test began in its repository."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "COLUMNS": "120"}
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return {**kept, "PATH": path, "COLUMNS": "120"}
 
 
 def _read(path: Path) -> str:
