@@ -37,21 +37,35 @@ def place_replicas(
     if not leaders:
         raise _unable(replication_factor, "All brokers are currently fenced.")
     spare = _interleaved_by_rack([broker for broker in usable if broker.fenced])
-    return [
-        _replicas(leaders, spare, seed + partition, replication_factor)
-        for partition in range(first_partition, first_partition + count)
-    ]
+    placed: dict[tuple[int, int, int], tuple[int, ...]] = {}  # in a small cluster few places repeat
+    replicas = []
+    for start in range(seed + first_partition, seed + first_partition + count):
+        place = _place(leaders, spare, start)
+        if place not in placed:
+            placed[place] = _replicas(leaders, spare, place, replication_factor)
+        replicas.append(placed[place])
+    return replicas
+
+
+def _place(leaders: Sequence[BrokerImage], spare: Sequence[BrokerImage], start: int) -> tuple[int, int, int]:
+    """Return where each choice for a partition begins: of the leader, its followers, and fenced brokers.
+
+    From round to round the followers turn by one, so that a leader's load spreads when it falls.
+    """
+    turn = (start // len(leaders)) % max(1, len(leaders) - 1)
+    return start % len(leaders), turn, start % max(1, len(spare))
 
 
 def _replicas(
-    leaders: Sequence[BrokerImage], spare: Sequence[BrokerImage], start: int, replication_factor: int
+    leaders: Sequence[BrokerImage],
+    spare: Sequence[BrokerImage],
+    place: tuple[int, int, int],
+    replication_factor: int,
 ) -> tuple[int, ...]:
-    first = start % len(leaders)
+    first, turn, first_spare = place
     others = [leaders[(first + offset) % len(leaders)] for offset in range(1, len(leaders))]
-    # From round to round the followers turn by one, so that a leader's load spreads when it falls.
-    turn = (start // len(leaders)) % len(others) if others else 0
     candidates = [*others[turn:], *others[:turn]]
-    candidates += [spare[(start + offset) % len(spare)] for offset in range(len(spare))]
+    candidates += [spare[(first_spare + offset) % len(spare)] for offset in range(len(spare))]
     chosen = [leaders[first]]
     used = Counter((leaders[first].rack,))
     while len(chosen) < replication_factor:

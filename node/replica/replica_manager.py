@@ -115,6 +115,7 @@ class ReplicaManager:
         # Of topics that have, or had, a partition here, and of those that were deleted: DELETED_TOPICS.
         self.counters: dict[str, TopicCounters] = {}
         self._unhosted: dict[TopicPartition, Unhosted] = {}
+        self._unhosted_by_topic: dict[str, dict[TopicPartition, None]] = {}  # who waited longest comes first
         self._doomed: dict[TopicPartition, None] = {}  # whose logs are to be removed
         self._has_rest = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
@@ -268,11 +269,26 @@ class ReplicaManager:
             self._unhosted[topic_partition] = Unhosted(
                 topic.topic_id, _assignment(one), is_new if waiting is None else waiting.is_new
             )
+            self._unhosted_by_topic.setdefault(topic.name, {})[topic_partition] = None
 
     def _host_some(self, count: int) -> None:
-        for topic_partition in tuple(islice(self._unhosted, count)):
-            self._host(topic_partition)
+        """Make so many logs, of each topic one in turn: a small topic does not wait for a large one."""
+        for _ in range(min(count, len(self._unhosted))):
+            topic = next(iter(self._unhosted_by_topic))
+            waiting = self._unhosted_by_topic.pop(topic)
+            self._unhosted_by_topic[topic] = waiting
+            self._host(next(iter(waiting)))
         self._tell_rest()
+
+    def _take_unhosted(self, topic_partition: TopicPartition) -> Unhosted | None:
+        """Take a partition from those that wait for their logs, if it is one."""
+        unhosted = self._unhosted.pop(topic_partition, None)
+        if unhosted is not None:
+            waiting = self._unhosted_by_topic[topic_partition.topic]
+            del waiting[topic_partition]
+            if not waiting:
+                del self._unhosted_by_topic[topic_partition.topic]
+        return unhosted
 
     def _remove_some(self, count: int) -> None:
         for topic_partition in tuple(islice(self._doomed, count)):
@@ -288,7 +304,9 @@ class ReplicaManager:
 
     def _host(self, topic_partition: TopicPartition) -> None:
         """Open or make the partition's log and serve it; it is offline where that fails."""
-        topic_id, assignment, is_new = self._unhosted.pop(topic_partition)
+        unhosted = self._take_unhosted(topic_partition)
+        assert unhosted is not None, topic_partition
+        topic_id, assignment, is_new = unhosted
         if topic_partition in self._doomed:
             del self._doomed[topic_partition]
             self._log_manager.delete(topic_partition)
@@ -324,7 +342,7 @@ class ReplicaManager:
 
     def _drop(self, topic_partition: TopicPartition) -> Partition | None:
         self._offline.discard(topic_partition)
-        self._unhosted.pop(topic_partition, None)
+        self._take_unhosted(topic_partition)
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
             partition.close()

@@ -123,3 +123,17 @@ def test_a_topic_that_is_made_anew_while_its_old_logs_go_has_new_ones(world: Rep
     world.append("large", index=99)
 
     assert TopicPartition("large", 99) in world.log_manager.deleted
+
+
+def test_a_small_topic_does_not_wait_for_the_logs_of_a_large_one(world: ReplicaWorld) -> None:
+    world.create_topic("large", partitions=100)
+    world.create_topic("small", partitions=2 * HOSTED_AT_ONCE)
+
+    async def scene() -> int:
+        work = asyncio.ensure_future(world.replica_manager.host_the_rest())
+        while sum(one.topic_partition.topic == "small" for one in world.replica_manager) < 2 * HOSTED_AT_ONCE:
+            await asyncio.sleep(0)
+        work.cancel()
+        return len(world.replica_manager)
+
+    assert asyncio.run(scene()) < 8 * HOSTED_AT_ONCE
