@@ -189,14 +189,15 @@ def _default_of(key: ConfigKey, broker_values: Mapping[str, ConfigValue]) -> Con
     return key.default
 
 
-_THROTTLED_REPLICA = re.compile(r"\d+:\d+")
+_THROTTLED_REPLICAS = re.compile(r"(?:\d++:\d++,)*+")
 
 
 def _throttled_replicas_problem(value: ConfigValue) -> str | None:
-    if isinstance(value, tuple) and (
-        value == ("*",) or all(_THROTTLED_REPLICA.fullmatch(entry) for entry in value)
-    ):
-        return None
+    if isinstance(value, tuple):
+        # All at once: there may be thousands, and a request may have many such lists.
+        together = ",".join((*value, ""))
+        if value == ("*",) or _THROTTLED_REPLICAS.fullmatch(together):
+            return None
     return "it must be '*' or a list of PARTITION:BROKER pairs such as 0:1,1:2."
 
 

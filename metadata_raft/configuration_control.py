@@ -145,13 +145,12 @@ def _value_after(
                     f"Can't {operation.name} to key {change.name} because its type is not LIST.",
                 )
             text = current if current is not None else _default_text(key, definitions, config)
-            entries = [entry for entry in text.split(",") if entry]
-            for entry in (change.value or "").split(","):
-                if operation is ConfigOperation.SUBTRACT:
-                    entries = [other for other in entries if other != entry]
-                elif entry not in entries:
-                    entries.append(entry)
-            return ",".join(entries)
+            entries, changed = [entry for entry in text.split(",") if entry], (change.value or "").split(",")
+            if operation is ConfigOperation.SUBTRACT:
+                gone = set(changed)
+                return ",".join(entry for entry in entries if entry not in gone)
+            known = set(entries)
+            return ",".join((*entries, *(entry for entry in dict.fromkeys(changed) if entry not in known)))
 
 
 def _resource_type(number: int) -> ConfigResourceType:

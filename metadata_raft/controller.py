@@ -45,7 +45,11 @@ from metadata_raft.commands import (
     UpdateFeatures,
 )
 from metadata_raft.configuration_control import alter_configs
-from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
+from metadata_raft.controller_config import (
+    MAX_RECORDS_PER_COMMAND,
+    MAX_VALUE_CHARS_PER_COMMAND,
+    ControllerConfig,
+)
 from metadata_raft.decision import Decision
 from metadata_raft.delta import MetadataChanges, replay_batch
 from metadata_raft.due_elections import DueElections
@@ -207,16 +211,31 @@ class Controller:
 
 
 def _check_size(command: Command) -> None:
-    """POLICY_VIOLATION before anything is looked at if a command names more than it may have records."""
+    """POLICY_VIOLATION before anything is looked at if a command names more than it may have records, or has
+    longer settings than are checked at once.
+    """
+    value_chars = 0
     match command:
-        case CreateTopics() | DeleteTopics() | CreatePartitions():
+        case CreateTopics():
+            named = len(command.topics)
+            value_chars = sum(len(one.value or "") for topic in command.topics for one in topic.configs)
+        case DeleteTopics() | CreatePartitions():
             named = len(command.topics)
         case AlterConfigs():
             named = len(command.resources)
+            value_chars = sum(
+                len(one.value or "") for resource in command.resources for one in resource.changes
+            )
         case _:
             return
     if named > MAX_RECORDS_PER_COMMAND:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
             f"One request may name {MAX_RECORDS_PER_COMMAND} topics or resources at most.",
+        )
+    if value_chars > MAX_VALUE_CHARS_PER_COMMAND:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The settings of one request may have {MAX_VALUE_CHARS_PER_COMMAND} characters together, these"
+            f" have {value_chars}: ask for fewer topics or resources at a time.",
         )

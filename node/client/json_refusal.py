@@ -13,7 +13,10 @@ from typing import Final, NamedTuple
 MAX_EXPLAINED_BYTES: Final = 64 * 1024
 MAX_SHOWN: Final = 80  # characters of a name or number
 MAX_PATH: Final = 200
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^ \t\r\n"{}\[\],:]+|"', re.DOTALL)
+# A text without an end goes to the end of the document, so that each byte is looked at once.
+_TOKEN: Final = re.compile(
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[{}\[\],:]|[^ \t\r\n"{}\[\],:]++', re.DOTALL
+)
 _NO_NUMBERS: Final = (b"NaN", b"Infinity", b"-Infinity")
 _HALF: Final = re.compile("[\ud800-\udfff]")
 
@@ -77,7 +80,7 @@ def _explain(document: bytes, end: int) -> tuple[str | None, str]:
             case b":":
                 expects_name = False
             case _:
-                reason = _name(token, within) if expects_name else _value(token, _path(within))
+                reason = _name(token, within) if expects_name else _value(token, within)
         if reason is not None:
             return reason, _path(within)
         if found.end() > end:
@@ -109,21 +112,27 @@ def _name(token: bytes, within: list[_Part]) -> str | None:
     return None
 
 
-def _value(token: bytes, path: str) -> str | None:
-    of_field = f" of field {path}" if path else ""
+def _value(token: bytes, within: list[_Part]) -> str | None:
     if token in _NO_NUMBERS:
-        return f"{token.decode()}{of_field} is no number of JSON"
+        return f"{token.decode()}{_of_field(within)} is no number of JSON"
     try:
         if token[:1] == b'"':
             if _HALF.search(json.loads(token.decode("utf-8", "surrogatepass"))):
-                return f"the text{of_field} has half a character, for which there is no UTF-8"
+                return f"the text{_of_field(within)} has half a character, for which there is no UTF-8"
         elif not token.lstrip(b"-").isdigit() and isinf(float(token)):
-            return f"the number {token[:MAX_SHOWN].decode()}{of_field} is beyond the largest float"
+            shown = token[:MAX_SHOWN].decode()
+            return f"the number {shown}{_of_field(within)} is beyond the largest float"
     except UnicodeDecodeError:
-        return f"the text{of_field} is not UTF-8"
+        return f"the text{_of_field(within)} is not UTF-8"
     except ValueError:
         pass
     return None
+
+
+def _of_field(within: list[_Part]) -> str:
+    # Only where something is refused: a value may lie hundreds of levels deep.
+    path = _path(within)
+    return f" of field {path}" if path else ""
 
 
 def _path(within: list[_Part]) -> str:

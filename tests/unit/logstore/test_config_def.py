@@ -1,8 +1,11 @@
 """Texts become values by the rules of Kafka 4.3's parser; what is refused is refused in one sentence."""
 
+import time
+
 import pytest
 
 from logstore.config_def import (
+    MAX_CONFIG_VALUE_LENGTH,
     ConfigDef,
     ConfigKey,
     ConfigType,
@@ -142,3 +145,38 @@ def test_a_table_parses_all_and_refuses_what_it_does_not_know() -> None:
 )
 def test_values_show_as_java_shows_them(value: ConfigValue, text: str | None) -> None:
     assert value_to_text(value) == text
+
+
+@pytest.mark.parametrize("type_", [one for one in ConfigType if one is not ConfigType.UNKNOWN])
+@pytest.mark.parametrize("middle", ["9", " ", ",", ".", "e", "1.", "a,", ", ", "-"])
+def test_no_value_takes_longer_than_its_characters(type_: ConfigType, middle: str) -> None:
+    began = time.thread_time()
+    for text in (middle, f"a{middle}", f"9{middle}"):
+        hostile = (text[0] + middle * MAX_CONFIG_VALUE_LENGTH)[: MAX_CONFIG_VALUE_LENGTH - 1] + "x"
+        try:
+            key(type_).parse(hostile)
+        except KafkaError as error:
+            assert error.code is ErrorCode.INVALID_CONFIG
+
+    assert time.thread_time() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1", 1.0), ("1.", 1.0), (".5", 0.5), ("1.5e3f", 1500.0), ("-1D", -1.0), (" +2.25 ", 2.25)],
+)
+def test_a_double_is_written_as_in_java(text: str, value: float) -> None:
+    assert key(ConfigType.DOUBLE).parse(text) == value
+
+
+@pytest.mark.parametrize("text", [".", "1e", "e5", "1.5.5", "NaN", "0x1p3", "1ff", ""])
+def test_what_is_no_double_is_refused(text: str) -> None:
+    with pytest.raises(KafkaError):
+        key(ConfigType.DOUBLE).parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("a , b,\ta", ("a", "b")), ("a b", ("a b",)), (" a,,b ", ("a", "", "b")), ("", ())]
+)
+def test_a_list_is_parted_at_its_commas(text: str, value: tuple[str, ...]) -> None:
+    assert key(ConfigType.LIST).parse(text) == value

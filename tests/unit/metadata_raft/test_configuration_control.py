@@ -1,8 +1,10 @@
 """Settings are changed as KIP-226 and KIP-339 say."""
 
+import time
+
 import pytest
 
-from logstore.errors import ErrorCode
+from logstore.errors import ErrorCode, KafkaError
 from metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
@@ -11,6 +13,7 @@ from metadata_raft.commands import (
     ResourceChanges,
     ResourceResult,
 )
+from metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
 from metadata_raft.records import ConfigResourceType
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
@@ -168,3 +171,34 @@ def test_setting_a_brokers_value_again_is_recorded_again(world: MetadataWorld) -
     alter(world, BROKER, "0", ("message.max.bytes", SET, "9"))
 
     assert world.image.version == before + 1
+
+
+def test_entries_of_a_long_list_come_and_go_in_time_with_its_length(world: MetadataWorld) -> None:
+    name = "follower.replication.throttled.replicas"
+    some, others = (
+        ",".join(f"{number}:{number}" for number in range(first, first + 1_400)) for first in (0, 1_400)
+    )
+    began = time.thread_time()
+    for _ in range(20):
+        assert not alter(world, TOPIC, "t", (name, SET, some)).error_code
+        assert not alter(world, TOPIC, "t", (name, APPEND, others)).error_code
+        assert world.image.configs.topic("t")[name] == f"{some},{others}"
+        assert not alter(world, TOPIC, "t", (name, SUBTRACT, some)).error_code
+
+    assert world.image.configs.topic("t")[name] == others
+    assert time.thread_time() - began < 3
+
+
+def test_the_settings_of_one_request_are_bounded_together(world: MetadataWorld) -> None:
+    value = "0:1," * 8_000 + "0:1"
+    count = MAX_VALUE_CHARS_PER_COMMAND // len(value) + 1
+    configs = [("follower.replication.throttled.replicas", value)]
+
+    created = world.submit(CreateTopics(topics=[world.topic("one", configs=configs)]))
+    assert [one.error_code for one in created.topics] == [ErrorCode.NONE]
+    with pytest.raises(KafkaError) as refused:
+        world.submit(CreateTopics(topics=[world.topic(f"n{one}", configs=configs) for one in range(count)]))
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    with pytest.raises(KafkaError) as refused:
+        alter(world, TOPIC, "t", *[(f"n{one}", SET, value) for one in range(count)])
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION

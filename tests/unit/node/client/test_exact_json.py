@@ -120,8 +120,22 @@ def test_what_readers_do_not_agree_on_is_refused_by_the_name_of_the_field(docume
         b'{"a":"' + b"\\\\" * 30_000,
         b'{"a":' * 10_000,
         b"[1e999," * 9_000,
+        b'{"a":"' + b'\\"' * 32_000,
+        b'{"a":' * 450 + b"[" + b"1," * 30_000,
     ],
-    ids=["whole", "fraction", "exponent", "many", "deep", "open", "escapes", "names", "refused"],
+    ids=[
+        "whole",
+        "fraction",
+        "exponent",
+        "many",
+        "deep",
+        "open",
+        "escapes",
+        "names",
+        "refused",
+        "quotes",
+        "values far within",
+    ],
 )
 def test_hostile_numbers_cost_no_more_than_their_bytes(document: bytes) -> None:
     began = time.process_time()
@@ -134,4 +148,4 @@ def test_hostile_numbers_cost_no_more_than_their_bytes(document: bytes) -> None:
         except ValueError:
             pass
 
-    assert time.process_time() - began < 5
+    assert time.process_time() - began < 2
