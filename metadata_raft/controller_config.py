@@ -12,9 +12,9 @@ from metadata_raft.image import VoterImage
 
 # Kafka's bound on what one request may do to the metadata; with it the largest batch stays below 2 MB.
 MAX_RECORDS_PER_COMMAND: Final = 10_000
-# The values of settings that one request may have: to check so many takes some 25 ms. A list of replicas to
+# The values of settings that one request may have: to check so many takes some 20 ms. A list of replicas to
 # throttle has six for each; kafka-reassign-partitions sets it for each topic that it moves.
-MAX_VALUE_CHARS_PER_COMMAND: Final = 1 << 20
+MAX_VALUE_CHARS_PER_COMMAND: Final = 512 << 10
 # What a cluster is built for is 100,000 partitions; twice that still restarts within a minute.
 MAX_PARTITIONS: Final = 200_000
 # Settings that one resource may have; there are some 400 names in all, and each is kept in memory.

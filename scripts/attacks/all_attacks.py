@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Final
 
-from attacks import adding_up, giant_requests, long_ids, metrics_bomb, record_bombs, slow_patterns
+from attacks import (
+    adding_up,
+    costly_texts,
+    giant_requests,
+    long_ids,
+    metrics_bomb,
+    record_bombs,
+    slow_patterns,
+)
 from attacks.attack import Attack
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -11,6 +19,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     *giant_requests.ATTACKS,
     *metrics_bomb.ATTACKS,
     *slow_patterns.ATTACKS,
+    *costly_texts.ATTACKS,
     *adding_up.ATTACKS,
     *record_bombs.ATTACKS,
 )
