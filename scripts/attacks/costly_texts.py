@@ -24,7 +24,7 @@ VALUES: Final = (
     ("cleanup.policy", "a" + " " * (STRING_MAX_BYTES - 2) + "b"),
     (THROTTLED, "0:1," * (STRING_MAX_BYTES // 4 - 1) + "x"),
 )
-QUOTES: Final = b'{"value":{"type":"STRING","data":"' + b'\\"' * 30_000
+QUOTES: Final = b'{"value":{"type":"STRING","data":"' + b'\\"' * 30_000 + b"}{"  # which may be where it ends
 DOCUMENTS: Final = 10
 
 
@@ -130,7 +130,7 @@ ATTACKS: Final = (
     ),
     Attack(
         name="json-without-end",
-        sends="10 documents over REST with 30,000 quotes in a text that never ends",
+        sends="10 documents over REST with 30,000 quotes in a text that does not end",
         send=_tell_json,
         prepare=_make,
         cpu_s=1,

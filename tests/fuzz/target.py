@@ -144,6 +144,13 @@ def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
             content[place:place] = content[place:end] * chance.choice((1, 2, 40))
         else:
             del content[place:]
+    if chance.random() < 0.1:
+        # As long as may be, of one piece: what takes time with the square of a length shows.
+        place = chance.randrange(len(content) + 1)
+        piece = bytes(content[place : place + chance.randrange(1, 4)]) or b" "
+        if chance.random() < 0.3:
+            piece = chance.choice((b" ", b"\\", b'\\"', b"9", b"[", b",", b"%41", b"\x80"))
+        content[place:place] = piece * ((MAX_INPUT_BYTES - len(content)) // len(piece))
     return bytes(content[:MAX_INPUT_BYTES])
 
 

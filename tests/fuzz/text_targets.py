@@ -20,6 +20,8 @@ from node.settings.group_config_def import check_group_configs
 from node.settings.properties_file import parse_properties
 from tests.fuzz.target import Target
 
+# What takes time with the square of its length takes more of 16 KiB.
+MAX_CPU_S: Final = 0.2
 _NAMES: Final = ("a", "orders.eu-1", "ab" * 124, "__consumer_offsets", "x" * 249)
 
 
@@ -104,7 +106,10 @@ def _settings() -> list[bytes]:
     return found
 
 
+_MAX_DOCUMENT_BYTES: Final = 64 * 1024
 _DOCUMENTS: Final = (
+    b'{"value":{"type":"STRING","data":"' + b'\\"' * 8_000 + b"}{",
+    b'{"value":' * 400 + b"[" + b"1," * 6_000 + b"}{",
     b'{"partition_id":1,"key":{"type":"BINARY","data":"Zm9v"},'
     b'"value":{"type":"JSON","data":{"a":[1,2.50,"\\u00e4"]}}}',
     b'{"value":{"type":"STRING","data":"x}{"},"headers":[{"name":"h","value":"Zm9v"}],'
@@ -120,11 +125,11 @@ def _stream(content: bytes) -> None:
     if not content:
         return
     step, body = content[0] or 1, content[1:]
-    stream, documents = JsonStream(8_192), []
+    stream, documents = JsonStream(_MAX_DOCUMENT_BYTES), []
     for start in range(0, len(body), step):
         documents += stream.feed(body[start : start + step])
     stream.end()
-    whole = JsonStream(8_192)
+    whole = JsonStream(_MAX_DOCUMENT_BYTES)
     at_once = whole.feed(body)
     whole.end()
     assert len(documents) == len(at_once), f"{len(documents)} documents in pieces, {len(at_once)} at once"
@@ -232,11 +237,14 @@ TARGETS: Final = (
         reads="server.properties, overrides, settings of topics and groups",
         corpus=_settings,
         run=_configure,
+        max_cpu_s=MAX_CPU_S,
     ),
     Target(
         name="rest-records", reads="a stream of records as JSON, in pieces", corpus=_documents, run=_stream
     ),
-    Target(name="rest-filters", reads="filters of records", corpus=_filters, run=_filter),
+    Target(
+        name="rest-filters", reads="filters of records", corpus=_filters, run=_filter, max_cpu_s=MAX_CPU_S
+    ),
     Target(
         name="rest-places",
         reads="offsets, timestamps and cursors in a query",
