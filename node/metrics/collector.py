@@ -42,6 +42,7 @@ from node.metrics.node_families import (
     always,
     loop_families,
     memory_families,
+    rest_families,
     scrape_families,
 )
 from node.metrics.pace import Pace
@@ -150,6 +151,7 @@ class NodeCollector:
             *topic_families(self._topics(), self._facts.config.ottla_metrics_topics_max),
             *request_families(requests, latencies, recent),
             *loop_families(self._watch, self._idle_share()),
+            *rest_families(self._facts.services.rest.readings),
         ]
 
     # ---- reading ---------------------------------------------------------------------------------
@@ -237,6 +239,7 @@ class NodeCollector:
         yield from coordinator_families(groups, node)
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
+        yield from rest_families(broker.rest.readings)
 
     def _exporters(
         self,

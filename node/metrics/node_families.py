@@ -1,14 +1,17 @@
 """The loop, the memory and the scrape itself; the process under the names of every Prometheus client."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 
 from node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, info, labels, of_library
 from node.metrics.loop_watch import LoopWatch
 from node.metrics.readings import NodeReading
+
+if TYPE_CHECKING:
+    from node.rest_api.fair_places import Reading
 
 _UNREGISTERED: Final = CollectorRegistry()
 _PROCESS_IO: Final = Path("/proc/self/io")
@@ -92,6 +95,28 @@ def memory_families(reading: NodeReading, limit_bytes: int, process_bytes: int) 
         gauge("ottla_receive_buffer_bytes", "Memory of receive buffers.", reading.receive_buffer_bytes),
         gauge("ottla_receive_buffer_limit_bytes", "The most that they may have.", limit_bytes),
         gauge("ottla_unsent_bytes", "Answers that clients do not read fast enough.", reading.unsent_bytes),
+    ]
+
+
+def rest_families(readings: "Sequence[Reading]") -> list[Family]:
+    """Return the families of the work of the REST API that is shared among addresses."""
+    states = [
+        (labels(kind=one.kind, state=state), count)
+        for one in readings
+        for state, count in (("running", one.running), ("waiting", one.waiting))
+    ]
+    rejected = [
+        (labels(kind=one.kind, reason=reason), count)
+        for one in readings
+        for reason, count in one.rejected.items()
+    ]
+    return [
+        gauge("ottla_rest_work", "Requests, pages of records and live tails, at work and waiting.", states),
+        counter(
+            "ottla_rest_rejected_total",
+            "Those that were told 429: the queue of their address or of the node was full, or no turn came.",
+            rejected,
+        ),
     ]
 
 

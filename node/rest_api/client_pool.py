@@ -4,7 +4,6 @@ A Kafka connection answers in order: on a shared one a listing would wait for th
 client that comes back is used again with its connections.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 from node.client.cluster_client import Client
 from node.client.deadline import Deadline
 from node.node_facts import NodeFacts
+from node.rest_api.fair_places import Bounds, FairPlaces
 from node.rest_api.rest_error import RestError
 
 MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node
@@ -19,6 +19,8 @@ MAX_IDLE: Final = 8
 STEP_TIMEOUT_S: Final = 15.0  # for each step of what goes on for long, as a live tail
 TURN_TIMEOUT_S: Final = 15.0
 MAX_WAITING: Final = 256  # for a client; whoever waits keeps a body and a connection
+# An address leaves a quarter of the clients, and half of the queue, to others.
+BOUNDS: Final = Bounds(MAX_CLIENTS, MAX_CLIENTS - MAX_CLIENTS // 4, MAX_WAITING, MAX_WAITING // 2)
 
 
 class ClientPool:
@@ -26,18 +28,17 @@ class ClientPool:
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
-        self._turns = asyncio.Semaphore(MAX_CLIENTS)
-        self._waiting = 0
+        self.turns = FairPlaces("requests", "requests are at work", BOUNDS)
         self._idle: list[Client] = []
 
     @asynccontextmanager
-    async def lend(self, deadline: Deadline | None = None) -> AsyncIterator[Client]:
-        """A client for one request, waited for until its deadline.
+    async def lend(self, deadline: Deadline | None = None, address: str = "") -> AsyncIterator[Client]:
+        """A client for one request of this address, waited for until its deadline.
 
         RestError 429 when too many are at work or wait for too long.
         """
-        await self._take_turn(TURN_TIMEOUT_S if deadline is None else deadline.remaining_s)
-        try:
+        timeout_s = TURN_TIMEOUT_S if deadline is None else deadline.remaining_s
+        async with self.turns.place(address, timeout_s):
             client = self._idle.pop() if self._idle else self.make()
             client.forget_all()  # what it knows may be hours old
             client.note_cut_off(self._facts.cut_off_since_ms)
@@ -49,21 +50,6 @@ class ClientPool:
                     self._idle.append(client)
                 else:
                     await _end(client)
-        finally:
-            self._turns.release()
-
-    async def _take_turn(self, timeout_s: float) -> None:
-        too_many = RestError(429, 429, "Too many requests are at work.")
-        if self._waiting >= MAX_WAITING:
-            raise too_many
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(timeout_s):
-                await self._turns.acquire()
-        except TimeoutError:
-            raise too_many from None
-        finally:
-            self._waiting -= 1
 
     @asynccontextmanager
     async def own(self) -> AsyncIterator[Client]:

@@ -7,7 +7,6 @@ needs.
 """
 
 import asyncio
-import ipaddress
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from typing import Any, Final, cast
 from aiohttp import StreamReader, web
 from aiohttp.web_protocol import RequestHandler
 
+from node.rest_api.client_address import network_of
 from node.rest_api.http_answer import error_answer
 from node.rest_api.rest_error import RestError
 
@@ -84,20 +84,22 @@ class Connections:
 class Connection(RequestHandler):
     """A connection that has a place. What is no HTTP, or has too long a line, is answered as JSON too."""
 
-    __slots__ = ("_body", "_places", "_socket", "address", "deadline_s", "is_at_work")
+    __slots__ = ("_body", "_places", "_socket", "_work", "address", "deadline_s", "is_at_work")
 
     def __init__(self, places: Connections, server: web.Server, **settings: Any) -> None:
         super().__init__(server, keepalive_timeout=KEEPALIVE_TIMEOUT_S, **settings)
         self._places = places
         self._socket: asyncio.Transport | None = None
         self._body: StreamReader | None = None  # of the request that came last
+        self._work: asyncio.Task[Any] | None = None  # what nobody waits for once the client has gone
         self.address = ""
         self.deadline_s = math.inf  # of the loop's clock: when it is cut off unless something happens
         self.is_at_work = False  # it waits for us, not for its client
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._socket = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
-        self.address = network_of(transport.get_extra_info("peername"))
+        peer = transport.get_extra_info("peername")
+        self.address = network_of(str(peer[0]) if peer else "")
         if self._places.enter(self):
             super().connection_made(transport)
             self._expires_in(FIRST_REQUEST_TIMEOUT_S)
@@ -106,7 +108,10 @@ class Connection(RequestHandler):
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._places.leave(self)
+        work, self._work = self._work, None
         super().connection_lost(exc)
+        if work is not None:
+            work.cancel()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -144,13 +149,17 @@ class Connection(RequestHandler):
             self._expires_in(KEEPALIVE_TIMEOUT_S + STALLED_TIMEOUT_S)
 
     @contextmanager
-    def work(self) -> Iterator[None]:
-        """While it waits for us: nobody else gets its place."""
+    def work(self, *, ends_with_client: bool = False) -> Iterator[None]:
+        """While it waits for us: nobody else gets its place. With `ends_with_client` it is cancelled as soon
+        as the client has gone.
+        """
         self.is_at_work = True
+        self._work = asyncio.current_task() if ends_with_client else None
         try:
             yield
         finally:
             self.is_at_work = False
+            self._work = None
 
     def cut_off(self) -> None:
         """End it at once; what was not sent is lost."""
@@ -180,15 +189,3 @@ class Connection(RequestHandler):
         answer = error_answer(RestError(status, status, f"{words}."))
         answer.force_close()
         return answer
-
-
-def network_of(peer_name: Any) -> str:
-    """Whose connection it is: an address, or for IPv6 the network of 64 bits that one host may have whole."""
-    if not peer_name:
-        return ""
-    address = ipaddress.ip_address(str(peer_name[0]).partition("%")[0])
-    if isinstance(address, ipaddress.IPv4Address):
-        return str(address)
-    if address.ipv4_mapped is not None:
-        return str(address.ipv4_mapped)
-    return str(ipaddress.IPv6Network((address, 64), strict=False))

@@ -33,7 +33,9 @@ def error_answer(error: RestError) -> web.Response:
     message = error.message.encode("utf-8", "backslashreplace").decode()
     body = orjson.dumps({"error_code": error.error_code, "message": message})
     headers = {**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON}
-    if error.status == 503:
+    if error.retry_after_s is not None:
+        headers[hdrs.RETRY_AFTER] = str(error.retry_after_s)
+    elif error.status == 503:
         headers[hdrs.RETRY_AFTER] = RETRY_AFTER_S
     return web.Response(status=error.status, body=body, headers=headers)
 

@@ -21,13 +21,15 @@ from node.net.connection_info import plain_address
 from node.node_facts import NodeFacts
 from node.rest_api.answer_room import AnswerPart, AnswerRoom
 from node.rest_api.body_room import BodyPart, BodyRoom
+from node.rest_api.client_address import client_of
 from node.rest_api.client_pool import ClientPool
 from node.rest_api.connections import Connection, Connections
+from node.rest_api.fair_places import Bounds, FairPlaces, Reading
 from node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
 from node.rest_api.http_request import judge_request
 from node.rest_api.own_names import configured_names, look_up_full_name
 from node.rest_api.record_service import RecordService
-from node.rest_api.request_guard import RequestGuard
+from node.rest_api.request_guard import SAFE_METHODS, RequestGuard
 from node.rest_api.rest_error import BROKER_NOT_AVAILABLE, RestError, not_found, rest_error_of
 from node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
 from node.rest_api.spelling import prefix_of, spellings
@@ -52,7 +54,19 @@ class HttpServer:
     ) -> None:
         self.facts = facts
         self.clients = ClientPool(facts)
-        self.records = RecordService(self.clients.make)
+        reads = Bounds(
+            config.ottla_rest_reads_max,
+            config.ottla_rest_reads_max_per_address,
+            config.ottla_rest_reads_waiting_max,
+            config.ottla_rest_reads_waiting_max_per_address,
+        )
+        tails = Bounds(config.ottla_rest_tails_max, config.ottla_rest_tails_max_per_address)
+        self.records = RecordService(
+            self.clients.make,
+            FairPlaces("tails", "live tails", tails),
+            FairPlaces("reads", "pages of records are read", reads),
+        )
+        self._trusted_proxies = config.ottla_rest_trusted_proxies
         self.stopping = asyncio.Event()
         self._request_max_bytes = config.ottla_rest_request_max_bytes
         self._guard = RequestGuard(configured_names(config))
@@ -71,6 +85,11 @@ class HttpServer:
             for method in route.methods:
                 app.router.add_route(method, path, endpoint)
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_GRACE_S)
+
+    @property
+    def readings(self) -> list[Reading]:
+        """How much of each kind of work there is."""
+        return [one.reading for one in (self.clients.turns, self.records.reads, self.records.tails)]
 
     async def run(self, sockets: Sequence[socket.socket], end: asyncio.Event) -> None:
         """Let clients in until the end, or until a part of it fails."""
@@ -168,8 +187,12 @@ class HttpServer:
         if route.is_for_administrators:
             await self._check_administrator(request)
         judged = await judge_request(route, request, base_url, body_part, answer_part)
-        with connection.work():
-            answer = encoded(await self._handle(route, judged))
+        peer = request.transport.get_extra_info("peername") if request.transport is not None else None
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        address = client_of(peer[0] if peer else "", forwarded, self._trusted_proxies)
+        # Who only looks wants nothing any more once it has gone; what it changes is changed to the end.
+        with connection.work(ends_with_client=route.method in SAFE_METHODS):
+            answer = encoded(await self._handle(route, judged, address))
         if answer.stream is not None:
             return await send_stream(request, answer, answer.stream, connection.moved)
         return await send_answer(request, answer, answer_part)
@@ -188,23 +211,41 @@ class HttpServer:
             timeout_s=ADMINISTRATOR_TIMEOUT_S,
         )
 
-    async def _handle(self, route: Route, judged: RestRequest) -> Answer:
+    async def _handle(self, route: Route, judged: RestRequest, address: str) -> Answer:
         deadline = Deadline.after(route.time_limit_of(judged.query))
         if not route.uses_cluster:
-            return await route.handler(self._context(None, deadline), judged)
+            return await route.handler(self._context(None, deadline, address), judged)
         if not self.facts.has_started:
             # Its own listener would hold the request until the node serves.
             raise RestError(503, BROKER_NOT_AVAILABLE, "This node is starting; /readyz tells how far it is.")
+        if route.reads_records:
+            async with self.records.reads.place(address, deadline.remaining_s) as should_end:
+                return await self._ask_cluster(route, judged, deadline, address, should_end)
+        return await self._ask_cluster(route, judged, deadline, address)
+
+    async def _ask_cluster(
+        self,
+        route: Route,
+        judged: RestRequest,
+        deadline: Deadline,
+        address: str,
+        should_end: Callable[[], bool] = lambda: False,
+    ) -> Answer:
         # Not lent for as long as the answer is read: who reads slowly would keep others waiting.
-        async with self.clients.lend(deadline) as client:
+        async with self.clients.lend(deadline, address) as client:
             cluster_id = judged.path.get("cluster_id", self.facts.cluster_id)
             if cluster_id != self.facts.cluster_id:
                 raise not_found(f"Cluster {cluster_id[:100]} cannot be found.")
-            return await _within(
-                deadline, route.handler(self._context(client.until(deadline), deadline), judged)
-            )
+            context = self._context(client.until(deadline), deadline, address, should_end)
+            return await _within(deadline, route.handler(context, judged))
 
-    def _context(self, client: Any, deadline: Deadline) -> RestContext:
+    def _context(
+        self,
+        client: Any,
+        deadline: Deadline,
+        address: str,
+        should_end: Callable[[], bool] = lambda: False,
+    ) -> RestContext:
         # A route that `uses_cluster` is the only one that touches the client.
         return RestContext(
             client=client,
@@ -213,6 +254,8 @@ class HttpServer:
             records=self.records,
             deadline=deadline,
             request_max_bytes=self._request_max_bytes,
+            address=address,
+            should_end=should_end,
             stopping=self.stopping,
         )
 

@@ -8,8 +8,9 @@ the partitions that the topic gets meanwhile. The id of each event is a cursor t
 connection sends it back, and misses nothing.
 """
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
@@ -68,7 +69,22 @@ HEARTBEAT_S: Final = 10.0  # also how late it is seen that a reader has gone
 RECONNECT_MS: Final = 2_000  # what a browser waits before it asks again
 NEW_PARTITIONS_S: Final = 10.0  # how late a tail sees that its topic has more of them
 UNAVAILABLE_S: Final = 3.0  # for so long a partition may be without a leader before a tail says so
+TURN_S: Final = 0.005  # of filtering and showing, before others have their turn
 PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
+
+
+class _Turn:
+    """Gives way to others on the loop after some milliseconds of work, whatever that is."""
+
+    def __init__(self) -> None:
+        self._began_s = time.monotonic()
+        self.is_new = False  # the last `pause` gave way
+
+    async def pause(self) -> None:
+        self.is_new = time.monotonic() - self._began_s > TURN_S
+        if self.is_new:
+            await asyncio.sleep(0)
+            self._began_s = time.monotonic()
 
 
 class _Wish(NamedTuple):
@@ -91,7 +107,7 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
     wish = await _wish(context.client, request, is_tail=is_tail)
     if not is_tail:
         return Answer(body=await _page(context, request, wish))
-    context.records.check_tails()
+    context.records.tails.check(context.address)
     known = (await _spans(context.client, wish)).found
     begun = await positions(
         context.client, known, wish.place, read_committed=wish.read_committed, keeps_gaps=True
@@ -174,6 +190,7 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
         count=query.get("count", DEFAULT_COUNT),
         max_bytes=query.get("max_bytes", DEFAULT_MAX_BYTES),
         deadline=context.deadline,
+        should_end=context.should_end,
     )
     here = url(request.base_url, *_segments(context, request))
     unread = _unread(wish, places, reader, ends, known.problems)
@@ -216,11 +233,13 @@ async def _read_page(
     count: int,
     max_bytes: int,
     deadline: Deadline,
+    should_end: Callable[[], bool],
 ) -> None:
     """Fill `data`, up to the places of the reader, and `begin_times` with the time of each partition's first
     record, wanted or not; RestError 429 if there is room for nothing.
     """
     size_bytes = 0
+    turn = _Turn()
     while any(reader.places[one] < end for one, end in ends.items()):
         try:
             found_now = await reader.round(ends, deadline)
@@ -229,6 +248,11 @@ async def _read_page(
                 raise
             return  # deleted while it was read; the cursor says where
         for found in found_now:
+            await turn.pause()
+            if turn.is_new and (deadline.is_over or should_end()):
+                # The next page begins with it.
+                reader.places[found.partition] = found.record.offset
+                return
             if found.partition not in begin_times:
                 begin_times[found.partition] = found.record.timestamp
             if wish.is_wanted is not None and not wish.is_wanted(found.record):
@@ -243,7 +267,7 @@ async def _read_page(
             size_bytes += len(found.record.key or b"") + len(found.record.value or b"")
             if data.count >= count or size_bytes >= max_bytes:
                 return
-        if deadline.is_over:
+        if deadline.is_over or should_end():
             return
 
 
@@ -304,7 +328,7 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 
 async def _tail(context: RestContext, wish: _Wish, begun: Positions) -> AsyncGenerator[bytes, None]:
     try:
-        with context.records.tail():
+        with context.records.tails.place_now(context.address):
             async with context.own_client() as client:
                 reader = RecordReader(client, begun.offsets, read_committed=wish.read_committed)
                 # The first event has no data, so that whoever is cut off before a record came resumes here.
@@ -342,7 +366,7 @@ async def _events(
                 raise
             yield await _gap(client.renewed(), wish, reader)
             continue
-        piece = bytearray()
+        piece, turn = bytearray(), _Turn()
         unread_now = unavailable_as_json(_unread_by_tail(wish, reader))
         # An election takes no longer than this; what does is worth a word, once.
         if not unread_now:
@@ -351,6 +375,7 @@ async def _events(
             unread = unread_now
             piece += _event("unavailable", _cursor(reader), unread)
         for found in found_now:
+            await turn.pause()
             if wish.is_wanted is None or wish.is_wanted(found.record):
                 piece += _event("record", _cursor(reader), wish.shown(found))
                 if len(piece) >= PIECE_BYTES:
@@ -586,6 +611,7 @@ def _route(path: str, operation_id: str, summary: str) -> Route:
         path_parameters={"topic_name": NAME},
         query=_QUERY,
         time_limit_s=DEFAULT_TIMEOUT_MS / 1000,
+        reads_records=True,
         responses={200: Response(description="A page of records.", schema=_RECORDS)},
     )
 

@@ -6,6 +6,7 @@ told after each record, so that a reader who stops anywhere goes on there.
 
 import heapq
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from logstore.errors import KafkaError
@@ -53,7 +54,8 @@ class RecordReader:
         positions: Mapping[TopicPartition, int],
         ends: Mapping[TopicPartition, int] | None,
     ) -> Iterator[Found]:
-        each = [[Found(one, record) for record in records] for one, records in fetched.items()]
+        # As they are taken: a round of many partitions is no work of one turn.
+        each = [map(partial(Found, one), records) for one, records in fetched.items()]
         for found in heapq.merge(*each, key=lambda one: one.record.timestamp):
             partition, record = found
             if ends is None or record.offset < ends[partition]:

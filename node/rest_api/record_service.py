@@ -1,16 +1,11 @@
-"""What the routes of records share in a node: one producer for all, and how many live tails there are."""
+"""What the routes of records share in a node: one producer for all, and places for reading and live tails."""
 
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Final
+from collections.abc import Callable
 
 from node.client.cluster_client import Client
 from node.client.record_sender import RecordSender
-from node.rest_api.rest_error import RestError
-
-# Each asks the cluster twice a second when nothing happens, and holds a connection to each leader.
-MAX_TAILS: Final = 24
+from node.rest_api.fair_places import FairPlaces
 
 log = logging.getLogger(__name__)
 
@@ -18,10 +13,12 @@ log = logging.getLogger(__name__)
 class RecordService:
     """`run` is a task of whoever serves the routes."""
 
-    def __init__(self, make_client: Callable[[], Client]) -> None:
+    def __init__(self, make_client: Callable[[], Client], tails: FairPlaces, reads: FairPlaces) -> None:
         self.sender = RecordSender(make_client())
         self._make_client = make_client
-        self._tails = 0
+        # A tail asks the cluster twice a second when nothing happens, and holds a connection to each leader.
+        self.tails = tails
+        self.reads = reads
 
     async def run(self) -> None:
         """Send until cancelled.
@@ -35,18 +32,3 @@ class RecordService:
             except Exception:
                 log.exception("The producer of the REST API failed, and begins anew")
                 self.sender = RecordSender(self._make_client())
-
-    def check_tails(self) -> None:
-        """RestError 429 if there is no place for another live tail."""
-        if self._tails >= MAX_TAILS:
-            raise RestError(429, 429, f"This node has {MAX_TAILS} live tails already.")
-
-    @contextmanager
-    def tail(self) -> Iterator[None]:
-        """A place for a live tail; RestError 429."""
-        self.check_tails()
-        self._tails += 1
-        try:
-            yield
-        finally:
-            self._tails -= 1

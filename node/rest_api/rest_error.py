@@ -37,11 +37,15 @@ ERROR: Final[Schema] = {
 class RestError(Exception):
     """Answer the request with this."""
 
-    def __init__(self, status: int, error_code: int, message: str) -> None:
+    def __init__(
+        self, status: int, error_code: int, message: str, *, retry_after_s: int | None = None
+    ) -> None:
+        """`retry_after_s`: when to ask again, where that may help."""
         super().__init__(message)
         self.status = status
         self.error_code = error_code
         self.message = message
+        self.retry_after_s = retry_after_s
 
 
 def not_found(message: str = "HTTP 404 Not Found") -> RestError:

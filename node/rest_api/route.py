@@ -75,6 +75,8 @@ class RestContext:
     records: RecordService  # the producer of all requests, and the places of live tails
     request_max_bytes: int  # of a body, and of a document in a stream
     deadline: Deadline  # of this request; `client` has the same
+    address: str = ""  # whose request it is, by which shares are counted
+    should_end: Callable[[], bool] = lambda: False  # a page that may end anywhere ends then: others wait
     stopping: asyncio.Event  # set when the node stops: long answers end then
 
     @property
@@ -137,6 +139,7 @@ class Route:
     responses: Mapping[int, Response]
     uses_cluster: bool = True  # False: no client is lent, so it answers whatever the cluster does
     time_limit_s: float = REQUEST_TIMEOUT_S  # for the whole request, where it gives no `timeout_ms`
+    reads_records: bool = False  # True: it opens records, so it waits for one of few places
     is_for_administrators: bool = False  # True: taken from where the cluster may be changed alone
     is_documented: bool = True  # False: not in the OpenAPI document, as pages are not
 

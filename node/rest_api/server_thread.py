@@ -22,6 +22,7 @@ from node.settings.config import BrokerConfig
 from node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 
 if TYPE_CHECKING:
+    from node.rest_api.fair_places import Reading
     from node.rest_api.http_server import HttpServer
 
 BACKLOG: Final = 128
@@ -97,6 +98,11 @@ class RestServer:
     def answer_bytes(self) -> int:
         """How much long answers hold."""
         return 0 if self._server is None else self._server.answers.held_bytes
+
+    @property
+    def readings(self) -> "list[Reading]":
+        """How much of each kind of work there is; may be asked in any thread."""
+        return [] if self._server is None else self._server.readings
 
     def start(self) -> None:
         """Begin to serve, on the node's loop; returns at once. Nothing if it is off or serves already."""

@@ -32,11 +32,13 @@ from node.settings.listener_settings import (
 from node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
 from node.settings.rest_settings import (
     REST_LISTENERS,
+    Network,
     RestAddress,
     parse_advertised_rest_listener,
     parse_allowed_hosts,
     parse_probe_listener,
     parse_rest_listeners,
+    parse_trusted_proxies,
 )
 from node.settings.settings_not_honoured import NOT_HONOURED, restricts
 
@@ -182,6 +184,13 @@ class BrokerConfig:
     ottla_rest_allowed_hosts: tuple[str, ...]
     ottla_probe_listener: RestAddress | None  # None: probes have no port of their own
     ottla_rest_request_max_bytes: int
+    ottla_rest_reads_max: int
+    ottla_rest_reads_max_per_address: int
+    ottla_rest_reads_waiting_max: int
+    ottla_rest_reads_waiting_max_per_address: int
+    ottla_rest_tails_max: int
+    ottla_rest_tails_max_per_address: int
+    ottla_rest_trusted_proxies: tuple[Network, ...]
     ottla_metrics_topics_max: int
     ottla_metrics_partitions_max: int
     ottla_metrics_group_offsets_max: int
@@ -446,6 +455,7 @@ def _build(
             typed["ottla_rest_advertised_listener"]
         ),
         "ottla_rest_allowed_hosts": parse_allowed_hosts(typed["ottla_rest_allowed_hosts"]),
+        "ottla_rest_trusted_proxies": parse_trusted_proxies(typed["ottla_rest_trusted_proxies"]),
         "ottla_probe_listener": parse_probe_listener(typed["ottla_probe_listener"]),
     }
     special["pid_file"] = Path(typed["pid_file"]) if typed["pid_file"] else None
@@ -501,6 +511,7 @@ _SPECIAL_FIELDS: Final = {
     "rest_listeners_are_named",
     "ottla_rest_advertised_listener",
     "ottla_rest_allowed_hosts",
+    "ottla_rest_trusted_proxies",
     "ottla_probe_listener",
 }
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS

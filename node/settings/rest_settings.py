@@ -1,10 +1,11 @@
 """The broker settings of the REST API and of probes, and the addresses in them."""
 
+import ipaddress
 import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from logstore.config_def import between
+from logstore.config_def import at_least, between
 from logstore.errors import ErrorCode, KafkaError
 from node.settings.listener_settings import MAX_PORT
 from node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
@@ -12,11 +13,16 @@ from node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
 REST_LISTENERS: Final = "ottla.rest.listeners"
 ADVERTISED_REST_LISTENER: Final = "ottla.rest.advertised.listener"
 PROBE_LISTENER: Final = "ottla.probe.listener"
+TRUSTED_PROXIES: Final = "ottla.rest.trusted.proxies"
+READS_MAX: Final = "ottla.rest.reads.max"
+MAX_PROXIES: Final = 100
 DEFAULT_REST_PORT: Final = 8082  # Confluent's REST proxy has it
 _URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
 _HOST_AND_PORT = re.compile(r"(?:http://)?(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
 _ALLOWED_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 MAX_LISTENERS: Final = 8
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 class RestAddress(NamedTuple):
@@ -72,6 +78,62 @@ REST_SETTINGS: Final = (
         between(1024, 256 * 1024 * 1024),
         importance=LOW,
     ),
+    setting(
+        READS_MAX,
+        INT,
+        16,
+        "How many pages of records the REST API reads at a time, with a filter or without; others wait.",
+        between(1, 64),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.rest.reads.max.per.address",
+        INT,
+        8,
+        "How many of them for one address (for IPv6 one network of 64 bits); see ottla.rest.trusted.proxies.",
+        at_least(1),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.rest.reads.waiting.max",
+        INT,
+        256,
+        "How many pages may wait for their turn, which goes around among addresses; others are told 429 with"
+        " Retry-After.",
+        at_least(0),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.rest.reads.waiting.max.per.address",
+        INT,
+        64,
+        "How many of them for one address.",
+        at_least(0),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.rest.tails.max",
+        INT,
+        24,
+        "How many live tails of records the REST API serves at a time; others are told 429.",
+        at_least(0),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.rest.tails.max.per.address",
+        INT,
+        8,
+        "How many of them for one address.",
+        at_least(0),
+        importance=LOW,
+    ),
+    setting(
+        TRUSTED_PROXIES,
+        LIST,
+        (),
+        "Addresses and networks (10.0.0.0/8) of proxies whose X-Forwarded-For says for which client they ask"
+        " the REST API, so that each client has its own share. Without it a proxy is one client.",
+    ),
 )
 
 
@@ -90,6 +152,19 @@ def parse_advertised_rest_listener(text: str | None) -> RestAddress | None:
     if address.host in ("", "0.0.0.0", "::") or not address.port:
         raise _invalid(ADVERTISED_REST_LISTENER, text, "it has no address that a client can use.")
     return address
+
+
+def parse_trusted_proxies(entries: Sequence[str]) -> tuple[Network, ...]:
+    """Return the networks of `ottla.rest.trusted.proxies`; INVALID_CONFIG otherwise."""
+    if len(entries) > MAX_PROXIES:
+        raise _invalid(TRUSTED_PROXIES, f"{len(entries)} entries", f"at most {MAX_PROXIES} are looked at.")
+    found = []
+    for entry in entries:
+        try:
+            found.append(ipaddress.ip_network(entry.strip(), strict=False))
+        except ValueError:
+            raise _invalid(TRUSTED_PROXIES, entry, "it must be an address or a network.") from None
+    return tuple(found)
 
 
 def parse_probe_listener(text: str | None) -> RestAddress | None:

@@ -70,6 +70,7 @@ DOORS = {
     "node/doctor/try_endpoint.py",
     "node/rest_api/client_pool.py",
     "node/rest_api/connections.py",  # deadlines
+    "node/rest_api/fair_places.py",  # waits for turns
     "node/rest_api/http_answer.py",  # deadlines
     "node/rest_api/http_request.py",  # deadlines
     "node/rest_api/http_server.py",

@@ -12,7 +12,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from node.embedded import Cluster
-from node.rest_api import read_records, record_service
+from node.rest_api import read_records
+from node.settings.config import parse_config
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 from tests.integration.rest.test_produce_records import create
 
@@ -379,13 +380,16 @@ def test_a_tail_that_has_nothing_to_say_says_so(
         assert events.next() == Event("heartbeat", "0:10", None)
 
 
-def test_there_are_so_many_tails_and_no_more(api: Api, letters: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_service, "MAX_TAILS", 1)
+def test_an_address_has_so_many_tails_and_no_more(
+    api: Api, letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    most = parse_config({}).ottla_rest_tails_max_per_address
     monkeypatch.setattr(read_records, "HEARTBEAT_S", 0.1)
 
     for _ in range(2):  # who goes leaves a place
         with ExitStack() as opened:
-            eventually(lambda opened=opened: opened.enter_context(status_of_tail(api, letters)) == 200)
+            for _ in range(most):
+                eventually(lambda opened=opened: opened.enter_context(status_of_tail(api, letters)) == 200)
 
             assert opened.enter_context(status_of_tail(api, letters)) == 429
 

@@ -61,7 +61,7 @@ def test_who_waits_too_long_for_his_turn_is_told(monkeypatch: pytest.MonkeyPatch
 
     async def run() -> None:
         clients = pool()
-        held = [clients.lend() for _ in range(MAX_CLIENTS)]
+        held = [clients.lend(address=f"{number % 2}") for number in range(MAX_CLIENTS)]
         for one in held:
             await one.__aenter__()
         with pytest.raises(RestError) as refused:

@@ -53,6 +53,9 @@ def test_probes_have_an_address_of_their_own_if_they_are_given_one(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
+        ("ottla.rest.trusted.proxies", "proxy.example.com"),
+        ("ottla.rest.trusted.proxies", "10.0.0.0/40"),
+        ("ottla.rest.reads.max", "0"),
         ("ottla.probe.listener", "8083"),
         ("ottla.probe.listener", "https://:8083"),
         ("ottla.probe.listener", ":70000"),

@@ -1,0 +1,165 @@
+"""Places for one kind of work, shared fairly among addresses: so many at work, so many waiting, no more.
+
+No address has more than its share of the places. Who finds none waits for its turn, and the next is the
+address with the fewest at work, in turn among those with as many. What is beyond the queue of an address, or
+of all, is told so at once (429), and what waited for too long, too.
+"""
+
+import asyncio
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Final, NamedTuple
+
+from node.rest_api.rest_error import RestError
+
+RETRY_AFTER_S: Final = 2
+# How long work goes on at least before it gives way to an address that waits.
+LEAST_TURN_S: Final = 0.5
+BY_ADDRESS, BY_NODE, BY_TIME = "address", "node", "time"
+
+
+class Bounds(NamedTuple):
+    """How many are at work and wait, of all addresses and of one."""
+
+    most: int
+    most_of_address: int
+    waiting: int = 0
+    waiting_of_address: int = 0
+
+
+class Reading(NamedTuple):
+    """What the metrics tell of one kind of work."""
+
+    kind: str
+    running: int
+    waiting: int
+    rejected: dict[str, int]  # by reason
+
+
+class FairPlaces:
+    """The places of one kind of work, on one loop."""
+
+    def __init__(self, kind: str, what: str, bounds: Bounds) -> None:
+        """`what` says in an error what there is too much of, as "pages of records are read"."""
+        self.kind = kind
+        self._what = what
+        self._bounds = bounds
+        self._running: Counter[str] = Counter()
+        self._running_in_all = 0
+        # By address, whose turn is next first.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting_in_all = 0
+        self._rejected = dict.fromkeys((BY_ADDRESS, BY_NODE, BY_TIME), 0)
+
+    @property
+    def reading(self) -> Reading:
+        """The numbers of now; may be read in any thread."""
+        return Reading(self.kind, self._running_in_all, self._waiting_in_all, dict(self._rejected))
+
+    @asynccontextmanager
+    async def place(self, address: str, timeout_s: float) -> AsyncIterator[Callable[[], bool]]:
+        """A place, waited for at most so long; RestError 429 if there is none.
+
+        It gives a question: whether the work should end early, as others with less at work wait.
+        """
+        if not self._is_free_for(address):
+            await self._wait(address, timeout_s)
+        else:
+            self._take(address)
+        began_s = time.monotonic()
+        try:
+            yield lambda: time.monotonic() - began_s > LEAST_TURN_S and self._should_give_way(address)
+        finally:
+            self._release(address)
+
+    @contextmanager
+    def place_now(self, address: str) -> Iterator[None]:
+        """A place without waiting; RestError 429 if there is none."""
+        self.check(address)
+        self._take(address)
+        try:
+            yield
+        finally:
+            self._release(address)
+
+    def check(self, address: str) -> None:
+        """RestError 429 if there is no place for this address now."""
+        if not self._is_free_for(address):
+            raise self._refusal(
+                BY_ADDRESS if self._running[address] >= self._bounds.most_of_address else BY_NODE
+            )
+
+    def _is_free_for(self, address: str) -> bool:
+        return (
+            self._running_in_all < self._bounds.most and self._running[address] < self._bounds.most_of_address
+        )
+
+    def _take(self, address: str) -> None:
+        self._running[address] += 1
+        self._running_in_all += 1
+
+    def _release(self, address: str) -> None:
+        self._running_in_all -= 1
+        self._running[address] -= 1
+        if not self._running[address]:
+            del self._running[address]
+        self._grant()
+
+    async def _wait(self, address: str, timeout_s: float) -> None:
+        bounds, queue = self._bounds, self._waiting.get(address, ())
+        if len(queue) >= bounds.waiting_of_address:
+            raise self._refusal(BY_ADDRESS)
+        if self._waiting_in_all >= bounds.waiting:
+            raise self._refusal(BY_NODE)
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(address, deque()).append(turn)
+        self._waiting_in_all += 1
+        try:
+            async with asyncio.timeout(timeout_s):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():
+                self._release(address)  # it came as the wait ended
+            else:
+                self._leave(address, turn)
+            if isinstance(error, TimeoutError):
+                raise self._refusal(BY_TIME) from None
+            raise
+
+    def _leave(self, address: str, turn: "asyncio.Future[None]") -> None:
+        queue = self._waiting[address]
+        queue.remove(turn)
+        self._waiting_in_all -= 1
+        if not queue:
+            del self._waiting[address]
+
+    def _grant(self) -> None:
+        """Give free places to those who wait."""
+        while self._waiting:
+            # The first of those with the fewest: who had a turn goes behind the others.
+            address = min(self._waiting, key=lambda one: self._running[one])
+            if not self._is_free_for(address):
+                return
+            queue = self._waiting.pop(address)
+            turn = queue.popleft()
+            self._waiting_in_all -= 1
+            if queue:
+                self._waiting[address] = queue
+            self._take(address)
+            turn.set_result(None)
+
+    def _should_give_way(self, address: str) -> bool:
+        if self._running_in_all < self._bounds.most:
+            return False
+        return any(self._running[one] < self._running[address] - 1 for one in self._waiting)
+
+    def _refusal(self, reason: str) -> RestError:
+        self._rejected[reason] += 1
+        whose = "for the address that asks" if reason == BY_ADDRESS else "of this node"
+        if reason == BY_TIME:
+            message = f"No turn came in time: too many {self._what}."
+        else:
+            message = f"Too many {self._what} {whose}."
+        return RestError(429, 429, message, retry_after_s=RETRY_AFTER_S)
