@@ -6,11 +6,12 @@ and it gives back something that nobody changes afterwards.
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from logstore.errors import ErrorCode, KafkaError
 from logstore.topic_partition import uuid_to_text
+from node.counters.rest_work import RestWork
 from node.node_state import NodeState
 from node.node_view import NodeView
 from node.services import Services
@@ -24,7 +25,13 @@ T = TypeVar("T")
 class NodeFacts:
     """The door from the REST API to the node in whose process it runs."""
 
-    def __init__(self, node: NodeView, node_loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        node: NodeView,
+        node_loop: asyncio.AbstractEventLoop,
+        rest_work: Callable[[], Sequence[RestWork]] = tuple,
+    ) -> None:
+        self.rest_work = rest_work  # of the REST API, by kind; may be asked in any thread
         self._node = node
         self._node_loop = node_loop
         self._kept: dict[Callable[..., Any], Any] = {}

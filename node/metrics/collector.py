@@ -151,7 +151,7 @@ class NodeCollector:
             *topic_families(self._topics(), self._facts.config.ottla_metrics_topics_max),
             *request_families(requests, latencies, recent),
             *loop_families(self._watch, self._idle_share()),
-            *rest_families(self._facts.services.rest.readings),
+            *rest_families(self._facts.rest_work()),
         ]
 
     # ---- reading ---------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ class NodeCollector:
         yield from coordinator_families(groups, node)
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
-        yield from rest_families(broker.rest.readings)
+        yield from rest_families(self._facts.rest_work())
 
     def _exporters(
         self,

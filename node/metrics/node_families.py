@@ -2,16 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 
+from node.counters.rest_work import RestWork
 from node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, info, labels, of_library
 from node.metrics.loop_watch import LoopWatch
 from node.metrics.readings import NodeReading
-
-if TYPE_CHECKING:
-    from node.rest_api.fair_places import Reading
 
 _UNREGISTERED: Final = CollectorRegistry()
 _PROCESS_IO: Final = Path("/proc/self/io")
@@ -98,7 +96,7 @@ def memory_families(reading: NodeReading, limit_bytes: int, process_bytes: int) 
     ]
 
 
-def rest_families(readings: "Sequence[Reading]") -> list[Family]:
+def rest_families(readings: Sequence[RestWork]) -> list[Family]:
     """Return the families of the work of the REST API that is shared among addresses."""
     states = [
         (labels(kind=one.kind, state=state), count)

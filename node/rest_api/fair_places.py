@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, NamedTuple
 
+from node.counters.rest_work import RestWork
 from node.rest_api.rest_error import RestError
 
 RETRY_AFTER_S: Final = 2
@@ -27,15 +28,6 @@ class Bounds(NamedTuple):
     most_of_address: int
     waiting: int = 0
     waiting_of_address: int = 0
-
-
-class Reading(NamedTuple):
-    """What the metrics tell of one kind of work."""
-
-    kind: str
-    running: int
-    waiting: int
-    rejected: dict[str, int]  # by reason
 
 
 class FairPlaces:
@@ -54,9 +46,9 @@ class FairPlaces:
         self._rejected = dict.fromkeys((BY_ADDRESS, BY_NODE, BY_TIME), 0)
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> RestWork:
         """The numbers of now; may be read in any thread."""
-        return Reading(self.kind, self._running_in_all, self._waiting_in_all, dict(self._rejected))
+        return RestWork(self.kind, self._running_in_all, self._waiting_in_all, dict(self._rejected))
 
     @asynccontextmanager
     async def place(self, address: str, timeout_s: float) -> AsyncIterator[Callable[[], bool]]:

@@ -16,6 +16,7 @@ from logstore.errors import KafkaError
 from node.client.deadline import Deadline
 from node.client.quorum_silence import moment_as_text
 from node.client.refusal import Refused
+from node.counters.rest_work import RestWork
 from node.memory.memory_budget import MemoryBudget
 from node.net.connection_info import plain_address
 from node.node_facts import NodeFacts
@@ -24,7 +25,7 @@ from node.rest_api.body_room import BodyPart, BodyRoom
 from node.rest_api.client_address import client_of
 from node.rest_api.client_pool import ClientPool
 from node.rest_api.connections import Connection, Connections
-from node.rest_api.fair_places import Bounds, FairPlaces, Reading
+from node.rest_api.fair_places import Bounds, FairPlaces
 from node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
 from node.rest_api.http_request import judge_request
 from node.rest_api.own_names import configured_names, look_up_full_name
@@ -87,7 +88,7 @@ class HttpServer:
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_GRACE_S)
 
     @property
-    def readings(self) -> list[Reading]:
+    def readings(self) -> list[RestWork]:
         """How much of each kind of work there is."""
         return [one.reading for one in (self.clients.turns, self.records.reads, self.records.tails)]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
+from node.counters.rest_work import RestWork
 from node.memory.memory_budget import MemoryBudget
 from node.memory.memory_uses import MemoryUses
 from node.node_facts import NodeFacts
@@ -22,7 +23,6 @@ from node.settings.config import BrokerConfig
 from node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 
 if TYPE_CHECKING:
-    from node.rest_api.fair_places import Reading
     from node.rest_api.http_server import HttpServer
 
 BACKLOG: Final = 128
@@ -100,14 +100,14 @@ class RestServer:
         return 0 if self._server is None else self._server.answers.held_bytes
 
     @property
-    def readings(self) -> "list[Reading]":
+    def readings(self) -> list[RestWork]:
         """How much of each kind of work there is; may be asked in any thread."""
         return [] if self._server is None else self._server.readings
 
     def start(self) -> None:
         """Begin to serve, on the node's loop; returns at once. Nothing if it is off or serves already."""
         if self._sockets and self._thread is None:
-            facts = NodeFacts(self._node, asyncio.get_running_loop())
+            facts = NodeFacts(self._node, asyncio.get_running_loop(), lambda: self.readings)
             # A daemon: a process that is told to die does not wait for a browser.
             self._thread = threading.Thread(
                 target=self._run, args=(facts, self._node.config), name="rest-api", daemon=True

@@ -1,0 +1,13 @@
+"""How much of one kind of work the REST API has, and what it has refused."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class RestWork(NamedTuple):
+    """What the metrics tell of one kind of work: requests, pages of records, live tails."""
+
+    kind: str
+    running: int
+    waiting: int
+    rejected: Mapping[str, int]  # by reason
