@@ -121,7 +121,9 @@ class FairPlaces:
             raise
 
     def _leave(self, address: str, turn: "asyncio.Future[None]") -> None:
-        queue = self._waiting[address]
+        queue = self._waiting.get(address)
+        if queue is None or turn not in queue:
+            return  # its turn was passed over
         queue.remove(turn)
         self._waiting_in_all -= 1
         if not queue:
@@ -139,8 +141,9 @@ class FairPlaces:
             self._waiting_in_all -= 1
             if queue:
                 self._waiting[address] = queue
-            self._take(address)
-            turn.set_result(None)
+            if not turn.done():  # else whoever waited has gone, and has not heard of it yet
+                self._take(address)
+                turn.set_result(None)
 
     def _should_give_way(self, address: str) -> bool:
         if self._running_in_all < self._bounds.most:

@@ -10,6 +10,7 @@ from attacks import (
     long_ids,
     metrics_bomb,
     record_bombs,
+    rest_floods,
     slow_patterns,
 )
 from attacks.attack import Attack
@@ -22,4 +23,5 @@ ATTACKS: Final[Sequence[Attack]] = (
     *costly_texts.ATTACKS,
     *adding_up.ATTACKS,
     *record_bombs.ATTACKS,
+    *rest_floods.ATTACKS,
 )

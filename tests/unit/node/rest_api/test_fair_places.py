@@ -115,6 +115,23 @@ def test_who_goes_or_waits_for_too_long_leaves_the_queue() -> None:
     asyncio.run(run())
 
 
+def test_a_turn_is_not_given_to_a_waiter_that_is_just_cancelled() -> None:
+    async def run() -> None:
+        work = Work(Bounds(1, 1, 5, 5))
+        await work.ask("a1", "b1", "c1")
+
+        work.ends["a1"].set()
+        work.tasks["b1"].cancel()
+        await work.settle()
+
+        assert work.at_work == ["c1"]
+        assert work.tasks["b1"].cancelled()
+        await work.end_all()
+        assert work.places.reading[1:3] == (0, 0)
+
+    asyncio.run(run())
+
+
 def test_a_turn_that_comes_as_its_waiter_is_cancelled_goes_to_the_next() -> None:
     async def run() -> None:
         work = Work(Bounds(1, 1, 5, 5))
