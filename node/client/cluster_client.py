@@ -60,6 +60,10 @@ class _Shared:
         self.has_answered = False
 
 
+# Gives the result of work that calls its argument every millisecond or so, as a pool does.
+Opening = Callable[[Callable[[Callable[[], None]], bool]], Awaitable[bool]]
+
+
 class Client:
     """The cluster behind some bootstrap addresses; an async context manager that closes its connections.
 
@@ -79,6 +83,7 @@ class Client:
         self.timeout_s = timeout_s  # what each operation of something that goes on for long is given
         self.deadline = Deadline.after(timeout_s)
         self.topics: dict[str, Topic] = {}
+        self.opening: Opening | None = None  # where records are opened; None: on the loop, in turns
         self._bootstrap = bootstrap
         self._endpoints: dict[int, tuple[str, int]] = {}
         self._shared = _Shared()

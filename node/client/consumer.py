@@ -6,7 +6,7 @@ Between two rounds nothing runs, so the caller may change the partitions or spea
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from logstore.compression import MAX_ZSTD_WINDOW_BYTES
@@ -191,21 +191,24 @@ class Consumer:
         """
         self._kept.pop(partition, None)
         records: list[Record] = []
-        room_bytes, work = self._limits.max_record_bytes, 0
+        steps = _taking(cursor, records, self._limits)
+        opening = self._client.opening if cursor.has_bytes else None
         try:
-            for record in cursor:
-                work += 1
-                if record is not None:
-                    records.append(record)
-                    room_bytes -= len(record.key or b"") + len(record.value or b"") + 32 * len(record.headers)
-                    if len(records) >= self._limits.max_records or room_bytes <= 0:
-                        self._kept[partition] = cursor
+            if opening is not None:
+                is_left = await opening(lambda pause: _through(steps, deadline, pause))
+            else:
+                is_left = True
+                while True:
+                    try:
+                        next(steps)
+                    except StopIteration as end:
+                        is_left = bool(end.value)
                         break
-                if record is None or not work % RECORDS_AT_ONCE:
                     if deadline.is_over:
-                        self._kept[partition] = cursor
                         break
                     await asyncio.sleep(0)
+            if is_left:
+                self._kept[partition] = cursor
         except KafkaError:
             if not records:
                 raise
@@ -236,6 +239,32 @@ class Consumer:
 
     def _visible_end(self, data: PartitionData) -> int:
         return data.last_stable_offset if self._isolation == READ_COMMITTED else data.high_watermark
+
+
+def _taking(cursor: RecordCursor, records: list[Record], limits: FetchLimits) -> Generator[None, None, bool]:
+    """Add the next records in steps of some milliseconds; the result is whether some may be left."""
+    room_bytes = limits.max_record_bytes
+    for work, record in enumerate(cursor, 1):
+        if record is not None:
+            records.append(record)
+            room_bytes -= len(record.key or b"") + len(record.value or b"") + 32 * len(record.headers)
+            if len(records) >= limits.max_records or room_bytes <= 0:
+                return True
+        if record is None or not work % RECORDS_AT_ONCE:
+            yield
+    return False
+
+
+def _through(steps: Generator[None, None, bool], deadline: Deadline, pause: Callable[[], None]) -> bool:
+    """Go through the steps in a thread, until the deadline; True if some records may be left."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return bool(end.value)
+        if deadline.is_over:
+            return True
+        pause()
 
 
 async def fetch_once(

@@ -30,6 +30,7 @@ class RecordCursor:
         max_window_bytes: int = MAX_ZSTD_WINDOW_BYTES,
     ) -> None:
         self.position = position
+        self.has_bytes = len(view) > 0
         # It does not know this cursor: both are given back as soon as nobody reads on, with what was opened.
         self._found = _open(view, aborted, position, max_window_bytes)
 

@@ -4,20 +4,25 @@ A Kafka connection answers in order: on a shared one a listing would wait for th
 client that comes back is used again with its connections.
 """
 
+import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from node.client.cluster_client import Client
+from node.client.cluster_client import Client, Opening
 from node.client.deadline import Deadline
 from node.node_facts import NodeFacts
 from node.rest_api.fair_places import Bounds, FairPlaces
 from node.rest_api.rest_error import RestError
+from node.work.fair_pool import FairPool
 
 MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node
 MAX_IDLE: Final = 8
 STEP_TIMEOUT_S: Final = 15.0  # for each step of what goes on for long, as a live tail
 TURN_TIMEOUT_S: Final = 15.0
+OPENING_THREADS: Final = 2  # in which records of all requests and tails are opened
+# Of one partition in one round: to a place deep in a batch of 15 million records goes 0.4 s.
+MAX_OPENING_CPU_S: Final = 5.0
 MAX_WAITING: Final = 256  # for a client; whoever waits keeps a body and a connection
 # An address leaves a quarter of the clients, and half of the queue, to others.
 BOUNDS: Final = Bounds(MAX_CLIENTS, MAX_CLIENTS - MAX_CLIENTS // 4, MAX_WAITING, MAX_WAITING // 2)
@@ -30,6 +35,8 @@ class ClientPool:
         self._facts = facts
         self.turns = FairPlaces("requests", "requests are at work", BOUNDS)
         self._idle: list[Client] = []
+        self._numbers = itertools.count()
+        self._opened = FairPool("rest-records", threads=OPENING_THREADS, max_cpu_s=MAX_OPENING_CPU_S)
 
     @asynccontextmanager
     async def lend(self, deadline: Deadline | None = None, address: str = "") -> AsyncIterator[Client]:
@@ -42,6 +49,7 @@ class ClientPool:
             client = self._idle.pop() if self._idle else self.make()
             client.forget_all()  # what it knows may be hours old
             client.note_cut_off(self._facts.cut_off_since_ms)
+            client.opening = self._opening_for(address)
             try:
                 yield client
             finally:
@@ -50,6 +58,11 @@ class ClientPool:
                     self._idle.append(client)
                 else:
                     await _end(client)
+
+    def _opening_for(self, address: str) -> Opening:
+        """Return where the records of one request are opened: in the pool, by turns with other requests."""
+        number = next(self._numbers)
+        return lambda work: self._opened.submit_for(address, number, work)
 
     @asynccontextmanager
     async def own(self) -> AsyncIterator[Client]:
@@ -65,7 +78,8 @@ class ClientPool:
         return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S)
 
     async def close(self) -> None:
-        """End the connections of the clients at rest."""
+        """End the connections of the clients at rest, and what is opened for others."""
+        self._opened.close()
         while self._idle:
             await _end(self._idle.pop())
 

@@ -149,16 +149,21 @@ class Connection(RequestHandler):
             self._expires_in(KEEPALIVE_TIMEOUT_S + STALLED_TIMEOUT_S)
 
     @contextmanager
-    def work(self, *, ends_with_client: bool = False) -> Iterator[None]:
-        """While it waits for us: nobody else gets its place. With `ends_with_client` it is cancelled as soon
-        as the client has gone.
-        """
+    def work(self) -> Iterator[None]:
+        """While it waits for us: nobody else gets its place."""
         self.is_at_work = True
-        self._work = asyncio.current_task() if ends_with_client else None
         try:
             yield
         finally:
             self.is_at_work = False
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While the client is only told something: the task is cancelled as soon as the client has gone."""
+        self._work = asyncio.current_task()
+        try:
+            yield
+        finally:
             self._work = None
 
     def cut_off(self) -> None:

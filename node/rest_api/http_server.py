@@ -8,6 +8,7 @@ import logging
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from typing import Any, Final
 
 from aiohttp import hdrs, web
@@ -192,11 +193,12 @@ class HttpServer:
         forwarded = request.headers.getall("X-Forwarded-For", [])
         address = client_of(peer[0] if peer else "", forwarded, self._trusted_proxies)
         # Who only looks wants nothing any more once it has gone; what it changes is changed to the end.
-        with connection.work(ends_with_client=route.method in SAFE_METHODS):
-            answer = encoded(await self._handle(route, judged, address))
-        if answer.stream is not None:
-            return await send_stream(request, answer, answer.stream, connection.moved)
-        return await send_answer(request, answer, answer_part)
+        with connection.reading() if route.method in SAFE_METHODS else nullcontext():
+            with connection.work():
+                answer = encoded(await self._handle(route, judged, address))
+            if answer.stream is not None:
+                return await send_stream(request, answer, answer.stream, connection.moved)
+            return await send_answer(request, answer, answer_part)
 
     async def _check_administrator(self, request: web.Request) -> None:
         """Raise CLUSTER_AUTHORIZATION_FAILED unless the cluster may be changed from where this came."""

@@ -330,6 +330,7 @@ async def _tail(context: RestContext, wish: _Wish, begun: Positions) -> AsyncGen
     try:
         with context.records.tails.place_now(context.address):
             async with context.own_client() as client:
+                client.opening = context.client.opening
                 reader = RecordReader(client, begun.offsets, read_committed=wish.read_committed)
                 # The first event has no data, so that whoever is cut off before a record came resumes here.
                 yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()

@@ -86,7 +86,11 @@ class FairPool:
         The result is REQUEST_TIMED_OUT where the work used more CPU time than it may, or what its request is
         allowed is used up, and GivenUp once the connection is closed, unless it `outlives_client`.
         """
-        address, key = client.client_host, (client.client_host, client.number)
+        return self.submit_for(client.client_host, client.number, work)
+
+    def submit_for(self, address: str, number: int, work: Callable[[Pause], T]) -> "asyncio.Future[T]":
+        """Do the same for what has no connection of Kafka's: `number` tells requests of an address apart."""
+        key = (address, number)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         is_open = _is_there if outlives_client else self._is_open
         job = _Job(address, key, work, future, self._max_cpu_s, self._name, is_open, allowance)

@@ -1,4 +1,4 @@
-"""One address that wants all of the REST API, or all places of the probes; others and the kubelet have theirs.
+"""One address that wants all of the REST API, or of the probes' port: others and the kubelet are served.
 
 Beside each attack /healthz is asked at the probes' own port, as a kubelet does: every time it must answer
 within the time that k8s/base/statefulset.yaml gives it.

@@ -29,6 +29,7 @@ class FakeClient:
 
     timeout_s = 30.0
     remaining_ms = 1000
+    opening = None
 
     def __init__(self, given_s: float = MAX_FETCHES) -> None:
         self.fetches = 0

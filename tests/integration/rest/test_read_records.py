@@ -1,7 +1,9 @@
 """Records out of topics through the REST API: pages, filters, forms, and a live tail."""
 
+import asyncio
 import http.client
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
@@ -13,6 +15,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from node.embedded import Cluster
 from node.rest_api import read_records
+from node.rest_api.route import RestContext
 from node.settings.config import parse_config
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 from tests.integration.rest.test_produce_records import create
@@ -392,6 +395,38 @@ def test_an_address_has_so_many_tails_and_no_more(
                 eventually(lambda opened=opened: opened.enter_context(status_of_tail(api, letters)) == 200)
 
             assert opened.enter_context(status_of_tail(api, letters)) == 429
+
+
+def test_a_page_and_a_tail_end_with_their_clients(
+    api: Api, letters: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_s: list[float] = []
+
+    async def page_without_end(context: RestContext, *_: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left_s.append(context.deadline.remaining_s)
+
+    def running(kind: str) -> int:
+        metrics = api.ask("GET", "/metrics").content.decode()
+        found = re.search(rf'^ottla_rest_work{{kind="{kind}",state="running"}} (\d+)', metrics, re.M)
+        assert found is not None
+        return int(found[1])
+
+    monkeypatch.setattr(read_records, "_page", page_without_end)
+    monkeypatch.setattr(read_records, "HEARTBEAT_S", 3600.0)
+    eventually(lambda: running("tails") == running("reads") == 0, "those of other tests have ended")
+    parts = urlsplit(api.url)
+    page = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
+    page.request("GET", f"{api.v3}/topics/{letters}/records?timeout_ms=30000")
+    with status_of_tail(api, letters) as status:
+        assert status == 200
+        eventually(lambda: running("tails") == running("reads") == 1, "both are at work")
+    page.close()
+
+    eventually(lambda: running("tails") == running("reads") == 0, "both have ended")
+    assert left_s[0] > 0.1, "before its deadline"
 
 
 SSE = {"Accept": "text/event-stream"}

@@ -1,6 +1,7 @@
 """Readers take some records of batches that open into very many, in the memory of a piece."""
 
 import asyncio
+import threading
 import time
 import tracemalloc
 import weakref
@@ -21,6 +22,7 @@ from node.client.consumer import Consumer, FetchLimits
 from node.client.deadline import Deadline
 from node.client.record_cursor import RecordCursor
 from node.wire.messages.fetch import PartitionData
+from node.work.fair_pool import FairPool
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 MIB = 1024 * 1024
@@ -42,6 +44,7 @@ class Logs:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, logs: Mapping[TopicPartition, bytes]) -> None:
         self.logs = logs
+        self.opening: Any = None
         self.asked: list[tuple[dict[TopicPartition, int], int]] = []
         monkeypatch.setattr(consumer_module, "find_leaders", self._find_leaders)
         monkeypatch.setattr(consumer_module, "fetch_once", self._fetch_once)
@@ -59,6 +62,7 @@ class Logs:
 
     def consumer(self, **limits: int) -> Consumer:
         client: Any = SimpleNamespace(deadline=Deadline.after(600.0), remaining_ms=600_000, timeout_s=600.0)
+        client.opening = self.opening
         client.forget = lambda topic: None
         client.renewed = client.until = lambda *_: client
         return Consumer(client, read_committed=False, limits=FetchLimits(**limits))
@@ -170,3 +174,58 @@ def test_readers_remember_no_more_of_a_batch_than_its_usual_window() -> None:
 
     assert refusal.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert len([one for one in RecordCursor(memoryview(usual), (), 0, 8 * MIB) if one is not None]) == 30
+
+
+def test_records_are_opened_where_the_client_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(monkeypatch, {A: batch(0, 2_000), B: b""})
+    threads: list[int] = []
+
+    async def open_in_thread(work: Any) -> bool:
+        return bool(await asyncio.to_thread(work, lambda: threads.append(threading.get_ident())))
+
+    logs.opening = open_in_thread
+    consumer = logs.consumer(max_records=1_200)
+    consumer.positions = {A: 0, B: 0}
+
+    ((_, first),) = asyncio.run(consumer.fetch())
+    ((_, rest),) = asyncio.run(consumer.fetch())
+
+    assert [one.offset for one in (*first, *rest)] == list(range(2_000)) and len(first) == 1_200
+    assert threads and threading.get_ident() not in threads, "it pauses, in another thread"
+
+
+def test_what_is_opened_in_a_pool_ends_with_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    logs = Logs(monkeypatch, {A: bomb(number=15_000_000)})
+    pauses: list[float] = []
+
+    async def run() -> None:
+        pool = FairPool("records", threads=1, max_cpu_s=60.0)
+        began = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def submit(work: Any) -> Any:
+            def watched(pause: Any) -> bool:
+                def paused() -> None:
+                    pauses.append(time.thread_time())
+                    loop.call_soon_threadsafe(began.set)
+                    pause()
+
+                return bool(work(paused))
+
+            return pool.submit_for("192.0.2.1", 1, watched)
+
+        logs.opening = submit
+        consumer = logs.consumer(max_records=100_000_000, max_record_bytes=1 << 40)
+        consumer.positions = {A: 0}
+        reading = asyncio.ensure_future(consumer.fetch())
+        await began.wait()
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+        await pool.submit_for("192.0.2.2", 2, lambda pause: None)  # the one thread is free again
+
+        pool.close()
+
+    asyncio.run(run())
+
+    assert len(pauses) < 1_000, "it did not open them all: there would be 30,000 pauses"
