@@ -9,7 +9,7 @@ from logstore.errors import KafkaError
 from logstore.escaped_text import escape_controls
 from node.cli.failure import CommandError
 from node.settings.config import parse_config, parse_overrides, refuse_unknown
-from node.settings.rest_settings import PROBE_LISTENER, REST_LISTENERS
+from node.settings.rest_settings import REST_LISTENERS
 
 # What is not the same for all nodes, or makes them one cluster, and the option that decides it.
 _DECIDED_BY: Final = {
@@ -23,7 +23,6 @@ _DECIDED_BY: Final = {
     "controller.listener.names": "--base-port",
     "inter.broker.listener.name": "--base-port",
     REST_LISTENERS: "--base-port",
-    PROBE_LISTENER: "--base-port",
     "ottla.rest.advertised.listener": "--base-port",
     "log.dirs": "--data",
     "log.dir": "--data",

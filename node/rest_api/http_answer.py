@@ -17,7 +17,7 @@ from node.rest_api.route import JSON, Answer
 WRITE_TIMEOUT_S: Final = 30.0  # for a reader to take a piece
 PIECE_BYTES: Final = 256 * 1024
 SHORT_BYTES: Final = 64 * 1024  # what a transport takes before it says that its peer does not read
-RETRY_AFTER_S: Final = "1"  # a new leader mostly is there by then
+RETRY_AFTER_S: Final = "1"  # a new leader mostly is there by then, and what was too much has ended
 SECURITY_HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -35,7 +35,7 @@ def error_answer(error: RestError) -> web.Response:
     headers = {**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON}
     if error.retry_after_s is not None:
         headers[hdrs.RETRY_AFTER] = str(error.retry_after_s)
-    elif error.status == 503:
+    elif error.status in (429, 503):
         headers[hdrs.RETRY_AFTER] = RETRY_AFTER_S
     return web.Response(status=error.status, body=body, headers=headers)
 

@@ -38,6 +38,7 @@ from node.rest_api.spelling import prefix_of, spellings
 from node.settings.config import BrokerConfig
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
+WAITING_SHARE: Final = 0.75  # of the time of a page, for its turn: the rest is enough to read something
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
@@ -222,7 +223,8 @@ class HttpServer:
             # Its own listener would hold the request until the node serves.
             raise RestError(503, BROKER_NOT_AVAILABLE, "This node is starting; /readyz tells how far it is.")
         if route.reads_records:
-            async with self.records.reads.place(address, deadline.remaining_s) as should_end:
+            patience_s = WAITING_SHARE * deadline.remaining_s
+            async with self.records.reads.place(address, patience_s) as should_end:
                 return await self._ask_cluster(route, judged, deadline, address, should_end)
         return await self._ask_cluster(route, judged, deadline, address)
 
