@@ -54,6 +54,7 @@ FRAME_HEAD_BYTES = 8  # api key, version, correlation id: what an answer to a fa
 # Of large reads of one connection, before others get their turn: the loop reads on as long as a read fills
 # its room. These are 3 to 5 MB; with less, batches of 1 MB push each other out of the processor's caches.
 MAX_TURN_SECONDS = 0.0015
+LOOK_FOR_END_SECONDS = 0.5  # how often it is seen whether the client of a long question is still there
 # While the disk is behind, those who had a turn are asked to rest so long, again and again.
 REST_SECONDS = 0.01
 MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
@@ -66,6 +67,21 @@ class _Failure(NamedTuple):
     """What a request ended with that was served in a task: the task must not fail, for the node would."""
 
     error: Exception
+
+
+def _has_ended(transport: asyncio.BaseTransport) -> bool:
+    """Tell whether the peer of a socket has ended its side, with nothing left before that to be read."""
+    sock = transport.get_extra_info("socket")
+    if sock is None:
+        return False
+    # uvloop's own object for it cannot read.
+    with socket.fromfd(sock.fileno(), sock.family, sock.type) as same:
+        try:
+            return not same.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
 
 
 async def _outcome_of(awaitable: Awaitable[Any]) -> Any:
@@ -603,10 +619,23 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting, self._ends_with_client = future, pending.ends_with_client
         future.add_done_callback(lambda done: self._answered(done, pending, frame))
         self._release = pending.release
+        if pending.ends_with_client:
+            self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, future)
         if self._is_ended and self._only_waits():
             self.close()  # as `eof_received`
         elif self._read_position < self._write_position:
             self._release_waiting()
+
+    def _look_for_end(self, waiting: "asyncio.Future[Any]") -> None:
+        """See whether the client has gone while nothing is read: a frame that fills its buffer leaves no room
+        for more, and the end of the stream is not told then.
+        """
+        if self.is_closed or self._waiting is not waiting:
+            return
+        if not self._is_reading and _has_ended(self._transport):
+            self._transport.abort()
+            return
+        self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, waiting)
 
     def _release_waiting(self) -> None:
         """What waits for news must not keep others waiting."""

@@ -582,6 +582,26 @@ def test_work_that_ends_with_its_client_is_cancelled_when_the_client_has_gone(pe
     assert peer.memory.used_bytes == 0
 
 
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_a_client_that_goes_while_nothing_is_read_of_it_is_noticed(
+    peer: Peer, monkeypatch: pytest.MonkeyPatch, has_ended: bool
+) -> None:
+    monkeypatch.setattr(module, "LOOK_FOR_END_SECONDS", 0)
+    monkeypatch.setattr(module, "_has_ended", lambda transport: has_ended)
+    future: asyncio.Future[bytes] = peer.loop.create_future()
+    peer.listener.answer = lambda body: Pending(future, lambda answer: [answer], ends_with_client=True)
+    peer.send(frame(b"long"))
+
+    for _ in range(3):
+        peer.turn()
+    assert not peer.transport.is_closed, "its end would be told, as it is read from"
+    peer.connection._pause_reading()
+    for _ in range(3):
+        peer.turn()
+
+    assert peer.transport.is_closed is has_ended
+
+
 def test_a_half_closed_peer_is_not_kept_for_a_long_poll(peer: Peer) -> None:
     future: asyncio.Future[bytes] = peer.loop.create_future()
     peer.listener.answer = lambda body: Pending(future, lambda answer: [answer])
