@@ -85,7 +85,7 @@ def start(
         Path | None, typer.Option(metavar="DIR", help="keep the logs here (default ./ottla-data)")
     ] = None,
     log_format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="what this process tells of itself: text or json")
+        str | None, typer.Option(metavar="FORMAT", help="format of the node's log: text or json")
     ] = None,
     override: Override = None,
 ) -> None:
@@ -100,22 +100,20 @@ def start(
 
 @app.command("hand-over")
 def hand_over(
-    pid: Annotated[int, typer.Option(min=1, metavar="PID", help="the process of the node, on this host")],
+    pid: Annotated[int, typer.Option(min=1, metavar="PID", help="the process id of the node")],
     node_id: Annotated[
         int, typer.Option("--node-id", envvar="OTTLA_NODE_ID", min=0, metavar="ID", help="the node's node.id")
     ],
     linger: Annotated[
         float,
-        typer.Option(
-            min=0, metavar="SECONDS", help="stay so long afterwards, for clients just beginning there"
-        ),
+        typer.Option(min=0, metavar="SECONDS", help="wait so long afterwards, until clients know"),
     ] = 0.0,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Have others lead what a node of this host leads; it serves on, and is to be stopped then.
+    """Hand over the partitions that a node on this host leads; it serves on until you stop it.
 
-    SIGTERM does it too. This is for who wants it done before the node is told to stop, as a preStop hook.
+    SIGTERM does this too. Use the command to do it earlier, as in a preStop hook.
 
     Example: ottla hand-over --pid 1 --node-id 2
     """
@@ -131,27 +129,34 @@ def hand_over(
 def produce(
     name: Name,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="key and value of a line stand around this")
+        str | None, typer.Option("--key-separator", "-K", help="what separates key and value in a line")
     ] = None,
     input_format: Annotated[
         Literal["lines", "json"], typer.Option("--input", help="one record a line: plain, or a JSON object")
     ] = "lines",
     header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="on every record")
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="header of every record; may be repeated"),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="instead of by key")
+        int | None, typer.Option("--partition", "-p", min=0, help="send to this partition instead of by key")
     ] = None,
     timestamp: Annotated[
         int | None,
         typer.Option(
-            "--timestamp", metavar="MS", min=0, max=MAX_TIMESTAMP_MS, help="of every record, ms since 1970"
+            "--timestamp",
+            metavar="MS",
+            min=0,
+            max=MAX_TIMESTAMP_MS,
+            help="timestamp of every record, ms since 1970",
         ),
     ] = None,
     empty_as_null: Annotated[
         bool, typer.Option("--empty-as-null", "-Z", help="an empty key or value becomes null")
     ] = False,
-    acks: Annotated[Literal["all", "1", "0"], typer.Option("--acks", help="who must have it")] = "all",
+    acks: Annotated[
+        Literal["all", "1", "0"], typer.Option("--acks", help="replicas that must have a record")
+    ] = "all",
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = "none",
     idempotent: Annotated[
         bool | None,
@@ -203,7 +208,7 @@ def produce(
 def consume(
     topics: Names,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="join this group; its commits say where to begin")
+        str | None, typer.Option("--group", "-g", help="join this group, and begin where it committed")
     ] = None,
     partition: Annotated[
         list[int] | None, typer.Option("--partition", "-p", min=0, help="only these; may be repeated")
@@ -217,7 +222,9 @@ def consume(
             help="beginning, end, an offset, -N (newest N of each partition), @ms or @date",
         ),
     ] = "beginning",
-    count: Annotated[int | None, typer.Option("--count", "-n", min=1, help="stop after so many")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", "-n", min=1, help="stop after this many records")
+    ] = None,
     until_end: Annotated[
         bool,
         typer.Option("--until-end", "--exit-at-end", "-e", help="stop where the log ended at the start"),
@@ -241,7 +248,8 @@ def consume(
         bool, typer.Option("--raw", help="print control characters as they are on a terminal, too")
     ] = False,
     isolation: Annotated[
-        Literal["read_uncommitted", "read_committed"], typer.Option("--isolation", help="of transactions")
+        Literal["read_uncommitted", "read_committed"],
+        typer.Option("--isolation", help="which transactional records to read"),
     ] = "read_uncommitted",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -317,18 +325,19 @@ def doctor(
         ),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="look at the node of this server.properties, here")
+        Path | None,
+        typer.Option(metavar="FILE", help="examine the node of this server.properties, on this machine"),
     ] = None,
     override: Override = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="wait so long for each answer")
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="wait this long for each answer")
     ] = 3.0,
 ) -> None:
-    """Say in a sentence each what is wrong with a cluster, or with a node on its own machine.
+    """Diagnose a cluster, or a node on its own machine: one sentence for each problem.
 
-    Looked at are listeners, advertised addresses, the metadata quorum, disks, clocks, versions and limits.
-    The exit code is 1 if there is a problem. Nothing is changed.
+    It examines listeners, advertised addresses, the metadata quorum, disks, clocks, versions and limits.
+    The exit code is 1 if there is a problem. It changes nothing.
 
     Examples:
 

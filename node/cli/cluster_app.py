@@ -8,8 +8,8 @@ import typer
 from node.cli.command_options import LOCAL, Bootstrap, Output, Override, Timeout, client_of, run
 
 cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine.")
-quorum = typer.Typer(no_args_is_help=True, help="The voters that decide about the cluster's metadata.")
-broker = typer.Typer(no_args_is_help=True, help="The nodes of a cluster, and how one leaves it.")
+quorum = typer.Typer(no_args_is_help=True, help="The voters of the metadata quorum.")
+broker = typer.Typer(no_args_is_help=True, help="List the brokers of a cluster, and remove one.")
 
 NodeId = Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")]
 DirectoryId = Annotated[
@@ -21,7 +21,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done
 
 @cluster.command("up")
 def cluster_up(
-    nodes: Annotated[int, typer.Option(min=1, help="how many, one process each")] = 3,
+    nodes: Annotated[int, typer.Option(min=1, help="number of nodes, one process each")] = 3,
     base_port: Annotated[
         int, typer.Option(min=1, max=65535, help="the first node's port on 127.0.0.1; the others follow")
     ] = 9092,
@@ -81,8 +81,8 @@ def quorum_add(
 ) -> None:
     """Give a running node a vote; it has all of the metadata before it counts.
 
-    It has a listener for controllers, and began with controller.quorum.bootstrap.servers. One that began
-    with itself in controller.quorum.voters asks for its vote by itself. Have an odd number in the end.
+    The node needs a CONTROLLER listener and controller.quorum.bootstrap.servers. A node that is named in its
+    own controller.quorum.voters asks for its vote by itself. Keep the number of voters odd.
 
     Example: ottla quorum add 3
     """
@@ -146,13 +146,15 @@ def broker_decommission(
     bootstrap: Bootstrap = LOCAL,
     timeout: Annotated[
         float,
-        typer.Option("--timeout", metavar="SECONDS", min=0.1, help="give up when nothing moves for so long"),
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0.1, help="give up when nothing moves for this long"
+        ),
     ] = 60.0,
 ) -> None:
     """Move everything away from a broker, wait until it is stopped, and forget it.
 
-    It may be dead already. A voter of the metadata quorum first has to be removed from that. Whoever
-    interrupts this may run it again: it goes on where it was.
+    The broker may be dead already. A voter must first be removed from the metadata quorum. After an
+    interruption run it again: it goes on where it was.
 
     Example: ottla broker decommission 3 --dry-run
     """

@@ -24,7 +24,7 @@ from node.cli.failure import EXIT_USAGE, CommandError
 if TYPE_CHECKING:
     from node.client.group_offsets import Target
 
-group = typer.Typer(no_args_is_help=True, help="Consumer groups: who is in them, how far they are.")
+group = typer.Typer(no_args_is_help=True, help="Consumer groups: members, offsets and lag.")
 
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
@@ -96,13 +96,15 @@ def group_lag(
         list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="only this; may be repeated")
     ] = None,
     watch: Annotated[
-        float | None, typer.Option("--watch", metavar="SECONDS", min=0.1, help="look again so often")
+        float | None, typer.Option("--watch", metavar="SECONDS", min=0.1, help="repeat every so many seconds")
     ] = None,
     max_lag: Annotated[
-        int | None, typer.Option("--max-lag", metavar="RECORDS", min=0, help="end with 1 beyond that")
+        int | None,
+        typer.Option("--max-lag", metavar="RECORDS", min=0, help="end with exit code 1 beyond this"),
     ] = None,
     max_seconds: Annotated[
-        float | None, typer.Option("--max-seconds", metavar="SECONDS", min=0, help="end with 1 beyond that")
+        float | None,
+        typer.Option("--max-seconds", metavar="SECONDS", min=0, help="end with exit code 1 beyond this"),
     ] = None,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
@@ -137,12 +139,14 @@ def group_lag(
 def group_reset(
     groups: Groups = None,
     every: Every = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="the first record there is")] = False,
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="the end")] = False,
-    to_current: Annotated[bool, typer.Option("--to-current", help="where it is; the end if nowhere")] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="to the first record")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="to the end of the log")] = False,
+    to_current: Annotated[
+        bool, typer.Option("--to-current", help="to the committed offset, or the end if there is none")
+    ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N")] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="so many on; back with a minus")
+        int | None, typer.Option("--shift-by", metavar="N", help="by this many records; negative: back")
     ] = None,
     to_datetime: Annotated[
         str | None,
@@ -151,7 +155,7 @@ def group_reset(
         ),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="so long before now, as PT15M")
+        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="to this long ago, as PT15M")
     ] = None,
     from_file: Annotated[
         Path | None,
@@ -163,7 +167,7 @@ def group_reset(
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="all that the group has committed")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="do it; without, it is only shown")] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="do it; without this it is only shown")] = False,
     export: Annotated[bool, typer.Option("--export", help="print lines for --from-file")] = False,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
@@ -275,7 +279,7 @@ def group_config(
 def group_delete(
     groups: Groups = None,
     every: Every = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it is not there")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it does not exist")] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:

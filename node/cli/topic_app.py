@@ -22,7 +22,7 @@ from node.cli.command_options import (
     run,
 )
 
-topic = typer.Typer(no_args_is_help=True, help="Create, look at and change topics.")
+topic = typer.Typer(no_args_is_help=True, help="Create, inspect and change topics.")
 
 
 @topic.command("create")
@@ -33,7 +33,7 @@ def topic_create(
     ] = -1,
     replicas: Annotated[int, typer.Option("--replicas", "-r", min=-1, help="-1: the cluster's default")] = -1,
     config: Setting = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="no error if it is there")] = False,
+    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="no error if it exists")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -81,7 +81,9 @@ def topic_describe(
 @topic.command("alter")
 def topic_alter(
     name: Name,
-    partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="grow to so many")],
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", min=1, help="the new number of partitions")
+    ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -98,7 +100,7 @@ def topic_alter(
 @topic.command("delete")
 def topic_delete(
     topics: Names,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it is not there")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it does not exist")] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
@@ -113,10 +115,12 @@ def topic_reassign(
     name: Name,
     replicas: Annotated[
         list[str] | None,
-        typer.Option("--replicas", "-r", metavar="[P:]ID,ID,...", help="who holds it, or partition P of it"),
+        typer.Option(
+            "--replicas", "-r", metavar="[P:]ID,ID,...", help="brokers of all partitions, or of partition P"
+        ),
     ] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="stay where it was before the move")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="until it has moved")] = True,
+    cancel: Annotated[bool, typer.Option("--cancel", help="cancel the move")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until it has moved")] = True,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 60.0,

@@ -7,9 +7,7 @@ import typer
 from node.cli.command_options import LOCAL, Bootstrap, Output, Timeout, client_of, run
 from node.cli.failure import EXIT_USAGE, CommandError
 
-txn = typer.Typer(
-    no_args_is_help=True, help="Transactions: what is open, whose it is, and what nobody will end."
-)
+txn = typer.Typer(no_args_is_help=True, help="Transactions: open and hanging ones, and their producers.")
 
 Topics = Annotated[
     list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="only this; may be repeated")
