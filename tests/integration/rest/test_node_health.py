@@ -1,5 +1,6 @@
 """What the probes and the health overview say while nodes die, hang and come back."""
 
+import http.client
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from logstore.topic_partition import uuid_to_text
 from node.embedded import Cluster
 from node.rest_api.probe_server import MAX_CONNECTIONS
 from tests.compat import command_line
@@ -172,3 +174,32 @@ def answers(cluster: Cluster, node_id: int) -> bool:
         return probe(cluster, node_id, "/healthz").status == 200
     except OSError:
         return False
+
+
+def test_clients_behind_a_trusted_proxy_have_a_share_each(embedded: Callable[..., EmbeddedBroker]) -> None:
+    node = embedded(
+        ottla_rest_listeners="http://127.0.0.1:0",
+        ottla_rest_trusted_proxies="127.0.0.0/8",
+        ottla_rest_tails_max_per_address="1",
+    )
+    [address] = node.broker.rest.addresses
+    api = Api(f"http://{address.authority}", uuid_to_text(node.broker.cluster_id))
+    created = api.ask("POST", f"{api.v3}/topics", {"topic_name": "tailed", "partitions_count": 1})
+    opened = []
+
+    def tail_for(client: str) -> tuple[int, str | None]:
+        connection = http.client.HTTPConnection(address.host, address.port, timeout=HANGS_S)
+        opened.append(connection)
+        headers = {"Accept": "text/event-stream", "X-Forwarded-For": f"203.0.113.9, {client}"}
+        connection.request("GET", f"{api.v3}/topics/tailed/records", headers=headers)
+        answer = connection.getresponse()
+        if answer.status == 200:
+            answer.readline()  # it has its place
+        return answer.status, answer.headers.get("Retry-After")
+
+    told = [tail_for(client) for client in ("192.0.2.1", "192.0.2.1", "192.0.2.2")]
+    for one in opened:
+        one.close()
+
+    assert created.status == 201, created
+    assert told == [(200, None), (429, "2"), (200, None)]
