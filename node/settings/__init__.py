@@ -8,7 +8,7 @@ cluster_settings       the settings of a node among others
 group_config_def       the settings of single groups (ConfigResource GROUP)
 group_settings         the broker settings of groups and their offsets, and what they must be to each other
 metrics_settings       the broker settings of what is told to a Prometheus
-rest_settings          the broker settings of the REST API, and the addresses in them
+rest_settings          the broker settings of the REST API and of probes, and the addresses in them
 transaction_settings   the broker settings of transactions
 broker_settings        the table of broker settings that a node honours
 config                 file, environment and command line into one frozen BrokerConfig

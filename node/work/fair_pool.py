@@ -86,9 +86,19 @@ class FairPool:
         The result is REQUEST_TIMED_OUT where the work used more CPU time than it may, or what its request is
         allowed is used up, and GivenUp once the connection is closed, unless it `outlives_client`.
         """
-        return self.submit_for(client.client_host, client.number, work)
+        return self.submit_for(
+            client.client_host, client.number, work, allowance=allowance, outlives_client=outlives_client
+        )
 
-    def submit_for(self, address: str, number: int, work: Callable[[Pause], T]) -> "asyncio.Future[T]":
+    def submit_for(
+        self,
+        address: str,
+        number: int,
+        work: Callable[[Pause], T],
+        *,
+        allowance: Allowance | None = None,
+        outlives_client: bool = False,
+    ) -> "asyncio.Future[T]":
         """Do the same for what has no connection of Kafka's: `number` tells requests of an address apart."""
         key = (address, number)
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
