@@ -6,73 +6,31 @@ transaction (`transactional_produce`); since 13 topics go by id.
 acks=0 is never answered: an error closes the connection, so that the client notices.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 from logstore.batch_validator import (
     ATTRIBUTES_POSITION,
     MAGIC_POSITION,
-    OPENED_BY_RECEIVED,
-    ValidBatch,
-    may_take_long,
-    validate_at_once,
-    validate_batch,
 )
 from logstore.errors import ErrorCode, KafkaError
 from logstore.log_config import LogConfig
-from logstore.partition_log import AppendResult
-from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
+from logstore.record_batch import MAGIC, TRANSACTIONAL_BIT
 from logstore.schema import Buffer
-from logstore.verification import Guard
 from node.kafka_api import transactional_produce
-from node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
-from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
+from node.kafka_api.produce_append import ProduceAppend
 from node.kafka_api.request_context import RequestContext
-from node.net.answers import CloseConnection, Delayed
-from node.replica.delayed_produce import Place, later_of
-from node.replica.partition import Partition
+from node.net.answers import Delayed
 from node.services import Services
 from node.wire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionProduceResponse,
     ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
     TopicProduceResponse,
 )
-from node.work.fair_pool import Allowance, Pause
-from node.work.opened_batches import HeldBatch
-from node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
-
-NO_OFFSET = -1
-# How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a
-# disk Apache Kafka waits without a bound.
-FLUSH_TIMEOUT_MS = 30_000
-# Nothing that is smaller and not compressed takes long, whatever a topic's settings ask for.
-MIN_LOOKED_AT_BYTES = 8 * 1024
-# So many bytes of one request are checked on the loop, in some two milliseconds at worst; the rest beside it.
-# Compressed bytes count OPENED_BY_RECEIVED times.
-AT_ONCE_BYTES = 2 * 1024 * 1024
-# What all batches of one request may cost to open, check and compress anew: three times what one of them may,
-# and 8 GiB that are opened.
-MAX_CPU_S = 30.0
-MAX_STEPS = 32 * 1024
-_ZERO_RESPONSE = PartitionProduceResponse()
-TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
-# Not among Kafka's failed requests, which are to say that something is wrong with the broker.
-USUAL_REFUSALS = TOO_LARGE | {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.CORRUPT_MESSAGE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-}
+from node.work.turns import Steps, at_once, take_turns
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:
-    append = Append(services, context, request)
+    append = ProduceAppend(services, context, request)
     if context.is_large:
         return _handle_large(services, context, request, append)
     to_open = at_once(append.steps_to_open(request))
@@ -88,7 +46,7 @@ def handle(services: Services, context: RequestContext, request: ProduceRequest)
 
 
 async def _handle_large(
-    services: Services, context: RequestContext, request: ProduceRequest, append: "Append"
+    services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Any:
     to_open = await take_turns(append.steps_to_open(request))
     return await _handle_opened(services, context, request, append, to_open)
@@ -98,7 +56,7 @@ async def _handle_opened(
     services: Services,
     context: RequestContext,
     request: ProduceRequest,
-    append: "Append",
+    append: ProduceAppend,
     to_open: Sequence[tuple[Buffer, LogConfig]],
 ) -> Any:
     """The same once batches were opened, and compressed anew, beside the loop: of 1 MB that takes 0.1 s."""
@@ -106,7 +64,9 @@ async def _handle_opened(
     return _handle(services, context, request, append)
 
 
-def _handle(services: Services, context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
+def _handle(
+    services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
+) -> Any:
     if request.transactional_id is not None:
         return transactional_produce.handle(services, context, request, append)
     if context.is_large:
@@ -130,7 +90,7 @@ def _handle(services: Services, context: RequestContext, request: ProduceRequest
     return append.answer(responses)
 
 
-def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
+def _handle_in_steps(request: ProduceRequest, append: ProduceAppend) -> Steps[Any]:
     """The same for a request with so many partitions that others must have their turn meanwhile."""
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -151,10 +111,6 @@ def _handle_in_steps(request: ProduceRequest, append: "Append") -> Steps[Any]:
     return append.answer(responses)
 
 
-def _pausing(validate: "partial[ValidBatch]") -> Callable[[Pause], ValidBatch]:
-    return lambda pause: validate(pause=pause)
-
-
 def _is_transactional(records: Buffer | None) -> bool:
     if records is None or len(records) <= ATTRIBUTES_POSITION:
         return False
@@ -167,267 +123,4 @@ def _no_id() -> KafkaError:
     return KafkaError(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "A batch is transactional and the request has no transactional id.",
-    )
-
-
-class Append:
-    """One produce request while its partitions are appended to."""
-
-    __slots__ = (
-        "_acks",
-        "_at_once_bytes",
-        "_context",
-        "_endpoints",
-        "_first_error",
-        "_held",
-        "_located",
-        "_opened",
-        "_places",
-        "_refusal",
-        "_services",
-        "_timeout_ms",
-        "now_ms",
-    )
-
-    def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
-        self._services = services
-        self._context = context
-        self._acks = request.acks
-        self._timeout_ms = request.timeout_ms
-        self._refusal: KafkaError | None = None
-        self.now_ms = services.clock.now_ms()
-        self._first_error: KafkaError | None = None
-        self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
-        self._places: dict[Partition, Place] = {}  # where it has to wait for replicas, or a flush
-        self._located: list[tuple[Partition, PartitionProduceResponse]] = []
-        # What was made of batches beside the loop, or why not, by the identity of what was received.
-        self._opened: dict[int, ValidBatch | KafkaError] = {}
-        self._held: list[HeldBatch] = []  # what those take that were compressed anew
-        self._at_once_bytes = AT_ONCE_BYTES
-
-    def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
-        """Return the batches of the request that would hold up the loop; open the other compressed ones."""
-        found: list[tuple[Buffer, LogConfig]] = []
-        for topic in request.topic_data:
-            for data in topic.partition_data:
-                yield
-                records = data.records
-                if records is None or (
-                    len(records) < MIN_LOOKED_AT_BYTES
-                    and (len(records) < HEADER_SIZE or not records[ATTRIBUTES_POSITION] & COMPRESSION_MASK)
-                ):
-                    continue
-                name = self.name_of(topic)
-                partition = self._services.replica_manager.find((name, data.index)) if name else None
-                if partition is None:
-                    continue
-                config = partition.log.config
-                takes_long = may_take_long(records, config)
-                self._at_once_bytes -= len(records) * (OPENED_BY_RECEIVED if takes_long else 1)
-                if self._at_once_bytes >= 0 and (not takes_long or self._open_at_once(records, config)):
-                    continue
-                if takes_long or config.validate_records or config.compact:
-                    found.append((records, config))
-        return found
-
-    def _open_at_once(self, records: Buffer, config: LogConfig) -> bool:
-        """Do what `validate_batch` does, unless that would hold up the loop; return whether it is done."""
-        try:
-            valid = validate_at_once(
-                records, config=config, now_ms=self.now_ms, produce_version=self._context.api_version
-            )
-        except KafkaError as error:
-            self._opened[id(records)] = error
-            return True
-        if valid is not None:
-            self._opened[id(records)] = valid
-        return valid is not None
-
-    async def open_all(self, to_open: Sequence[tuple[Buffer, LogConfig]]) -> None:
-        """Have `validate_batch` do its work in a thread, one batch of the request after the other.
-
-        It ends, with GivenUp, where the client has gone. Batches for which nothing is left of what the
-        request is allowed are refused with REQUEST_TIMED_OUT, which producers try again.
-        """
-        allowance = Allowance(cpu_s=MAX_CPU_S, steps=MAX_STEPS)
-        for count, (records, config) in enumerate(to_open, 1):
-            if count % STEPS_PER_TURN == 0:  # what is refused at once waits for nothing
-                await give_way()
-            validate = partial(
-                validate_batch,
-                records,
-                config=config,
-                now_ms=self.now_ms,
-                produce_version=self._context.api_version,
-            )
-            try:
-                # With acks=0 a client may be gone as soon as it has sent.
-                valid = await self._services.batch_pool.submit(
-                    self._context.connection,
-                    _pausing(validate),
-                    allowance=allowance,
-                    outlives_client=self._acks == 0,
-                )
-                if (valid.header.attributes ^ records[ATTRIBUTES_POSITION]) & COMPRESSION_MASK:
-                    self._held.append(self._services.opened_batches.hold(len(valid.batch)))
-                self._opened[id(records)] = valid
-            except KafkaError as error:
-                self._opened[id(records)] = error
-
-    def refuse_all(self, refusal: KafkaError) -> None:
-        """Append nothing of this request."""
-        self._refusal = refusal
-
-    def name_of(self, topic: TopicProduceData) -> str | None:
-        """The name of a topic of the request, None if its id is unknown."""
-        if self._context.api_version < 13:
-            return topic.name
-        topic_image = self._services.metadata.image.topics.by_id.get(topic.topic_id)
-        return topic_image.name if topic_image is not None else None
-
-    def partition(
-        self, topic: str | None, index: int, records: Buffer | None, guard: Guard | None = None
-    ) -> PartitionProduceResponse:
-        """Append one batch, or find out why not."""
-        try:
-            if self._refusal is not None:
-                raise self._refusal
-            partition = self.partition_to_write(topic, index)
-            if records is None:
-                raise KafkaError(ErrorCode.INVALID_RECORD, "The records of the partition are null.")
-            valid = self._opened.get(id(records)) if self._opened else None
-            if isinstance(valid, KafkaError):
-                raise valid
-            result = partition.append_as_leader(
-                records,
-                required_acks=self._acks,
-                now_ms=self.now_ms,
-                produce_version=self._context.api_version,
-                guard=guard,
-                valid=valid,
-            )
-        except KafkaError as error:
-            return self.failed(topic, index, error, 0 if records is None else len(records))
-        return self.done(partition, index, result)
-
-    def partition_to_write(self, topic: str | None, index: int) -> Partition:
-        """The partition of that name and number; KafkaError if this request does not write to it here."""
-        acks = self._acks
-        if not -1 <= acks <= 1:
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1.")
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        if self._services.is_cut_off:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
-        if is_internal_topic(topic) and not self._may_write_internal_topics():
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
-        return self._services.replica_manager.partition((topic, index))
-
-    def _may_write_internal_topics(self) -> bool:
-        """Return whether this is a tool of an administrator: coordinators read all that stands there."""
-        context = self._context
-        return context.client_id == ADMIN_CLIENT_ID and self._services.administrators.includes(
-            context.connection
-        )
-
-    def done(self, partition: Partition, index: int, result: AppendResult) -> PartitionProduceResponse:
-        """The part of the answer for a partition whose batch is in the log."""
-        base_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
-        response = PartitionProduceResponse(
-            index=index,
-            base_offset=base_offset,
-            log_append_time_ms=log_append_time_ms,
-            log_start_offset=log_start_offset,
-        )
-        log, needs_all = partition.log, self._acks == -1
-        if log.high_watermark <= last_offset if needs_all else log.flush_due_from is not None:
-            place = Place(last_offset + 1, partition.leader_epoch, needs_all)
-            self._places[partition] = later_of(self._places.get(partition), place)
-            self._located.append((partition, response))
-        return response
-
-    def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Delayed | None:
-        """What the handler answers when all partitions were tried."""
-        self._opened.clear()
-        self._held.clear()
-        if self._acks == 0:
-            if self._first_error is not None:
-                raise CloseConnection(f"Produce with acks=0 failed: {self._first_error}")
-            return None
-        response = ProduceResponse(responses=responses, node_endpoints=[*(self._endpoints or {}).values()])
-        if self._places:
-            timeout_ms = self._timeout_ms if self._acks == -1 else FLUSH_TIMEOUT_MS
-            future = self._services.replica_manager.delay_produce(self._places, timeout_ms)
-            return Delayed(future, lambda codes: _with_codes(response, self._located, codes), True)
-        return response
-
-    def _count_failure(self, topic: str | None, code: ErrorCode, size_bytes: int) -> None:
-        if self._context.counters is not None:
-            self._context.counters.count_error(code)
-        counters = self._services.replica_manager.counters_of(topic) if topic is not None else None
-        if counters is None:
-            return
-        if code not in USUAL_REFUSALS:
-            counters.failed_produce_requests += 1
-        elif code in TOO_LARGE:
-            counters.bytes_rejected += size_bytes
-
-    def failed(
-        self, topic: str | None, index: int, error: KafkaError, size_bytes: int = 0
-    ) -> PartitionProduceResponse:
-        """The part of the answer for a partition whose batch, of that size, is refused."""
-        if self._first_error is None:
-            self._first_error = error
-        self._count_failure(topic, error.code, size_bytes)
-        current_leader = _ZERO_RESPONSE.current_leader
-        if error.code in WRONG_LEADER and topic is not None:
-            hint = leader_hint(self._services, self._context.connection, topic, index)
-            if hint is not None:
-                current_leader = LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch)
-                endpoint = NodeEndpoint(
-                    node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack
-                )
-                self._endpoints = {**(self._endpoints or {}), hint.leader_id: endpoint}
-        record_errors = [
-            BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=message)
-            for batch_index, message in getattr(error, "record_errors", ())
-        ]
-        return PartitionProduceResponse(
-            index=index,
-            error_code=error.code,
-            base_offset=NO_OFFSET,
-            record_errors=record_errors,
-            error_message=error.detail or None,
-            current_leader=current_leader,
-        )
-
-
-def _with_codes(
-    response: ProduceResponse,
-    located: list[tuple[Partition, PartitionProduceResponse]],
-    codes: Mapping[Partition, ErrorCode],
-) -> ProduceResponse:
-    """The answer after waiting: what was not replicated in time says so."""
-    failed = {
-        id(partition_response): codes[partition]
-        for partition, partition_response in located
-        if codes.get(partition, ErrorCode.NONE) is not ErrorCode.NONE
-    }
-    return ProduceResponse(
-        node_endpoints=response.node_endpoints,
-        responses=[
-            TopicProduceResponse(
-                name=topic.name,
-                topic_id=topic.topic_id,
-                partition_responses=[
-                    PartitionProduceResponse(
-                        index=one.index, error_code=failed[id(one)], base_offset=NO_OFFSET
-                    )
-                    if id(one) in failed
-                    else one
-                    for one in topic.partition_responses
-                ],
-            )
-            for topic in response.responses
-        ],
     )

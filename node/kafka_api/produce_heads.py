@@ -15,7 +15,7 @@ from logstore.schema_compiler import encoder
 from logstore.schema_decode import read_uvarint
 from logstore.topic_partition import TopicPartition
 from node.kafka_api.internal_topics import is_internal_topic
-from node.kafka_api.produce import NO_OFFSET
+from node.kafka_api.produce_append import NO_OFFSET
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
 from node.services import Services

@@ -5,8 +5,8 @@ same answer. So what stands before the batch (its *head*) is looked up as bytes 
 and requests with one head that lie one behind another in a connection's buffer are appended in one write and
 answered in one. There is no second codec, and what is not found in the table, or needs a word to be said,
 takes the general way through `produce`; so does the first batch of a transaction. Both ways give the same
-answers to the same bytes (`tests/unit/node/test_repeated_produce.py`): what `Append.partition` checks beside
-the batch and may change between two requests is checked here too.
+answers to the same bytes (`tests/unit/node/test_repeated_produce.py`): what `ProduceAppend.partition` checks
+beside the batch and may change between two requests is checked here too.
 """
 
 import struct
@@ -18,7 +18,7 @@ from logstore.partition_log import AppendResult
 from logstore.record_batch import NO_TIMESTAMP, TRANSACTIONAL_BIT
 from node.clock import monotonic_s
 from node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
-from node.kafka_api.produce import FLUSH_TIMEOUT_MS, Append
+from node.kafka_api.produce_append import FLUSH_TIMEOUT_MS, ProduceAppend
 from node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from node.kafka_api.request_context import ConnectionInfo, RequestContext
 from node.kafka_api.transactional_produce import PRODUCER_AT
@@ -130,11 +130,13 @@ class RepeatedProduces:
 
         return Run(stops[taken - 1], taken, Pending(future, answer, is_carried_out=True))
 
-    def _general_append(self, known: KnownHead, correlation_id: int, connection: ConnectionInfo) -> Append:
+    def _general_append(
+        self, known: KnownHead, correlation_id: int, connection: ConnectionInfo
+    ) -> ProduceAppend:
         context = RequestContext(
             0, self._version, correlation_id, known.client_id, connection, counters=self._counters
         )
-        return Append(self._services, context, known.request)
+        return ProduceAppend(self._services, context, known.request)
 
 
 def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: Partition) -> bool:
@@ -149,7 +151,7 @@ def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: P
 
 
 def _in_words(
-    append: Append, known: KnownHead, partition_response: PartitionProduceResponse
+    append: ProduceAppend, known: KnownHead, partition_response: PartitionProduceResponse
 ) -> ProduceResponse | Delayed:
     answer = append.answer(known.in_words(partition_response))
     assert answer is not None, "requests with acks=0 are not remembered"

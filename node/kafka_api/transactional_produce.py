@@ -7,7 +7,7 @@ waits for the coordinator as a whole, as in Apache Kafka, so that what a produce
 import struct
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from logstore.batch_validator import ATTRIBUTES_POSITION, MAGIC_POSITION
 from logstore.errors import ErrorCode, KafkaError
@@ -16,14 +16,12 @@ from logstore.schema import Buffer
 from logstore.topic_partition import TopicPartition
 from logstore.verification import NOT_VERIFIED, Guard
 from node.coordinators.txn_gate import Codes, code_for_client
+from node.kafka_api.produce_append import ProduceAppend
 from node.kafka_api.request_context import RequestContext
 from node.net.answers import Delayed
 from node.services import Services
 from node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceResponse
 from node.work.turns import Steps, in_turns
-
-if TYPE_CHECKING:
-    from node.kafka_api.produce import Append
 
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12
@@ -52,7 +50,7 @@ class _Part:
         self.asked: TopicPartition | None = None  # once the coordinator has said yes to this
         self.refused: KafkaError | None = None
 
-    def prepare(self, append: "Append", *, bumps_epoch: bool, is_asked: bool) -> None:
+    def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_asked: bool) -> None:
         """Find out whether the coordinator has to be asked, or why not."""
         assert self.producer is not None
         try:
@@ -69,13 +67,15 @@ class _Part:
         self.asked = TopicPartition(self.topic, self.index) if is_asked else None
 
 
-def handle(services: Services, context: RequestContext, request: ProduceRequest, append: "Append") -> Any:
+def handle(
+    services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
+) -> Any:
     """The answer to a request with a transactional id."""
     return in_turns(_steps(services, context, request, append), is_large=context.is_large)
 
 
 def _steps(
-    services: Services, context: RequestContext, request: ProduceRequest, append: "Append"
+    services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Steps[Any]:
     transactional_id = request.transactional_id
     assert transactional_id is not None
@@ -109,7 +109,7 @@ def _steps(
 def _appended(
     context: RequestContext,
     request: ProduceRequest,
-    append: "Append",
+    append: ProduceAppend,
     rows: Sequence[Sequence[_Part]],
     codes: Codes,
 ) -> Steps[Any]:

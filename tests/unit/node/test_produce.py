@@ -12,7 +12,7 @@ from logstore.log_config import LogConfig
 from logstore.record import build_batch, iterate_records, seal_batch
 from logstore.record_batch import HEADER_SIZE, check_batch, read_header
 from logstore.record_walk import IS_COMPILED
-from node.kafka_api import produce
+from node.kafka_api import produce, produce_append
 from node.net.answers import CloseConnection, Delayed
 from node.wire.messages.produce import (
     PartitionProduceData,
@@ -333,7 +333,7 @@ def test_only_what_takes_long_is_opened_and_checked_beside_the_loop(
 ) -> None:
     world.create_topic(config=LogConfig(**settings))
     asked = request(records)
-    append = produce.Append(world, context(0, 9), asked)  # type: ignore[arg-type]
+    append = produce_append.ProduceAppend(world, context(0, 9), asked)  # type: ignore[arg-type]
 
     assert bool(at_once(append.steps_to_open(asked))) is expected
 
@@ -344,9 +344,9 @@ def test_of_a_request_with_much_to_check_the_rest_is_checked_beside_the_loop(wor
     data = [PartitionProduceData(index=index, records=bytes(one)) for index in range(30)]
     topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
     asked = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
-    append = produce.Append(world, context(0, 9), asked)  # type: ignore[arg-type]
+    append = produce_append.ProduceAppend(world, context(0, 9), asked)  # type: ignore[arg-type]
 
-    on_the_loop = 0 if IN_PYTHON else produce.AT_ONCE_BYTES // len(one)
+    on_the_loop = 0 if IN_PYTHON else produce_append.AT_ONCE_BYTES // len(one)
     assert len(at_once(append.steps_to_open(asked))) == 30 - on_the_loop
 
 
@@ -398,7 +398,7 @@ def test_batches_beyond_what_a_request_is_allowed_are_to_be_sent_again(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.create_topic(partitions=3)
-    monkeypatch.setattr(produce, "MAX_STEPS", 10)
+    monkeypatch.setattr(produce_append, "MAX_STEPS", 10)
     opens_into_much = compressed(bytes(2_000_000), bytes(100), codec=Compression.ZSTD)  # eight pieces
     data = [PartitionProduceData(index=index, records=memoryview(opens_into_much)) for index in range(3)]
     topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
