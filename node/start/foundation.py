@@ -1,10 +1,12 @@
 """The parts of a node that need neither sockets nor metadata: made at once, before anything is opened."""
 
+import logging
 from dataclasses import dataclass
 from typing import Final
 
+from logstore.log_dir import LogDir
 from logstore.log_manager import LogManager
-from logstore.topic_partition import ZERO_UUID
+from logstore.topic_partition import ZERO_UUID, TopicPartition
 from logstore.volume import DirectoryLock
 from node.kafka_api.dispatch import Dispatcher
 from node.kafka_api.served_apis import Served, served_by
@@ -37,6 +39,9 @@ TIME_THREADS: Final = 2
 MAX_TIME_CPU_S: Final = 2.0
 
 
+log = logging.getLogger(__name__)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foundation:
     """What all later parts of a node stand on."""
@@ -56,6 +61,7 @@ class Foundation:
     time_pool: FairPool
     opened_batches: OpenedBatches
     log_manager: LogManager
+    dir_offline: Signal[tuple[LogDir, list[TopicPartition]]]  # with what it served
     peer_gate: PeerGate | None  # None where no node can prove itself
     addresses: PeerAddresses
     peers: PeerNetwork
@@ -98,6 +104,18 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         lock=DirectoryLock if world.has_os_disk else None,
         producer_bytes=memory.producer_states,
     )
+    dir_offline = Signal[tuple[LogDir, list[TopicPartition]]]()
+
+    def went_offline(log_dir: LogDir, lost: list[TopicPartition]) -> None:
+        log.error(
+            "The log directory %s is offline: %s. It served %d partitions.",
+            log_dir.path,
+            log_dir.offline_reason,
+            len(lost),
+        )
+        dir_offline((log_dir, lost))
+
+    log_manager.on_offline = went_offline
     peer_gate = None
     if config.cluster_secret is not None:
         peer_gate = PeerGate(
@@ -147,6 +165,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         ),
         opened_batches=opened_batches,
         log_manager=log_manager,
+        dir_offline=dir_offline,
         peer_gate=peer_gate,
         addresses=addresses,
         peers=PeerNetwork(

@@ -59,13 +59,8 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         directory_id = None if partition_log is None else manager.directory_id_of(partition_log)
         assignments.assign(topic_partition, directory_id)
 
-    def went_offline(log_dir: LogDir, lost: list[TopicPartition]) -> None:
-        log.error(
-            "The log directory %s is offline: %s. It served %d partitions.",
-            log_dir.path,
-            log_dir.offline_reason,
-            len(lost),
-        )
+    def went_offline(told: tuple[LogDir, list[TopicPartition]]) -> None:
+        log_dir, lost = told
         replicas.take_offline(lost)
         if log_dir.directory_id is not None:
             assignments.dir_failed(log_dir.directory_id)
@@ -87,7 +82,10 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         quota_window_seconds=config.replication_quota_window_size_seconds,
     )
     replicas.on_fetch_woken = gathered.news
-    manager.on_offline = went_offline
+    base.dir_offline.connect(went_offline)
+    for log_dir in manager.dirs:
+        if not log_dir.is_online:  # it failed before anybody could be told
+            went_offline((log_dir, []))
     base.memory_uses.count_by(
         "fetch_sessions",
         lambda: replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes,
