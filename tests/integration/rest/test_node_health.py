@@ -183,7 +183,7 @@ def test_clients_behind_a_trusted_proxy_have_a_share_each(embedded: Callable[...
         ottla_rest_tails_max_per_address="1",
     )
     [address] = node.broker.rest.addresses
-    api = Api(f"http://{address.authority}", uuid_to_text(node.broker.cluster_id))
+    api = Api(f"http://{address.authority}", uuid_to_text(node.broker.base.state.cluster_id))
     created = api.ask("POST", f"{api.v3}/topics", {"topic_name": "tailed", "partitions_count": 1})
     opened = []
 

@@ -264,12 +264,18 @@ MARKER = read_body(marker(ControlType.COMMIT, producer=7))
 
 
 @pytest.mark.parametrize(
-    ("row", "attributes"),
-    [(USUAL, 0), (UNUSUAL, 0), (MARKER, CONTROL_BIT | TRANSACTIONAL_BIT)],
+    ("row", "attributes", "size_bytes"),
+    [
+        (USUAL, 0, 2 * MIB),
+        (UNUSUAL, 0, 2 * MIB),
+        (MARKER, CONTROL_BIT | TRANSACTIONAL_BIT, MIB),
+    ],
     ids=["usual records", "records with headers", "markers"],
 )
-def test_a_batch_that_opens_into_much_is_read_a_piece_at_a_time(row: bytes, attributes: int) -> None:
-    count = 4 * MIB // len(row)
+def test_a_batch_that_opens_into_much_is_read_a_piece_at_a_time(
+    row: bytes, attributes: int, size_bytes: int
+) -> None:
+    count = size_bytes // len(row)
     content = bomb(row, count, attributes)
     pauses: list[int] = []
 
@@ -278,7 +284,7 @@ def test_a_batch_that_opens_into_much_is_read_a_piece_at_a_time(row: bytes, attr
         OffsetLogScan(lambda: pauses.append(1)).feed(content)
 
     assert len(content) < 8 * 1024
-    assert peak_bytes(read) < 2 * MIB
+    assert peak_bytes(read) < size_bytes
     assert len(pauses) >= count // PAUSE_RECORDS
 
 
