@@ -33,6 +33,7 @@ MANY_PARTITIONS: Final = 100_000
 MANY_TOPICS: Final = 40_000  # in Metadata, which answers 30,000
 MANY_FETCHED: Final = 20_000  # partitions that one consumer reads from one node
 MANY_MOVED: Final = 6_000  # partitions whose replicas are to move
+MANY_LEAVING: Final = 6_000  # members of a group
 MANY_ELECTED: Final = 3_000  # topics whose leaders are to be elected, or four times as many partitions
 SEVERAL: Final = 10_000  # where one client or group has a few
 
@@ -104,7 +105,7 @@ LIMITS: Final[Mapping[ApiKey | PeerApi, RequestLimits]] = {
     ),
     ApiKey.HEARTBEAT: RequestLimits(SEVERAL, _MEMBER_OF_GROUP),
     ApiKey.LEAVE_GROUP: RequestLimits(
-        SEVERAL,
+        MANY_LEAVING,
         {
             "group_id": GROUP,
             "member_id": MEMBER,
