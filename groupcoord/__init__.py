@@ -20,6 +20,7 @@ request_token       names a request until it is answered
 hold_phase          how far a heartbeat is that may wait
 heartbeat_pace      how often a member heartbeats
 member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
+shard_bytes         bytes that a shard holds of one kind, among those of all shards of a node
 member_bytes        what members take, and the most that they may
 offset_bytes        what committed offsets take, and the most that they may
 offset_commands     what is asked of committed offsets

@@ -11,11 +11,12 @@ from groupcoord.classic_member import ClassicMember
 from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
 from groupcoord.group_state import MOVES, GroupState
-from groupcoord.member_bytes import MEMBER_BYTES, MemberBytes
+from groupcoord.member_bytes import MEMBER_BYTES
 from groupcoord.member_commands import Protocol
 from groupcoord.member_results import JoinedMember
 from groupcoord.offset_commands import OffsetCommit, TxnOffsetCommit
 from groupcoord.request_token import Token
+from groupcoord.shard_bytes import ShardBytes
 from groupcoord.timeline import Cause, Event, Timeline
 from logstore.errors import ErrorCode, KafkaError
 
@@ -24,11 +25,11 @@ class ClassicGroup:
     """One group; changed by the request modules of this package only."""
 
     def __init__(
-        self, group_id: str, now_ms: int = NO_TIMESTAMP_MS, member_bytes: MemberBytes | None = None
+        self, group_id: str, now_ms: int = NO_TIMESTAMP_MS, member_bytes: ShardBytes | None = None
     ) -> None:
         self.group_id = group_id
         # Of all groups of its shard.
-        self.member_bytes = member_bytes if member_bytes is not None else MemberBytes()
+        self.member_bytes = member_bytes if member_bytes is not None else ShardBytes()
         self.state = GroupState.EMPTY
         self.previous_state = GroupState.EMPTY  # soft: tells an initial rebalance from a later one
         self.state_timestamp_ms = now_ms

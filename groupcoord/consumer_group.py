@@ -30,9 +30,9 @@ from groupcoord.consumer_records import (
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import GroupConfig
 from groupcoord.effects import StartTimer
-from groupcoord.member_bytes import MemberBytes
 from groupcoord.member_state import MemberState
 from groupcoord.reconciliation import NO_OWNER
+from groupcoord.shard_bytes import ShardBytes
 from groupcoord.timeline import Timeline
 from logstore.errors import ErrorCode, KafkaError
 
@@ -72,11 +72,11 @@ class ConsumerGroup:
         self,
         group_id: str,
         groups_by_topic: dict[str, set[str]],
-        member_bytes: MemberBytes | None = None,
+        member_bytes: ShardBytes | None = None,
     ) -> None:
         self.group_id = group_id
         # Of all groups of its shard.
-        self.member_bytes = member_bytes if member_bytes is not None else MemberBytes()
+        self.member_bytes = member_bytes if member_bytes is not None else ShardBytes()
         # Both begin at 1, as Kafka's: no member is ever at 0, which means that it joins.
         self.group_epoch = 1
         self.metadata_hash = 0

@@ -31,6 +31,7 @@ from groupcoord.consumer_request import check_request
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunAside
 from groupcoord.group_hash import group_hash
+from groupcoord.member_bytes import check_members
 from groupcoord.member_change import bump_epoch, next_target, why_bumped
 from groupcoord.migration_commands import FinishUpgrade
 from groupcoord.reconciliation import reconcile
@@ -69,7 +70,7 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     after = _updated(before, command)
     if after.topic_names != before.topic_names or member_id not in group.members:
         taken = before.size_bytes if before.member_id in group.members or replaced is not None else 0
-        shard.member_bytes.check(after.size_bytes - taken)
+        check_members(shard.member_bytes, after.size_bytes - taken)
     if after != before or not (replaced or member_id in group.members):
         records.append(checked_member(shard, group.group_id, after))
     regex = change_regex(shard, group, before, after, now_ms)

@@ -26,6 +26,7 @@ from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from groupcoord.downgrade_group import downgrade_for, may_downgrade_for
 from groupcoord.effects import Append, CancelTimer, Effect, Follow, Reply, StartTimer
 from groupcoord.join_group import checked_protocols, is_session_timeout_allowed, refuse_join
+from groupcoord.member_bytes import check_members
 from groupcoord.member_change import NextTarget, bump_epoch, next_target, why_bumped
 from groupcoord.member_commands import JoinGroup, Protocol
 from groupcoord.member_results import JoinGroupResult
@@ -59,7 +60,7 @@ def join_consumer_group(shard: Shard, group: ConsumerGroup, command: JoinGroup, 
         return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
     after = _updated(before, command, protocols, subscription)
     taken = 0 if known is None and member_id not in group.members else before.size_bytes
-    shard.member_bytes.check(after.size_bytes - taken)
+    check_members(shard.member_bytes, after.size_bytes - taken)
     owned = _owned(subscription, shard.topics)
     moved, effects = _join(shard, group, before, after, known, owned, now_ms, command.reason or "")
     result = JoinGroupResult(

@@ -21,7 +21,7 @@ from groupcoord.coordinator_config import (
 from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
 from groupcoord.group_records import OFFSETS_TOPIC
 from groupcoord.group_state import GroupState
-from groupcoord.member_bytes import MEMBER_BYTES
+from groupcoord.member_bytes import MEMBER_BYTES, check_members
 from groupcoord.member_commands import JoinGroup, Protocol
 from groupcoord.member_results import JoinGroupResult, SyncGroupResult
 from groupcoord.rebalance import (
@@ -103,7 +103,7 @@ def _check_offered(
         more_bytes -= offered_bytes(group.members[command.member_id].protocols)
     elif group is not None and command.member_id in group.pending_join_members:
         more_bytes -= MEMBER_BYTES
-    shard.member_bytes.check(more_bytes)
+    check_members(shard.member_bytes, more_bytes)
 
 
 def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:

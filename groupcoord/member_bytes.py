@@ -7,10 +7,10 @@ little, so that a few large members do not keep all others out; the last eighth 
 in are assigned.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 from groupcoord.coordinator_config import MAX_MEMBER_BYTES_PER_SHARD
+from groupcoord.shard_bytes import ShardBytes
 from logstore.errors import ErrorCode, KafkaError
 
 # A member with its names and timer; also one that was only told its id, with a group and a timer of its own.
@@ -19,48 +19,16 @@ NAME_BYTES: Final = 100  # of a subscribed topic, beside its characters, as meas
 LITTLE_BYTES: Final = 16_384  # a member of thousands of partitions, of an ordinary client
 
 
-@dataclass(slots=True)
-class NodeMembers:
-    """Of all shards of a node."""
-
-    limit_bytes: int = 2**63 - 1
-    used_bytes: int = 0
-
-
-class MemberBytes:
-    """Of the groups of one shard, which keep `total` in step by `add`."""
-
-    __slots__ = ("_node", "total")
-
-    def __init__(self) -> None:
-        self._node = NodeMembers()
-        self.total = 0
-
-    def attach(self, node: NodeMembers) -> None:
-        """Count in those of a node from now on: the shard is loaded, which may have been done in a thread."""
-        node.used_bytes += self.total
-        self._node = node
-
-    def detach(self) -> None:
-        """The shard is used no more, and nor is what its members took."""
-        self._node.used_bytes -= self.total
-        self._node = NodeMembers()
-
-    def add(self, change: int) -> None:
-        """Members take so much more, or less."""
-        self.total += change
-        self._node.used_bytes += change
-
-    def check(self, more_bytes: int, *, is_member: bool = False) -> None:
-        """COORDINATOR_NOT_AVAILABLE if there is no room for so much more."""
-        if more_bytes <= 0:
-            return
-        eighths = 6 if more_bytes > LITTLE_BYTES else 8 if is_member else 7
-        if self.total + more_bytes > MAX_MEMBER_BYTES_PER_SHARD * eighths // 8:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many members in the groups of this partition"
-            )
-        if self._node.used_bytes + more_bytes > self._node.limit_bytes * eighths // 8:
-            raise KafkaError(
-                ErrorCode.COORDINATOR_NOT_AVAILABLE, "members of groups have all the memory that they may"
-            )
+def check_members(members: ShardBytes, more_bytes: int, *, is_member: bool = False) -> None:
+    """COORDINATOR_NOT_AVAILABLE if there is no room for so much more of members."""
+    if more_bytes <= 0:
+        return
+    eighths = 6 if more_bytes > LITTLE_BYTES else 8 if is_member else 7
+    if members.total + more_bytes > MAX_MEMBER_BYTES_PER_SHARD * eighths // 8:
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many members in the groups of this partition"
+        )
+    if not members.fits(more_bytes, eighths=eighths):
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "members of groups have all the memory that they may"
+        )

@@ -19,14 +19,15 @@ from groupcoord.coordinator_config import (
 from groupcoord.effects import Append
 from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from groupcoord.held_heartbeats import HeldHeartbeats
-from groupcoord.member_bytes import MEMBER_BYTES, MemberBytes
-from groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, OffsetBytes
+from groupcoord.member_bytes import MEMBER_BYTES
+from groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, check_offsets, have_room
 from groupcoord.offset_commands import Producer
 from groupcoord.offset_store import OffsetStore
 from groupcoord.offset_values import CommittedOffsets, pack_offset_value
 from groupcoord.pending_offsets import OffsetKey, PendingOffsets
 from groupcoord.recent_topics import RecentTopics
 from groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
+from groupcoord.shard_bytes import ShardBytes
 from groupcoord.topics_view import ListedTopics, TopicsView
 from logstore.errors import ErrorCode, KafkaError
 
@@ -56,9 +57,9 @@ class Shard:
         self.held = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside
         self.groups: dict[str, Group] = {}
-        self.member_bytes = MemberBytes()
+        self.member_bytes = ShardBytes()
         self.has_room: Callable[[], bool] = lambda: True  # whether this node has memory for more groups
-        self.offset_bytes = OffsetBytes()
+        self.offset_bytes = ShardBytes()
         self.offsets = OffsetStore()
         self.pending = PendingOffsets()
         self.expiry_queue: list[
@@ -110,7 +111,7 @@ class Shard:
         most_bytes = sum(
             TOPIC_BYTES + each_bytes * len(one.values) + sum(map(len, one.values)) for one in commits
         )
-        if self.offset_bytes.has_room(most_bytes):
+        if have_room(self.offset_bytes, most_bytes):
             return
         more_bytes, is_new = 0, False
         for group_id, topic, partitions, values in commits:
@@ -121,11 +122,11 @@ class Shard:
                 is_new = is_new or before is None
                 if is_transactional and not self.pending.has(OffsetKey(group_id, topic, partition)):
                     more_bytes += PENDING_BYTES
-        self.offset_bytes.check(more_bytes, is_new=is_new)
+        check_offsets(self.offset_bytes, more_bytes, is_new=is_new)
 
     def count_offsets(self) -> None:
         """Have what the offsets take counted among those of the node."""
-        self.offset_bytes.set(self.offsets.size_bytes + self.pending.size_bytes)
+        self.offset_bytes.add(self.offsets.size_bytes + self.pending.size_bytes - self.offset_bytes.total)
 
     def offset_tombstones(self, group_id: str) -> list[OffsetRecord]:
         """Records that remove all offsets of a group, committed and pending."""

@@ -7,6 +7,7 @@ from groupcoord.classic_group import ClassicGroup
 from groupcoord.classic_group_record import to_record
 from groupcoord.effects import Append, Effect, Reply
 from groupcoord.group_state import GroupState
+from groupcoord.member_bytes import check_members
 from groupcoord.member_commands import SyncGroup
 from groupcoord.member_results import SyncGroupResult
 from groupcoord.rebalance import (
@@ -66,7 +67,7 @@ def _assign(shard: Shard, group: ClassicGroup, command: SyncGroup, now_ms: int) 
         return effects + prepare_rebalance(shard, group, now_ms)
     try:
         before = sum(len(member.assignment) for member in group.members.values())
-        shard.member_bytes.check(sum(map(len, assignments.values())) - before, is_member=True)
+        check_members(shard.member_bytes, sum(map(len, assignments.values())) - before, is_member=True)
     except KafkaError as error:
         return fail_waiting_syncs(group, error.code) + prepare_rebalance(shard, group, now_ms)
     group.timeline.end(now_ms, group.generation_id, len(group.members))

@@ -73,12 +73,12 @@ class Broker:
 
     @property
     def quorum_services(self) -> QuorumServices | None:
-        """What this node has for its peers; None while it looks for the metadata quorum."""
+        """The parts that serve peers; None while the node looks for the metadata quorum."""
         return self.view.quorum_services
 
     @property
     def services(self) -> Services:
-        """What this node has for its clients, once its logs are open."""
+        """The parts that serve clients; ask only once the logs are open."""
         return self.view.services
 
     # ---- start -----------------------------------------------------------------------------------

@@ -15,11 +15,10 @@ from groupcoord.consumer_commands import TopicsChanged
 from groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
 from groupcoord.effects import Result
 from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.member_bytes import NodeMembers
-from groupcoord.offset_bytes import NodeOffsets
 from groupcoord.offset_commands import Producer
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
+from groupcoord.shard_bytes import NodeBytes
 from groupcoord.timer_commands import EndHold
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
@@ -91,8 +90,8 @@ class GroupRuntime:
         offsets_topic_compression: Compression = Compression.NONE,
         heartbeat_hold_ms: int = 0,
         new_uuid: Callable[[], str] = lambda: str(uuid.uuid4()),
-        members: NodeMembers | None = None,
-        offsets: NodeOffsets | None = None,
+        members: NodeBytes | None = None,
+        offsets: NodeBytes | None = None,
         has_room: Callable[[], bool] = lambda: True,
     ) -> None:
         """`members` and `offsets` count those of all groups; `has_room` tells if there is memory for more."""
@@ -107,8 +106,8 @@ class GroupRuntime:
         self._new_uuid = new_uuid
         self._group_config = group_config
         self._has_room = has_room
-        self._members = members if members is not None else NodeMembers()
-        self._offsets = offsets if offsets is not None else NodeOffsets()
+        self._members = members if members is not None else NodeBytes()
+        self._offsets = offsets if offsets is not None else NodeBytes()
         self._router = CoordinatorShards[GroupShard, Command, Result](
             topic=OFFSETS_TOPIC,
             num_partitions=offsets_topic_num_partitions,

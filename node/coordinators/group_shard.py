@@ -28,13 +28,12 @@ from groupcoord.effects import (
     StartTimer,
     TimerKey,
 )
-from groupcoord.member_bytes import NodeMembers
-from groupcoord.offset_bytes import NodeOffsets
 from groupcoord.offset_commands import EndTransaction, ForgetOffsets, ForgetTopics, TxnOffsetCommit
 from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
 from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
 from groupcoord.request_token import Token
 from groupcoord.shard import Shard
+from groupcoord.shard_bytes import NodeBytes
 from groupcoord.timer_commands import EndHold
 from logstore.compression import Compression
 from logstore.errors import ErrorCode, KafkaError
@@ -75,8 +74,8 @@ class GroupShard:
         answer: Callable[[Token, Answer], None],
         failed: Callable[["GroupShard"], None],
         aside: AsideLane,
-        members: NodeMembers,
-        offsets: NodeOffsets,
+        members: NodeBytes,
+        offsets: NodeBytes,
     ) -> None:
         """`members` and `offsets` count those of all shards of the node."""
         self.partition = partition

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class RestWork(NamedTuple):
-    """What the metrics tell of one kind of work: requests, pages of records, live tails."""
+    """The numbers of one kind of work: requests, pages of records or live tails."""
 
     kind: str
     running: int

@@ -35,8 +35,9 @@ async def handle(
         return _response(services, request, status, is_answerable=True, cut_off_since_ms=since_ms)
     if not metadata.is_controller and context.connection.peer_id == NO_PEER:
         try:
-            leader = metadata.controller_id, PURPOSE
-            return await services.peers.ask(*leader, request, DescribeQuorumResponse, FORWARD_TIMEOUT_S)
+            return await services.peers.ask(
+                metadata.controller_id, PURPOSE, request, DescribeQuorumResponse, FORWARD_TIMEOUT_S
+            )
         except KafkaError as error:
             return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=error.detail)
     return _response(services, request, metadata.quorum_status(), is_answerable=metadata.is_controller)

@@ -30,8 +30,8 @@ _CONSUMER = -1
 _READ_COMMITTED = 1
 # A segment that goes meanwhile makes the search begin again.
 MAX_SEARCHES = 10
-# What all look-ups by time of one request may cost: some 30 ms of CPU each for hundreds of partitions, and as
-# much as 4 GiB that are opened. An honest one takes a millisecond a partition; the rest is asked for again.
+# Limits for all look-ups by time of one request together: some 30 ms of CPU each for hundreds of partitions,
+# and 4 GiB that are opened. A usual look-up takes a millisecond; beyond the limits clients ask again.
 MAX_CPU_S = 10.0
 MAX_STEPS = 16 * 1024
 # Special timestamp -> the first version that may ask for it.

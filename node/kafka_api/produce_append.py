@@ -47,8 +47,8 @@ MIN_LOOKED_AT_BYTES = 8 * 1024
 # So many bytes of one request are checked on the loop, in some two milliseconds at worst; the rest beside it.
 # Compressed bytes count OPENED_BY_RECEIVED times.
 AT_ONCE_BYTES = 2 * 1024 * 1024
-# What all batches of one request may cost to open, check and compress anew: three times what one of them may,
-# and 8 GiB that are opened.
+# Limits for all batches of one request together, to open, check and compress them anew: three times the CPU
+# time of one batch, and 8 GiB that are opened.
 MAX_CPU_S = 30.0
 MAX_STEPS = 32 * 1024
 _ZERO_RESPONSE = PartitionProduceResponse()
@@ -96,9 +96,9 @@ class ProduceAppend:
         self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
         self._places: dict[Partition, Place] = {}  # where it has to wait for replicas, or a flush
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
-        # What was made of batches beside the loop, or why not, by the identity of what was received.
+        # Batches that were validated beside the loop, or their errors, by the id() of the received buffer.
         self._opened: dict[int, ValidBatch | KafkaError] = {}
-        self._held: list[HeldBatch] = []  # what those take that were compressed anew
+        self._held: list[HeldBatch] = []  # memory of batches that were compressed anew
         self._at_once_bytes = AT_ONCE_BYTES
 
     def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
@@ -243,7 +243,7 @@ class ProduceAppend:
         return response
 
     def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Delayed | None:
-        """What the handler answers when all partitions were tried."""
+        """Return the answer of the handler, once all partitions were tried."""
         self._opened.clear()
         self._held.clear()
         if self._acks == 0:

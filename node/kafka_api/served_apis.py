@@ -62,8 +62,8 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 
-# What these ask for changes nothing: where nobody is left to be told, it ends at its next step. Metadata is
-# not among them, as it may create topics.
+# Requests of these APIs change nothing, so a large one ends at its next step once its client has gone.
+# Metadata is not among them, as it may create topics.
 CHANGE_NOTHING: frozenset[int] = frozenset(
     {
         ApiKey.FETCH,
@@ -95,7 +95,7 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
 }
 
 
-# What is served before clients are: the rest of the cluster needs it to start, as this node does.
+# Served while clients still wait: other nodes need these to start.
 SERVED_EARLY = frozenset(
     {
         ApiKey.API_VERSIONS,

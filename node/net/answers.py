@@ -17,7 +17,7 @@ C = TypeVar("C")  # a connection
 
 
 class Delayed(NamedTuple):
-    """What a handler returns whose answer waits for an event: a future, and what then makes the answer.
+    """Answer when an event has come: the future of that event, and the function that then makes the answer.
 
     Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn. A request
     that `is_carried_out` has a Future, waits once, and keeps nothing of what was received. One that waits for
@@ -35,9 +35,9 @@ class Delayed(NamedTuple):
 
 
 class Aside(NamedTuple):
-    """What a handler returns whose answer is so large that it is built and written beside the loop.
+    """Build and write the answer beside the loop, since it is large.
 
-    `make` touches nothing that the loop changes. What `is_slow` lets others that are built so pass by.
+    `make` touches nothing that the loop changes. An answer that `is_slow` lets the others pass by.
     """
 
     make: Callable[[], Any]
@@ -45,7 +45,7 @@ class Aside(NamedTuple):
 
 
 class EncodedBody(NamedTuple):
-    """What a handler returns that keeps its answers ready-made: the body in the request's version."""
+    """Answer with a body that was encoded before, in the request's version."""
 
     buffers: list[Buffer]
 

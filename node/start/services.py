@@ -4,8 +4,7 @@ import logging
 import uuid
 from collections.abc import Sequence
 
-from groupcoord.member_bytes import NodeMembers
-from groupcoord.offset_bytes import NodeOffsets
+from groupcoord.shard_bytes import NodeBytes
 from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
 from logstore.compression import Compression
 from logstore.log_dir import LogDir
@@ -113,7 +112,7 @@ def make_services(
 ) -> Services:
     """Make what serves clients, on logs that are open; nothing runs yet."""
     config, world = base.config, base.world
-    members, offsets = NodeMembers(base.memory.group_members), NodeOffsets(base.memory.committed_offsets)
+    members, offsets = NodeBytes(base.memory.group_members), NodeBytes(base.memory.committed_offsets)
 
     def has_room_for_ids() -> bool:
         return groups.used_bytes + txns.used_bytes < base.memory.groups_and_ids

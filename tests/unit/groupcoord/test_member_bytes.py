@@ -5,9 +5,10 @@ import pytest
 from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from groupcoord.coordinator_config import CoordinatorConfig
 from groupcoord.effects import Refuse
-from groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, MemberBytes, NodeMembers
+from groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, check_members
 from groupcoord.member_results import SyncGroupResult
 from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from groupcoord.shard_bytes import NodeBytes, ShardBytes
 from logstore.errors import ErrorCode, KafkaError
 from tests.unit.groupcoord.consumer_world import ConsumerWorld
 from tests.unit.groupcoord.group_world import GroupWorld
@@ -16,31 +17,31 @@ KIB = 1024
 NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
 
 
-def attach(world: GroupWorld, limit_bytes: int) -> NodeMembers:
-    node = NodeMembers(limit_bytes)
+def attach(world: GroupWorld, limit_bytes: int) -> NodeBytes:
+    node = NodeBytes(limit_bytes)
     world.coordinator.shard.member_bytes.attach(node)
     return node
 
 
 def test_shards_of_a_node_share_one_limit() -> None:
-    node, shards = NodeMembers(400 * KIB), [MemberBytes(), MemberBytes()]
+    node, shards = NodeBytes(400 * KIB), [ShardBytes(), ShardBytes()]
     for shard in shards:
         shard.attach(node)
 
-    shards[0].check(300 * KIB)
+    check_members(shards[0], 300 * KIB)
     shards[0].add(300 * KIB)
     with pytest.raises(KafkaError) as refused:
-        shards[1].check(LITTLE_BYTES + 1)
+        check_members(shards[1], LITTLE_BYTES + 1)
     assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-    shards[1].check(LITTLE_BYTES)
+    check_members(shards[1], LITTLE_BYTES)
 
     shards[0].detach()
     assert node.used_bytes == 0
-    shards[1].check(300 * KIB)
+    check_members(shards[1], 300 * KIB)
 
 
 def test_a_shard_that_was_loaded_counts_from_then_on() -> None:
-    node, shard = NodeMembers(), MemberBytes()
+    node, shard = NodeBytes(), ShardBytes()
     shard.add(500)
     assert node.used_bytes == 0
 
@@ -51,15 +52,15 @@ def test_a_shard_that_was_loaded_counts_from_then_on() -> None:
 
 
 def test_members_that_are_in_may_take_what_new_ones_may_not() -> None:
-    shard = MemberBytes()
-    shard.attach(NodeMembers(80 * KIB))
+    shard = ShardBytes()
+    shard.attach(NodeBytes(80 * KIB))
     shard.add(70 * KIB)
 
     with pytest.raises(KafkaError):
-        shard.check(1 * KIB)
-    shard.check(10 * KIB, is_member=True)
+        check_members(shard, 1 * KIB)
+    check_members(shard, 10 * KIB, is_member=True)
     with pytest.raises(KafkaError):
-        shard.check(11 * KIB, is_member=True)
+        check_members(shard, 11 * KIB, is_member=True)
 
 
 def test_assignments_are_counted_and_refused_beyond_the_room() -> None:

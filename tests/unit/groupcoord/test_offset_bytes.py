@@ -5,17 +5,18 @@ from collections.abc import Sequence
 import pytest
 
 from groupcoord.effects import Refuse
-from groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, NodeOffsets, OffsetBytes
+from groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, check_offsets
 from groupcoord.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit, Producer, TxnOffsetCommit
 from groupcoord.offset_results import OffsetCommitResult
+from groupcoord.shard_bytes import NodeBytes, ShardBytes
 from logstore.errors import ErrorCode, KafkaError
 from tests.unit.groupcoord.group_world import GroupWorld
 
 VALUE_BYTES = 24  # without metadata
 
 
-def attach(world: GroupWorld, limit_bytes: int) -> NodeOffsets:
-    node = NodeOffsets(limit_bytes)
+def attach(world: GroupWorld, limit_bytes: int) -> NodeBytes:
+    node = NodeBytes(limit_bytes)
     world.coordinator.shard.offset_bytes.attach(node)
     return node
 
@@ -92,17 +93,17 @@ def test_new_offsets_are_refused_without_room_and_those_that_are_there_go_on(pro
 
 
 def test_what_is_there_may_have_the_last_eighth() -> None:
-    shard = OffsetBytes()
-    shard.attach(NodeOffsets(80_000))
-    shard.set(70_000)
+    shard = ShardBytes()
+    shard.attach(NodeBytes(80_000))
+    shard.add(70_000)
 
     with pytest.raises(KafkaError):
-        shard.check(1_000, is_new=True)
-    shard.check(10_000, is_new=False)
+        check_offsets(shard, 1_000, is_new=True)
+    check_offsets(shard, 10_000, is_new=False)
     with pytest.raises(KafkaError):
-        shard.check(11_000, is_new=False)
+        check_offsets(shard, 11_000, is_new=False)
     shard.detach()
-    shard.check(1_000, is_new=True)
+    check_offsets(shard, 1_000, is_new=True)
 
 
 def test_a_shard_that_is_loaded_counts_as_before() -> None:
