@@ -8,8 +8,8 @@ from setuptools import Extension, setup
 setup(
     ext_modules=[
         Extension(
-            "logstore._record_walk",
-            ["logstore/_record_walk.c"],
+            "ottla.logstore._record_walk",
+            ["src/ottla/logstore/_record_walk.c"],
             define_macros=[("Py_LIMITED_API", "0x030b0000")],
             extra_compile_args=["-O2", "-Wall", "-Wextra", "-Wno-unused-parameter"],
             optional=True,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from groupcoord.request_token import Token
+from ottla.groupcoord.request_token import Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from groupcoord.timeline import Rebalance
-from logstore.errors import ErrorCode
+from ottla.groupcoord.timeline import Rebalance
+from ottla.logstore.errors import ErrorCode
 
 
 class MemberDescription(NamedTuple):

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeAlias
 
-from groupcoord.assignor_spec import GroupSpec
-from groupcoord.assignors import ASSIGNORS
-from groupcoord.consumer_commands import RegexesResolved, TargetComputed
-from groupcoord.group_hash import group_hash
-from groupcoord.topic_regex import TopicRegex
-from groupcoord.topics_view import TopicsView
+from ottla.groupcoord.assignor_spec import GroupSpec
+from ottla.groupcoord.assignors import ASSIGNORS
+from ottla.groupcoord.consumer_commands import RegexesResolved, TargetComputed
+from ottla.groupcoord.group_hash import group_hash
+from ottla.groupcoord.topic_regex import TopicRegex
+from ottla.groupcoord.topics_view import TopicsView
 
 # CPU time until others have their turn: an honest expression and 10,000 names take one to three of them.
 SLICE_CPU_S: Final = 0.02

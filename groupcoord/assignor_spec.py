@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from groupcoord.assignment import Assignment
+from ottla.groupcoord.assignment import Assignment
 
 
 class MemberSpec(NamedTuple):

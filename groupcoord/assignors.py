@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from groupcoord.assignment import Assignment
-from groupcoord.assignor_spec import GroupSpec
-from groupcoord.range_assignor import assign_range
-from groupcoord.uniform_assignor import assign_uniform
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.assignor_spec import GroupSpec
+from ottla.groupcoord.range_assignor import assign_range
+from ottla.groupcoord.uniform_assignor import assign_uniform
 
 # In Kafka's default order of `group.consumer.assignors`.
 ASSIGNORS: Mapping[str, Callable[[GroupSpec], dict[str, Assignment]]] = {

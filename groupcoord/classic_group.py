@@ -7,18 +7,18 @@ then a restart falls back to the generation before.
 
 from collections.abc import Sequence
 
-from groupcoord.classic_member import ClassicMember
-from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
-from groupcoord.group_state import MOVES, GroupState
-from groupcoord.member_bytes import MEMBER_BYTES
-from groupcoord.member_commands import Protocol
-from groupcoord.member_results import JoinedMember
-from groupcoord.offset_commands import OffsetCommit, TxnOffsetCommit
-from groupcoord.request_token import Token
-from groupcoord.shard_bytes import ShardBytes
-from groupcoord.timeline import Cause, Event, Timeline
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.classic_member import ClassicMember
+from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
+from ottla.groupcoord.group_state import MOVES, GroupState
+from ottla.groupcoord.member_bytes import MEMBER_BYTES
+from ottla.groupcoord.member_commands import Protocol
+from ottla.groupcoord.member_results import JoinedMember
+from ottla.groupcoord.offset_commands import OffsetCommit, TxnOffsetCommit
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.groupcoord.timeline import Cause, Event, Timeline
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 class ClassicGroup:

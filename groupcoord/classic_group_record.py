@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_member import ClassicMember
-from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import Protocol
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_member import ClassicMember
+from ottla.groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import Protocol
 
 
 def to_record(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int) -> GroupMetadataRecord:

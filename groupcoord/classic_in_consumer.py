@@ -9,21 +9,21 @@ The epoch is the generation; nobody leads. A member that revokes partitions join
 that is told to join again, or to sync, has its rebalance timeout for it.
 """
 
-from groupcoord.assignment import without_epochs
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ClassicPart, ConsumerMember
-from groupcoord.consumer_membership import (
+from ottla.groupcoord.assignment import without_epochs
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer_membership import (
     fence_members,
     member_join_key,
     member_sync_key,
     start_consumer_session,
 )
-from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, encode_assignment, version_of
-from groupcoord.downgrade_group import named
-from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer
-from groupcoord.join_consumer_group import join_consumer_group
-from groupcoord.leave_group import leave_each
-from groupcoord.member_commands import (
+from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, encode_assignment, version_of
+from ottla.groupcoord.downgrade_group import named
+from ottla.groupcoord.effects import CancelTimer, Effect, Reply, StartTimer
+from ottla.groupcoord.join_consumer_group import join_consumer_group
+from ottla.groupcoord.leave_group import leave_each
+from ottla.groupcoord.member_commands import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -31,12 +31,12 @@ from groupcoord.member_commands import (
     MemberIdentity,
     SyncGroup,
 )
-from groupcoord.member_results import HeartbeatResult, LeaveGroupResult, SyncGroupResult
-from groupcoord.member_state import MemberState
-from groupcoord.migration_commands import ExpireMemberJoin
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.member_results import HeartbeatResult, LeaveGroupResult, SyncGroupResult
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.migration_commands import ExpireMemberJoin
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def decide_in_consumer_group(

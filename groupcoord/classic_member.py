@@ -3,11 +3,11 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from groupcoord.effects import StartTimer
-from groupcoord.heartbeat_pace import HeartbeatPace
-from groupcoord.member_bytes import MEMBER_BYTES
-from groupcoord.member_commands import Protocol
-from groupcoord.request_token import Token
+from ottla.groupcoord.effects import StartTimer
+from ottla.groupcoord.heartbeat_pace import HeartbeatPace
+from ottla.groupcoord.member_bytes import MEMBER_BYTES
+from ottla.groupcoord.member_commands import Protocol
+from ottla.groupcoord.request_token import Token
 
 
 @dataclass(slots=True, kw_only=True)

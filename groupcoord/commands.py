@@ -7,8 +7,8 @@ protocol end at the request handlers; where they differ in meaning, a field says
 
 from typing import TypeAlias
 
-from groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
-from groupcoord.consumer_commands import (
+from ottla.groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
+from ottla.groupcoord.consumer_commands import (
     ComputeTarget,
     ConsumerGroupHeartbeat,
     ExpireConsumerSession,
@@ -17,9 +17,14 @@ from groupcoord.consumer_commands import (
     TargetComputed,
     TopicsChanged,
 )
-from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from groupcoord.migration_commands import ExpireMemberJoin, ExpireMemberSync, FinishDowngrade, FinishUpgrade
-from groupcoord.offset_commands import (
+from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from ottla.groupcoord.migration_commands import (
+    ExpireMemberJoin,
+    ExpireMemberSync,
+    FinishDowngrade,
+    FinishUpgrade,
+)
+from ottla.groupcoord.offset_commands import (
     EndTransaction,
     ForgetOffsets,
     ForgetTopics,
@@ -28,7 +33,7 @@ from groupcoord.offset_commands import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from groupcoord.timer_commands import (
+from ottla.groupcoord.timer_commands import (
     EndHold,
     ExpireJoin,
     ExpireOffsets,

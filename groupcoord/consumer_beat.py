@@ -9,21 +9,21 @@ goes on to wait, turns in a loop without a rest on two cores.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_group import ConsumerGroup, SteadyBeat
-from groupcoord.consumer_heartbeat import consumer_heartbeat
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_membership import start_consumer_session
-from groupcoord.consumer_records import ConsumerGroupCurrentMemberAssignmentRecord
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.effects import Append, Effect, Reply
-from groupcoord.heartbeat import HELD_SHARE_OF_SESSION
-from groupcoord.heartbeat_news import waits_for_news
-from groupcoord.heartbeat_pace import HELD_SHARE
-from groupcoord.hold_phase import HoldPhase
-from groupcoord.member_state import MemberState, member_state_of
-from groupcoord.record_codec import AppendedRecord
-from groupcoord.shard import Shard
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_group import ConsumerGroup, SteadyBeat
+from ottla.groupcoord.consumer_heartbeat import consumer_heartbeat
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_membership import start_consumer_session
+from ottla.groupcoord.consumer_records import ConsumerGroupCurrentMemberAssignmentRecord
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.effects import Append, Effect, Reply
+from ottla.groupcoord.heartbeat import HELD_SHARE_OF_SESSION
+from ottla.groupcoord.heartbeat_news import waits_for_news
+from ottla.groupcoord.heartbeat_pace import HELD_SHARE
+from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.member_state import MemberState, member_state_of
+from ottla.groupcoord.record_codec import AppendedRecord
+from ottla.groupcoord.shard import Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

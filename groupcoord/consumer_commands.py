@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from groupcoord.assignment import Assignment, TopicPartitions
-from groupcoord.hold_phase import HoldPhase
-from groupcoord.request_token import Token
-from groupcoord.topics_view import TopicsView
+from ottla.groupcoord.assignment import Assignment, TopicPartitions
+from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.topics_view import TopicsView
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from typing import NoReturn
 
-from groupcoord.assignment import OwnedEpochs
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit, TxnOffsetCommit
-from groupcoord.topics_view import TopicsView
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.assignment import OwnedEpochs
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit, TxnOffsetCommit
+from ottla.groupcoord.topics_view import TopicsView
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 _NO_TOPIC = bytes(16)
 _NO_PARTITIONS: Mapping[int, int] = {}

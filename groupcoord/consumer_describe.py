@@ -1,20 +1,20 @@
 """ConsumerGroupDescribe: what the shard knows of consumer groups, for administrators."""
 
-from groupcoord.admin_commands import DescribeConsumerGroups
-from groupcoord.assignment import Assignment, listed
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_results import (
+from ottla.groupcoord.admin_commands import DescribeConsumerGroups
+from ottla.groupcoord.assignment import Assignment, listed
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_results import (
     ConsumerGroupDescription,
     ConsumerMemberDescription,
     DescribeConsumerGroupsResult,
     NamedPartitions,
 )
-from groupcoord.effects import Effect, Reply
-from groupcoord.group_state import GroupState
-from groupcoord.shard import Group, Shard
-from groupcoord.topics_view import TopicsView
-from logstore.errors import ErrorCode
+from ottla.groupcoord.effects import Effect, Reply
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.shard import Group, Shard
+from ottla.groupcoord.topics_view import TopicsView
+from ottla.logstore.errors import ErrorCode
 
 
 def describe_consumer_groups(shard: Shard, command: DescribeConsumerGroups) -> list[Effect]:

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from groupcoord.assignment import Assignment
-from groupcoord.consumer_member import ClassicPart, ConsumerMember
-from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from groupcoord.consumer_records import (
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMemberMetadataRecord,
     ConsumerGroupMetadataRecord,
@@ -27,14 +27,14 @@ from groupcoord.consumer_records import (
     ConsumerGroupTargetAssignmentMemberValue,
     ConsumerGroupTargetAssignmentMetadataRecord,
 )
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.coordinator_config import GroupConfig
-from groupcoord.effects import StartTimer
-from groupcoord.member_state import MemberState
-from groupcoord.reconciliation import NO_OWNER
-from groupcoord.shard_bytes import ShardBytes
-from groupcoord.timeline import Timeline
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.coordinator_config import GroupConfig
+from ottla.groupcoord.effects import StartTimer
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.reconciliation import NO_OWNER
+from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.groupcoord.timeline import Timeline
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 _NO_EPOCHS: Mapping[int, int] = {}
 

@@ -8,12 +8,12 @@ What is found to have changed is one batch of records, in Kafka's order.
 
 from dataclasses import replace
 
-from groupcoord.assignment import is_subset, listed
-from groupcoord.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat, TargetComputed
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_leave import leave_consumer_group
-from groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
-from groupcoord.consumer_membership import (
+from ottla.groupcoord.assignment import is_subset, listed
+from ottla.groupcoord.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat, TargetComputed
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_leave import leave_consumer_group
+from ottla.groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerMember
+from ottla.groupcoord.consumer_membership import (
     assign_key,
     assign_timer,
     checked_append,
@@ -25,28 +25,28 @@ from groupcoord.consumer_membership import (
     start_consumer_session,
     timers_of,
 )
-from groupcoord.consumer_records import ConsumerGroupRegularExpressionRecord
-from groupcoord.consumer_regexes import RegexStatus, change_regex
-from groupcoord.consumer_request import check_request
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunAside
-from groupcoord.group_hash import group_hash
-from groupcoord.member_bytes import check_members
-from groupcoord.member_change import bump_epoch, next_target, why_bumped
-from groupcoord.migration_commands import FinishUpgrade
-from groupcoord.reconciliation import reconcile
-from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Shard
-from groupcoord.target_assignment import (
+from ottla.groupcoord.consumer_records import ConsumerGroupRegularExpressionRecord
+from ottla.groupcoord.consumer_regexes import RegexStatus, change_regex
+from ottla.groupcoord.consumer_request import check_request
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunAside
+from ottla.groupcoord.group_hash import group_hash
+from ottla.groupcoord.member_bytes import check_members
+from ottla.groupcoord.member_change import bump_epoch, next_target, why_bumped
+from ottla.groupcoord.migration_commands import FinishUpgrade
+from ottla.groupcoord.reconciliation import reconcile
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.target_assignment import (
     apply_target,
     compute_target,
     is_large_target,
     target_aside,
     topic_ids,
 )
-from groupcoord.timeline import Cause, Event
-from groupcoord.upgrade_group import Upgrade, upgrade
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.timeline import Cause, Event
+from ottla.groupcoord.upgrade_group import Upgrade, upgrade
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
-from groupcoord.assignment import with_epoch, without_epochs
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import LEAVE_STATIC_EPOCH
-from groupcoord.consumer_membership import checked_append, fence_members, revocation_key
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.effects import CancelTimer, Effect, Reply
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.assignment import with_epoch, without_epochs
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import LEAVE_STATIC_EPOCH
+from ottla.groupcoord.consumer_membership import checked_append, fence_members, revocation_key
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.effects import CancelTimer, Effect, Reply
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def leave_consumer_group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from groupcoord.assignment import Assignment, OwnedEpochs, without_epochs
-from groupcoord.consumer_records import (
+from ottla.groupcoord.assignment import Assignment, OwnedEpochs, without_epochs
+from ottla.groupcoord.consumer_records import (
     ClassicMemberMetadata,
     ClassicProtocol,
     ConsumerGroupCurrentMemberAssignmentRecord,
@@ -13,9 +13,9 @@ from groupcoord.consumer_records import (
     ConsumerGroupMemberMetadataValue,
     CurrentTopicPartitions,
 )
-from groupcoord.member_bytes import MEMBER_BYTES, NAME_BYTES
-from groupcoord.member_commands import Protocol
-from groupcoord.member_state import MemberState, member_state_of
+from ottla.groupcoord.member_bytes import MEMBER_BYTES, NAME_BYTES
+from ottla.groupcoord.member_commands import Protocol
+from ottla.groupcoord.member_state import MemberState, member_state_of
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from groupcoord.consumer_commands import ComputeTarget, ExpireConsumerSession, ExpireRevocation
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ClassicPart, ConsumerMember
-from groupcoord.consumer_records import (
+from ottla.groupcoord.consumer_commands import ComputeTarget, ExpireConsumerSession, ExpireRevocation
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMemberMetadataRecord,
     ConsumerGroupMetadataRecord,
@@ -14,16 +14,16 @@ from groupcoord.consumer_records import (
     ConsumerGroupRegularExpressionRecord,
     ConsumerGroupTargetAssignmentMemberRecord,
 )
-from groupcoord.downgrade_group import downgrade
-from groupcoord.effects import Append, CancelTimer, Effect, Noted, StartTimer, TimerKey
-from groupcoord.group_hash import group_hash
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.member_state import MemberState
-from groupcoord.record_codec import GroupRecord, record_size_bytes
-from groupcoord.shard import Shard, appends
-from groupcoord.target_assignment import target_record
-from groupcoord.timeline import Cause, Event
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.downgrade_group import downgrade
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Noted, StartTimer, TimerKey
+from ottla.groupcoord.group_hash import group_hash
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
+from ottla.groupcoord.shard import Shard, appends
+from ottla.groupcoord.target_assignment import target_record
+from ottla.groupcoord.timeline import Cause, Event
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def session_key(group: ConsumerGroup, member_id: str) -> TimerKey:

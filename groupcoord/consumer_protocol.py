@@ -8,9 +8,9 @@ import struct as binary
 from collections.abc import Sequence
 from typing import TypeVar
 
-from logstore import schema, schema_compiler
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import message, struct
+from ottla.logstore import schema, schema_compiler
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import message, struct
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 NEWEST_VERSION = 3

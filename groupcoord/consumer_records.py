@@ -15,9 +15,9 @@ record is the strings of its key and its value; None is a tombstone.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from logstore import schema, schema_compiler
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer, message, struct
+from ottla.logstore import schema, schema_compiler
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer, message, struct
 
 # ---- keys --------------------------------------------------------------------------------------------------
 

@@ -7,22 +7,22 @@ expression. All expressions of a group are matched together, so that a new topic
 from enum import Enum
 from typing import NamedTuple
 
-from groupcoord.aside import ResolveRegexes
-from groupcoord.consumer_commands import RegexesResolved
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_membership import checked_append, epoch_record, noted
-from groupcoord.consumer_records import (
+from ottla.groupcoord.aside import ResolveRegexes
+from ottla.groupcoord.consumer_commands import RegexesResolved
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_membership import checked_append, epoch_record, noted
+from ottla.groupcoord.consumer_records import (
     ConsumerGroupRecord,
     ConsumerGroupRegularExpressionRecord,
     ConsumerGroupRegularExpressionValue,
 )
-from groupcoord.effects import Effect, RunAside
-from groupcoord.group_hash import group_hash
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
-from groupcoord.topic_regex import TopicRegex
-from logstore.errors import KafkaError
+from ottla.groupcoord.effects import Effect, RunAside
+from ottla.groupcoord.group_hash import group_hash
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.groupcoord.topic_regex import TopicRegex
+from ottla.logstore.errors import KafkaError
 
 REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic made in a hurry after another waits for the next look
 # A group waits for its next look this many times what the last one took of a processor: it has 5 % of one.

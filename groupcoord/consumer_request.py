@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def check_request(command: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> None:

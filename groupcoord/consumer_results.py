@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from groupcoord.assignment import TopicPartitions
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.timeline import Rebalance
-from logstore.errors import ErrorCode
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.timeline import Rebalance
+from ottla.logstore.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

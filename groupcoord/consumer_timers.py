@@ -1,19 +1,19 @@
 """Timers of consumer groups: sessions, revocations, and those that a loaded group needs."""
 
-from groupcoord.consumer_commands import ExpireConsumerSession, ExpireRevocation, TopicsChanged
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import LEAVE_STATIC_EPOCH
-from groupcoord.consumer_membership import (
+from ottla.groupcoord.consumer_commands import ExpireConsumerSession, ExpireRevocation, TopicsChanged
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import LEAVE_STATIC_EPOCH
+from ottla.groupcoord.consumer_membership import (
     assign_timer,
     fence_members,
     revocation_timer,
     start_consumer_session,
 )
-from groupcoord.effects import Effect
-from groupcoord.member_state import MemberState
-from groupcoord.migration_commands import ExpireMemberJoin, ExpireMemberSync
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
+from ottla.groupcoord.effects import Effect
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.migration_commands import ExpireMemberJoin, ExpireMemberSync
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
 
 
 def expire_consumer_session(shard: Shard, command: ExpireConsumerSession, now_ms: int) -> list[Effect]:

@@ -1,19 +1,19 @@
 """DescribeGroups and ListGroups: what the shard knows, for administrators."""
 
-from groupcoord.admin_commands import DescribeGroups, ListGroups
-from groupcoord.admin_results import (
+from ottla.groupcoord.admin_commands import DescribeGroups, ListGroups
+from ottla.groupcoord.admin_results import (
     DescribeGroupsResult,
     GroupDescription,
     ListedGroup,
     ListGroupsResult,
     MemberDescription,
 )
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
-from groupcoord.effects import Effect, Reply
-from groupcoord.group_state import GroupState
-from groupcoord.shard import Group, Shard
-from logstore.errors import ErrorCode
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.groupcoord.effects import Effect, Reply
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.shard import Group, Shard
+from ottla.logstore.errors import ErrorCode
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"

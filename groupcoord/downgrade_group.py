@@ -7,22 +7,22 @@ Only a static member that comes back under the other protocol just takes its pla
 
 from collections.abc import Collection, Sequence
 
-from groupcoord.assignment import Assignment, listed
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import to_record
-from groupcoord.classic_member import ClassicMember
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, encode_assignment, version_of
-from groupcoord.effects import Append, CancelTimer, Effect, Follow, TimerKey
-from groupcoord.group_records import OFFSETS_TOPIC, GroupMetadataRecord
-from groupcoord.migration_commands import FinishDowngrade
-from groupcoord.rebalance import prepare_rebalance, start_session
-from groupcoord.record_codec import GroupRecord, record_size_bytes
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause, Event
-from groupcoord.topics_view import TopicsView
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.assignment import Assignment, listed
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.classic_member import ClassicMember
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, encode_assignment, version_of
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Follow, TimerKey
+from ottla.groupcoord.group_records import OFFSETS_TOPIC, GroupMetadataRecord
+from ottla.groupcoord.migration_commands import FinishDowngrade
+from ottla.groupcoord.rebalance import prepare_rebalance, start_session
+from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause, Event
+from ottla.groupcoord.topics_view import TopicsView
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 # All timers that members of a consumer group may have, or the group; sessions go on.
 _TIMERS_OF_MEMBERS = ("rebalance", "member-join", "member-sync")

@@ -9,18 +9,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
-from groupcoord.aside import AsideWork
-from groupcoord.commands import ClientCommand, InnerCommand, TimerCommand
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
-from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
-from groupcoord.offset_commands import Producer
-from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
-from groupcoord.record_codec import AppendedRecord
-from groupcoord.request_token import Token
-from groupcoord.timeline import Event
-from logstore.errors import ErrorCode
-from logstore.verification import Guard
+from ottla.groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
+from ottla.groupcoord.aside import AsideWork
+from ottla.groupcoord.commands import ClientCommand, InnerCommand, TimerCommand
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
+from ottla.groupcoord.member_results import (
+    HeartbeatResult,
+    JoinGroupResult,
+    LeaveGroupResult,
+    SyncGroupResult,
+)
+from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
+from ottla.groupcoord.record_codec import AppendedRecord
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.timeline import Event
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.verification import Guard
 
 Result: TypeAlias = (
     JoinGroupResult

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from groupcoord.topics_view import TopicInfo, TopicsView
+from ottla.groupcoord.topics_view import TopicInfo, TopicsView
 
 
 def group_hash(topic_names: Iterable[str], topics: TopicsView) -> int:

@@ -1,16 +1,16 @@
 """Heartbeat: a member is alive, and learns whether it has to join again; it may wait to learn it."""
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_member import ClassicMember
-from groupcoord.effects import Effect, Reply
-from groupcoord.group_state import GroupState
-from groupcoord.heartbeat_pace import HeartbeatPace
-from groupcoord.hold_phase import HoldPhase
-from groupcoord.member_commands import Heartbeat
-from groupcoord.member_results import HeartbeatResult
-from groupcoord.rebalance import start_session
-from groupcoord.shard import Shard
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_member import ClassicMember
+from ottla.groupcoord.effects import Effect, Reply
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.heartbeat_pace import HeartbeatPace
+from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.member_commands import Heartbeat
+from ottla.groupcoord.member_results import HeartbeatResult
+from ottla.groupcoord.rebalance import start_session
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 _ALIVE = HeartbeatResult()
 _JOIN_AGAIN = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)

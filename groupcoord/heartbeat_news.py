@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_records import (
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMemberMetadataRecord,
     ConsumerGroupMetadataRecord,
     ConsumerGroupTargetAssignmentMetadataRecord,
 )
-from groupcoord.effects import Effect, StartTimer, TimerKey
-from groupcoord.held_heartbeats import HeldCommand
-from groupcoord.member_state import MemberState
-from groupcoord.reconciliation import NO_OWNER
-from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Shard
-from groupcoord.timer_commands import ResumeHeld
+from ottla.groupcoord.effects import Effect, StartTimer, TimerKey
+from ottla.groupcoord.held_heartbeats import HeldCommand
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.reconciliation import NO_OWNER
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timer_commands import ResumeHeld
 
 # Heartbeats decided again in one turn of the loop: some 3 ms.
 MAX_RESUMED = 100

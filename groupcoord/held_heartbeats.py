@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.effects import Effect, Follow, Refuse, StartTimer, TimerKey
-from groupcoord.hold_phase import HoldPhase
-from groupcoord.member_commands import Heartbeat
-from groupcoord.request_token import Token
-from groupcoord.timer_commands import EndHold
-from logstore.errors import ErrorCode
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.effects import Effect, Follow, Refuse, StartTimer, TimerKey
+from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.member_commands import Heartbeat
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.timer_commands import EndHold
+from ottla.logstore.errors import ErrorCode
 
 HeldCommand: TypeAlias = Heartbeat | ConsumerGroupHeartbeat
 

@@ -6,10 +6,10 @@ It is answered at once: its epoch is the generation, and nobody leads.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from groupcoord.assignment import TopicPartitions
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ClassicPart, ConsumerMember
-from groupcoord.consumer_membership import (
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer_membership import (
     checked_append,
     checked_member,
     member_join_key,
@@ -19,24 +19,24 @@ from groupcoord.consumer_membership import (
     start_consumer_session,
     timers_of,
 )
-from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription, decode_subscription
-from groupcoord.consumer_records import ConsumerGroupRegularExpressionRecord
-from groupcoord.consumer_regexes import RegexStatus, change_regex
-from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
-from groupcoord.downgrade_group import downgrade_for, may_downgrade_for
-from groupcoord.effects import Append, CancelTimer, Effect, Follow, Reply, StartTimer
-from groupcoord.join_group import checked_protocols, is_session_timeout_allowed, refuse_join
-from groupcoord.member_bytes import check_members
-from groupcoord.member_change import NextTarget, bump_epoch, next_target, why_bumped
-from groupcoord.member_commands import JoinGroup, Protocol
-from groupcoord.member_results import JoinGroupResult
-from groupcoord.migration_commands import ExpireMemberSync
-from groupcoord.reconciliation import reconcile
-from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Shard
-from groupcoord.target_assignment import topic_ids
-from groupcoord.topics_view import TopicsView
-from logstore.errors import ErrorCode
+from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, Subscription, decode_subscription
+from ottla.groupcoord.consumer_records import ConsumerGroupRegularExpressionRecord
+from ottla.groupcoord.consumer_regexes import RegexStatus, change_regex
+from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from ottla.groupcoord.downgrade_group import downgrade_for, may_downgrade_for
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Follow, Reply, StartTimer
+from ottla.groupcoord.join_group import checked_protocols, is_session_timeout_allowed, refuse_join
+from ottla.groupcoord.member_bytes import check_members
+from ottla.groupcoord.member_change import NextTarget, bump_epoch, next_target, why_bumped
+from ottla.groupcoord.member_commands import JoinGroup, Protocol
+from ottla.groupcoord.member_results import JoinGroupResult
+from ottla.groupcoord.migration_commands import ExpireMemberSync
+from ottla.groupcoord.reconciliation import reconcile
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.target_assignment import topic_ids
+from ottla.groupcoord.topics_view import TopicsView
+from ottla.logstore.errors import ErrorCode
 
 
 def join_consumer_group(shard: Shard, group: ConsumerGroup, command: JoinGroup, now_ms: int) -> list[Effect]:

@@ -8,23 +8,23 @@ stable.
 
 from collections.abc import Sequence
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import to_record
-from groupcoord.classic_member import ClassicMember, offered_bytes
-from groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from groupcoord.coordinator_config import (
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.classic_member import ClassicMember, offered_bytes
+from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
+from ottla.groupcoord.coordinator_config import (
     MAX_MEMBER_NAME_CHARS,
     MAX_PENDING_MEMBERS,
     MAX_PROTOCOLS,
     CoordinatorConfig,
 )
-from groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.group_state import GroupState
-from groupcoord.member_bytes import MEMBER_BYTES, check_members
-from groupcoord.member_commands import JoinGroup, Protocol
-from groupcoord.member_results import JoinGroupResult, SyncGroupResult
-from groupcoord.rebalance import (
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_bytes import MEMBER_BYTES, check_members
+from ottla.groupcoord.member_commands import JoinGroup, Protocol
+from ottla.groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from ottla.groupcoord.rebalance import (
     joined,
     maybe_complete_join,
     prepare_rebalance,
@@ -33,10 +33,10 @@ from groupcoord.rebalance import (
     start_session,
     supersede,
 )
-from groupcoord.record_codec import record_size_bytes
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.record_codec import record_size_bytes
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def join_group(shard: Shard, group: ClassicGroup | None, command: JoinGroup, now_ms: int) -> list[Effect]:

@@ -2,15 +2,15 @@
 
 from collections.abc import Callable
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.effects import CancelTimer, Effect, Reply
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import LeaveGroup, MemberIdentity
-from groupcoord.member_results import LeaveGroupResult, LeftMember
-from groupcoord.rebalance import answer_removed, maybe_complete_join, prepare_rebalance, session_key
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.effects import CancelTimer, Effect, Reply
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import LeaveGroup, MemberIdentity
+from ottla.groupcoord.member_results import LeaveGroupResult, LeftMember
+from ottla.groupcoord.rebalance import answer_removed, maybe_complete_join, prepare_rebalance, session_key
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def leave_group(shard: Shard, group: ClassicGroup | None, command: LeaveGroup, now_ms: int) -> list[Effect]:

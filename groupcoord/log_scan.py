@@ -10,10 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.opened_records import OpenedRecords
-from logstore.record import Record, iterate_records
-from logstore.record_batch import COMPRESSION_MASK, HEADER, HEADER_SIZE, LOG_OVERHEAD, MAGIC, compression_of
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.opened_records import OpenedRecords
+from ottla.logstore.record import Record, iterate_records
+from ottla.logstore.record_batch import (
+    COMPRESSION_MASK,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    compression_of,
+)
 
 # Records between two calls of `pause`: a millisecond or two, so that a thread lets the event loop in.
 PAUSE_RECORDS: Final = 1_000

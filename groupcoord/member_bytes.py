@@ -9,9 +9,9 @@ in are assigned.
 
 from typing import Final
 
-from groupcoord.coordinator_config import MAX_MEMBER_BYTES_PER_SHARD
-from groupcoord.shard_bytes import ShardBytes
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.coordinator_config import MAX_MEMBER_BYTES_PER_SHARD
+from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 # A member with its names and timer; also one that was only told its id, with a group and a timer of its own.
 MEMBER_BYTES: Final = 2_000

@@ -3,17 +3,17 @@
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from groupcoord.assignment import Assignment
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_membership import assign_key, assign_timer, epoch_record, noted
-from groupcoord.consumer_records import ConsumerGroupPartitionMetadataRecord
-from groupcoord.effects import CancelTimer, Effect, Noted
-from groupcoord.group_hash import group_hash
-from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Shard
-from groupcoord.target_assignment import compute_target, is_large_target
-from groupcoord.timeline import Cause
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_membership import assign_key, assign_timer, epoch_record, noted
+from ottla.groupcoord.consumer_records import ConsumerGroupPartitionMetadataRecord
+from ottla.groupcoord.effects import CancelTimer, Effect, Noted
+from ottla.groupcoord.group_hash import group_hash
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.target_assignment import compute_target, is_large_target
+from ottla.groupcoord.timeline import Cause
 
 
 def bump_epoch(

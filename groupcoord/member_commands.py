@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from groupcoord.hold_phase import HoldPhase
-from groupcoord.request_token import Token
+from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.request_token import Token
 
 
 class Protocol(NamedTuple):

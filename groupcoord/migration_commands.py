@@ -5,8 +5,8 @@ follows once the records of the change were replayed.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from groupcoord.member_commands import Protocol
-from groupcoord.timeline import Event, Timeline
+from ottla.groupcoord.member_commands import Protocol
+from ottla.groupcoord.timeline import Event, Timeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from groupcoord.request_token import Token
-from logstore.verification import Guard
+from ottla.groupcoord.request_token import Token
+from ottla.logstore.verification import Guard
 
 _POSITION = struct.Struct(">qi")
 

@@ -9,18 +9,18 @@ while it completes.
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
-from groupcoord.consumer_commit import check_committer, check_partition
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.effects import Append, Effect, Reply
-from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets, TxnOffsetCommit
-from groupcoord.offset_results import OffsetCommitResult
-from groupcoord.offset_values import CommittedOffsets, pack_offset_value, pack_positions
-from groupcoord.rebalance import start_session
-from groupcoord.record_codec import record_size_bytes
-from groupcoord.shard import Shard
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.consumer_commit import check_committer, check_partition
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.effects import Append, Effect, Reply
+from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets, TxnOffsetCommit
+from ottla.groupcoord.offset_results import OffsetCommitResult
+from ottla.groupcoord.offset_values import CommittedOffsets, pack_offset_value, pack_positions
+from ottla.groupcoord.rebalance import start_session
+from ottla.groupcoord.record_codec import record_size_bytes
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 DEFAULT_RETENTION = -1
 LATEST_MS = 2**63 - 1  # of a record of an offset

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from groupcoord.effects import Effect, Reply
-from groupcoord.group_records import OffsetRecord
-from groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetDelete
-from groupcoord.offset_results import OffsetDeleteResult
-from groupcoord.pending_offsets import OffsetKey
-from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Shard, appends
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.effects import Effect, Reply
+from ottla.groupcoord.group_records import OffsetRecord
+from ottla.groupcoord.offset_commands import ForgetOffsets, ForgetTopics, OffsetDelete
+from ottla.groupcoord.offset_results import OffsetDeleteResult
+from ottla.groupcoord.pending_offsets import OffsetKey
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard, appends
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:

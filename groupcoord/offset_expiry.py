@@ -15,19 +15,19 @@ An empty group without offsets goes at the next look. A group may have a retenti
 broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
 """
 
-from groupcoord.admin_commands import DeleteGroups
-from groupcoord.admin_results import DeleteGroupsResult
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS, KEEPS_OFFSETS
-from groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
-from groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_values import read_offset_value
-from groupcoord.pending_offsets import OffsetKey
-from groupcoord.rebalance import session_key
-from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Group, Shard, appends
-from groupcoord.timer_commands import ExpireOffsets
-from logstore.errors import ErrorCode
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.admin_results import DeleteGroupsResult
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS, KEEPS_OFFSETS
+from ottla.groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
+from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
+from ottla.groupcoord.offset_values import read_offset_value
+from ottla.groupcoord.pending_offsets import OffsetKey
+from ottla.groupcoord.rebalance import session_key
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Group, Shard, appends
+from ottla.groupcoord.timer_commands import ExpireOffsets
+from ottla.logstore.errors import ErrorCode
 
 EXPIRY_KEY = TimerKey("offsets")
 

@@ -4,14 +4,14 @@ offset -1.
 
 from collections.abc import Iterable, Mapping
 
-from groupcoord.consumer_commit import check_fetcher
-from groupcoord.effects import Effect, Reply
-from groupcoord.offset_commands import OffsetFetch
-from groupcoord.offset_results import FetchedOffset, OffsetFetchResult
-from groupcoord.offset_values import read_offset_value, topic_id_in
-from groupcoord.shard import Shard
-from logstore.errors import ErrorCode
-from logstore.schema import ZERO_UUID
+from ottla.groupcoord.consumer_commit import check_fetcher
+from ottla.groupcoord.effects import Effect, Reply
+from ottla.groupcoord.offset_commands import OffsetFetch
+from ottla.groupcoord.offset_results import FetchedOffset, OffsetFetchResult
+from ottla.groupcoord.offset_values import read_offset_value, topic_id_in
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.schema import ZERO_UUID
 
 NO_OFFSET = -1
 # KIP-447: a transaction may still change it, and who asked wants to hear of it when it is settled.

@@ -11,13 +11,13 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from groupcoord.group_records import OFFSET_KEY
-from groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_keys, paused
-from groupcoord.offset_store import Offsets, OffsetStore
-from groupcoord.offset_values import is_offset_value
-from groupcoord.pending_offsets import OffsetKey, PendingOffsets
-from logstore.record import ControlType, iterate_records, parse_marker
-from logstore.record_batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT
+from ottla.groupcoord.group_records import OFFSET_KEY
+from ottla.groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_keys, paused
+from ottla.groupcoord.offset_store import Offsets, OffsetStore
+from ottla.groupcoord.offset_values import is_offset_value
+from ottla.groupcoord.pending_offsets import OffsetKey, PendingOffsets
+from ottla.logstore.record import ControlType, iterate_records, parse_marker
+from ottla.logstore.record_batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")

@@ -6,9 +6,9 @@ loads them as they are. Only what can be read gets in.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from groupcoord.group_records import OffsetCommitValue
-from groupcoord.offset_bytes import OFFSET_BYTES, TOPIC_BYTES
-from groupcoord.offset_values import read_offset_value
+from ottla.groupcoord.group_records import OffsetCommitValue
+from ottla.groupcoord.offset_bytes import OFFSET_BYTES, TOPIC_BYTES
+from ottla.groupcoord.offset_values import read_offset_value
 
 # group id -> topic -> partition -> value
 Offsets = dict[str, dict[str, dict[int, bytes]]]

@@ -8,7 +8,7 @@ beaten stays (the transaction is open, and a fetch of stable offsets must wait),
 from collections.abc import Collection
 from typing import NamedTuple
 
-from groupcoord.offset_bytes import PENDING_BYTES
+from ottla.groupcoord.offset_bytes import PENDING_BYTES
 
 
 class OffsetKey(NamedTuple):

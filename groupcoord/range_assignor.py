@@ -5,8 +5,8 @@ partitions and the same subscribers are divided alike (co-partitioned), and a re
 back what it had.
 """
 
-from groupcoord.assignment import Assignment
-from groupcoord.assignor_spec import GroupSpec, MemberSpec
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.assignor_spec import GroupSpec, MemberSpec
 
 
 def assign_range(group: GroupSpec) -> dict[str, Assignment]:

@@ -8,18 +8,18 @@
 Functions here return effects and change soft state; what they decide for good goes into a record.
 """
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import to_record
-from groupcoord.classic_member import ClassicMember
-from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
-from groupcoord.group_state import MOVES, GroupState
-from groupcoord.heartbeat_news import resume_held
-from groupcoord.member_results import JoinGroupResult, SyncGroupResult
-from groupcoord.request_token import Token
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
-from groupcoord.timer_commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance
-from logstore.errors import ErrorCode
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.classic_member import ClassicMember
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
+from ottla.groupcoord.group_state import MOVES, GroupState
+from ottla.groupcoord.heartbeat_news import resume_held
+from ottla.groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.groupcoord.timer_commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance
+from ottla.logstore.errors import ErrorCode
 
 
 def session_key(group: ClassicGroup, member_id: str) -> TimerKey:

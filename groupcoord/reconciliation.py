@@ -6,10 +6,10 @@ members that keep their partitions are never stopped.
 
 from collections.abc import Callable, Sequence, Set
 
-from groupcoord.assignment import Assignment, OwnedEpochs, TopicPartitions, owns_any
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.member_state import MOVES, MemberState
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.assignment import Assignment, OwnedEpochs, TopicPartitions, owns_any
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.member_state import MOVES, MemberState
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 NO_OWNER = -1
 _NOTHING: frozenset[int] = frozenset()

@@ -9,7 +9,7 @@ schema; a null value is a tombstone.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from groupcoord.consumer_records import (
+from ottla.groupcoord.consumer_records import (
     RECORDS,
     ConsumerGroupRecord,
     consumer_record_size_bytes,
@@ -17,7 +17,7 @@ from groupcoord.consumer_records import (
     encode_consumer_key,
     encode_consumer_value,
 )
-from groupcoord.group_records import (
+from ottla.groupcoord.group_records import (
     GROUP_METADATA_KEY,
     OFFSET_KEY,
     OFFSETS_TOPIC,
@@ -29,10 +29,10 @@ from groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
-from groupcoord.offset_values import CommittedOffsets, pack_offset_key, pack_offset_value
-from logstore import schema, schema_compiler
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer
+from ottla.groupcoord.offset_values import CommittedOffsets, pack_offset_key, pack_offset_value
+from ottla.logstore import schema, schema_compiler
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer
 
 GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord
 # What is appended at once: a record, or all those of a commit.

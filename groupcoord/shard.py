@@ -6,30 +6,30 @@ The request modules decide over it; `replay` is what the log does to it.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import load_classic_group
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
-from groupcoord.coordinator_config import (
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import load_classic_group
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
+from ottla.groupcoord.coordinator_config import (
     MAX_GROUPS_PER_SHARD,
     CoordinatorConfig,
     GroupConfig,
     default_group_config,
 )
-from groupcoord.effects import Append
-from groupcoord.group_records import GroupMetadataRecord, OffsetRecord
-from groupcoord.held_heartbeats import HeldHeartbeats
-from groupcoord.member_bytes import MEMBER_BYTES
-from groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, check_offsets, have_room
-from groupcoord.offset_commands import Producer
-from groupcoord.offset_store import OffsetStore
-from groupcoord.offset_values import CommittedOffsets, pack_offset_value
-from groupcoord.pending_offsets import OffsetKey, PendingOffsets
-from groupcoord.recent_topics import RecentTopics
-from groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
-from groupcoord.shard_bytes import ShardBytes
-from groupcoord.topics_view import ListedTopics, TopicsView
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.effects import Append
+from ottla.groupcoord.group_records import GroupMetadataRecord, OffsetRecord
+from ottla.groupcoord.held_heartbeats import HeldHeartbeats
+from ottla.groupcoord.member_bytes import MEMBER_BYTES
+from ottla.groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, check_offsets, have_room
+from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.offset_store import OffsetStore
+from ottla.groupcoord.offset_values import CommittedOffsets, pack_offset_value
+from ottla.groupcoord.pending_offsets import OffsetKey, PendingOffsets
+from ottla.groupcoord.recent_topics import RecentTopics
+from ottla.groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
+from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.groupcoord.topics_view import ListedTopics, TopicsView
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable
 
-from groupcoord.log_scan import PAUSE_RECORDS
-from groupcoord.offset_commands import StaleOffset
-from groupcoord.offset_log_scan import ScannedLog
-from groupcoord.offset_values import topic_id_in
-from groupcoord.record_codec import decode_record
-from groupcoord.shard import Shard
-from logstore.errors import KafkaError
-from logstore.schema import ZERO_UUID
+from ottla.groupcoord.log_scan import PAUSE_RECORDS
+from ottla.groupcoord.offset_commands import StaleOffset
+from ottla.groupcoord.offset_log_scan import ScannedLog
+from ottla.groupcoord.offset_values import topic_id_in
+from ottla.groupcoord.record_codec import decode_record
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.schema import ZERO_UUID
 
 
 def load_shard(scanned: ScannedLog, shard: Shard, *, pause: Callable[[], None] = lambda: None) -> Shard:

@@ -3,24 +3,24 @@
 What is assigned is bytes between the members; a member that the leader forgot gets none, and is told so.
 """
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import to_record
-from groupcoord.effects import Append, Effect, Reply
-from groupcoord.group_state import GroupState
-from groupcoord.member_bytes import check_members
-from groupcoord.member_commands import SyncGroup
-from groupcoord.member_results import SyncGroupResult
-from groupcoord.rebalance import (
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.effects import Append, Effect, Reply
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_bytes import check_members
+from ottla.groupcoord.member_commands import SyncGroup
+from ottla.groupcoord.member_results import SyncGroupResult
+from ottla.groupcoord.rebalance import (
     fail_waiting_syncs,
     prepare_rebalance,
     start_session,
     supersede,
     sync_received,
 )
-from groupcoord.record_codec import record_size_bytes
-from groupcoord.shard import Shard
-from groupcoord.timeline import Cause
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.record_codec import record_size_bytes
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def sync_group(shard: Shard, group: ClassicGroup | None, command: SyncGroup, now_ms: int) -> list[Effect]:

@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from groupcoord.aside import ComputeTargetAside
-from groupcoord.assignment import Assignment, listed
-from groupcoord.assignor_spec import GroupSpec, MemberSpec
-from groupcoord.assignors import ASSIGNORS
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_records import (
+from ottla.groupcoord.aside import ComputeTargetAside
+from ottla.groupcoord.assignment import Assignment, listed
+from ottla.groupcoord.assignor_spec import GroupSpec, MemberSpec
+from ottla.groupcoord.assignors import ASSIGNORS
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_records import (
     ConsumerGroupRecord,
     ConsumerGroupTargetAssignmentMemberRecord,
     ConsumerGroupTargetAssignmentMemberValue,
@@ -17,7 +17,7 @@ from groupcoord.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TargetTopicPartitions,
 )
-from groupcoord.topics_view import TopicsView
+from ottla.groupcoord.topics_view import TopicsView
 
 # A topic of one partition takes an assignor as long as several partitions of a large one.
 TOPIC_COUNTS = 4

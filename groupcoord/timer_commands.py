@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from groupcoord.request_token import Token
+from ottla.groupcoord.request_token import Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

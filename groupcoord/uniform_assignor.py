@@ -4,9 +4,9 @@ Balance goes before stickiness. This module has the case of members that all sub
 `uniform_mixed` the other.
 """
 
-from groupcoord.assignment import Assignment
-from groupcoord.assignor_spec import GroupSpec
-from groupcoord.uniform_mixed import assign_uniform_mixed
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.assignor_spec import GroupSpec
+from ottla.groupcoord.uniform_mixed import assign_uniform_mixed
 
 
 def assign_uniform(group: GroupSpec) -> dict[str, Assignment]:

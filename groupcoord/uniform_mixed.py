@@ -7,8 +7,8 @@ subscriber with the most gives to the one with the fewest until they differ by o
 
 from heapq import heapify, heappop, heappush, heapreplace
 
-from groupcoord.assignment import Assignment
-from groupcoord.assignor_spec import GroupSpec
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.assignor_spec import GroupSpec
 
 # Where subscriptions overlap in chains, moves of one topic unbalance the next. Each round about halves what
 # is left; Apache Kafka stops after as many.

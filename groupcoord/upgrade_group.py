@@ -7,36 +7,36 @@ as the target. Whoever waits is told to join again: the member that came has cha
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from groupcoord.assignment import Assignment, with_epoch
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_member import ClassicMember
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ClassicPart, ConsumerMember
-from groupcoord.consumer_membership import epoch_record, start_consumer_session
-from groupcoord.consumer_protocol import (
+from ottla.groupcoord.assignment import Assignment, with_epoch
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_member import ClassicMember
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer_membership import epoch_record, start_consumer_session
+from ottla.groupcoord.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     OwnedTopic,
     Subscription,
     decode_assignment,
     decode_subscription,
 )
-from groupcoord.consumer_records import (
+from ottla.groupcoord.consumer_records import (
     ConsumerGroupRecord,
     ConsumerGroupTargetAssignmentMetadataRecord,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from groupcoord.effects import CancelTimer, Effect, Reply
-from groupcoord.group_hash import group_hash
-from groupcoord.group_records import GroupMetadataRecord
-from groupcoord.group_state import GroupState
-from groupcoord.member_results import JoinGroupResult, SyncGroupResult
-from groupcoord.migration_commands import FinishUpgrade
-from groupcoord.rebalance import join_key, session_key, sync_key
-from groupcoord.record_codec import GroupRecord
-from groupcoord.shard import Shard
-from groupcoord.target_assignment import target_record
-from groupcoord.topics_view import TopicsView
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.effects import CancelTimer, Effect, Reply
+from ottla.groupcoord.group_hash import group_hash
+from ottla.groupcoord.group_records import GroupMetadataRecord
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from ottla.groupcoord.migration_commands import FinishUpgrade
+from ottla.groupcoord.rebalance import join_key, session_key, sync_key
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.target_assignment import target_record
+from ottla.groupcoord.topics_view import TopicsView
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 _REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 

@@ -15,18 +15,18 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore import record_walk
-from logstore.compression import (
+from ottla.logstore import record_walk
+from ottla.logstore.compression import (
     MAX_DECOMPRESSED_BYTES,
     Compression,
     compress_pieces,
     decompress,
     decompress_pieces,
 )
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.opened_records import NO_PAUSE, OpenedRecords
-from logstore.pure_record_walk import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords
+from ottla.logstore.pure_record_walk import (
     KEYLESS,
     LENGTH,
     LONG_MIN,
@@ -35,8 +35,8 @@ from logstore.pure_record_walk import (
     TIMESTAMP,
     walk_lengths,
 )
-from logstore.record import seal_batch
-from logstore.record_batch import (
+from ottla.logstore.record import seal_batch
+from ottla.logstore.record_batch import (
     COMPRESSION_MASK,
     CONTROL_BIT,
     CRC_START,
@@ -51,9 +51,9 @@ from logstore.record_batch import (
     check_batch,
     patch_timestamp,
 )
-from logstore.record_walk import is_plain, walk
-from logstore.topic_partition import TopicPartition
-from logstore.varint import ByteSource
+from ottla.logstore.record_walk import is_plain, walk
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.varint import ByteSource
 
 LATEST_PRODUCE_VERSION: Final = 13
 FIRST_ZSTD_PRODUCE_VERSION: Final = 7

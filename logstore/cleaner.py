@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from logstore.cleaning_plan import group_segments
-from logstore.compaction import (
+from ottla.logstore.cleaning_plan import group_segments
+from ottla.logstore.compaction import (
     CleaningRound,
     CleaningStats,
     LastRecord,
@@ -22,16 +22,16 @@ from logstore.compaction import (
     clean_batch,
     index_batch,
 )
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.offset_map import OffsetMap
-from logstore.partition_log import PartitionLog
-from logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, read_header
-from logstore.retention import SegmentSpan
-from logstore.segment import CLEANED_SUFFIX, Segment
-from logstore.transaction_index import AbortedTransaction
-from logstore.varint import ByteSource
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.offset_map import OffsetMap
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, read_header
+from ottla.logstore.retention import SegmentSpan
+from ottla.logstore.segment import CLEANED_SUFFIX, Segment
+from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.varint import ByteSource
 
 # Read and write in pieces of this size, as log.cleaner.io.buffer.size (512 KiB for both) has it.
 DEFAULT_IO_BUFFER_BYTES: Final = 256 * 1024

@@ -14,17 +14,17 @@ the next start, or until the log is gone.
 from collections.abc import Iterable
 from typing import Final
 
-from logstore.cleaner import CleanedGroup, CleaningAborted, CleaningJob, discard
-from logstore.cleaning_plan import CleanableRange, CleaningCandidate, candidate, cleanable_range
-from logstore.compaction import LastRecord
-from logstore.config_def import LONG_MAX
-from logstore.errors import KafkaError
-from logstore.log_dir import PendingFile
-from logstore.log_manager import LogManager
-from logstore.offset_map import OffsetMap
-from logstore.partition_log import PartitionLog
-from logstore.retention import SegmentSpan
-from logstore.topic_partition import TopicPartition
+from ottla.logstore.cleaner import CleanedGroup, CleaningAborted, CleaningJob, discard
+from ottla.logstore.cleaning_plan import CleanableRange, CleaningCandidate, candidate, cleanable_range
+from ottla.logstore.compaction import LastRecord
+from ottla.logstore.config_def import LONG_MAX
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.log_dir import PendingFile
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.offset_map import OffsetMap
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.retention import SegmentSpan
+from ottla.logstore.topic_partition import TopicPartition
 
 NO_RATIO: Final = 0.0
 

@@ -7,7 +7,7 @@ where max.compaction.lag.ms is overrun.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from logstore.retention import SegmentSpan
+from ottla.logstore.retention import SegmentSpan
 
 
 class CleanableRange(NamedTuple):

@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from itertools import compress as selected
 from typing import Final, NamedTuple
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, compress, compress_pieces
-from logstore.errors import ErrorCode, KafkaError
-from logstore.offset_map import OffsetMap
-from logstore.opened_records import NO_PAUSE, OpenedRecords, open_records
-from logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
-from logstore.record import ControlType, iterate_records, parse_marker, seal_batch
-from logstore.record_batch import (
+from ottla.logstore.compression import MAX_DECOMPRESSED_BYTES, compress, compress_pieces
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.offset_map import OffsetMap
+from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords, open_records
+from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
+from ottla.logstore.record import ControlType, iterate_records, parse_marker, seal_batch
+from ottla.logstore.record_batch import (
     COMPRESSION_MASK,
     DELETE_HORIZON_BIT,
     LOG_APPEND_TIME_BIT,
@@ -32,9 +32,9 @@ from logstore.record_batch import (
     NO_TIMESTAMP,
     BatchHeader,
 )
-from logstore.record_walk import sentence, spans
-from logstore.transaction_index import AbortedTransaction
-from logstore.varint import ByteSource, append_varint
+from ottla.logstore.record_walk import sentence, spans
+from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.varint import ByteSource, append_varint
 
 NO_RECORDS: Final = b""
 SPANS_AT_ONCE: Final = 1_000  # of the records of a batch: 0.3 MB in memory

@@ -18,12 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from logstore import file_space
-from logstore.dirty_pages import DirtyPages
-from logstore.file_identity import FileIdentity, identity_of
-from logstore.page_cache import is_cached
-from logstore.topic_partition import ZERO_UUID
-from logstore.varint import ByteSource
+from ottla.logstore import file_space
+from ottla.logstore.dirty_pages import DirtyPages
+from ottla.logstore.file_identity import FileIdentity, identity_of
+from ottla.logstore.page_cache import is_cached
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.varint import ByteSource
 
 # Descriptors kept open for reading closed segments and their indexes, all logs of a process together. With
 # one more for each partition's active segment, 10,000 partitions stay below the usual limit of 20,000.

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from logstore.disk import Disk, DiskFile
+from ottla.logstore.disk import Disk, DiskFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

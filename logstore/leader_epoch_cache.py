@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, decode_epochs, encode_epochs
-from logstore.disk import Disk
+from ottla.logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, decode_epochs, encode_epochs
+from ottla.logstore.disk import Disk
 
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1

@@ -20,15 +20,15 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore.disk import Disk
-from logstore.errors import KafkaError
-from logstore.leader_epoch_cache import EpochEntry
-from logstore.log_reader import SegmentsChanged
-from logstore.offset_index import ROW as OFFSET_ROW
-from logstore.partition_log import PartitionLog
-from logstore.producer_state import ProducerState
-from logstore.record import ControlType, marker_of_batch
-from logstore.record_batch import (
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.leader_epoch_cache import EpochEntry
+from ottla.logstore.log_reader import SegmentsChanged
+from ottla.logstore.offset_index import ROW as OFFSET_ROW
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.producer_state import ProducerState
+from ottla.logstore.record import ControlType, marker_of_batch
+from ottla.logstore.record_batch import (
     CRC_START,
     HEADER,
     HEADER_SIZE,
@@ -37,12 +37,12 @@ from logstore.record_batch import (
     NO_LEADER_EPOCH,
     BatchHeader,
 )
-from logstore.recovery import apply_to_producers
-from logstore.segment import MAX_RELATIVE_OFFSET, Segment
-from logstore.time_index import NO_TIMESTAMP
-from logstore.time_index import ROW as TIME_ROW
-from logstore.transaction_index import ROW as TRANSACTION_ROW
-from logstore.transaction_index import VERSION, AbortedTransaction
+from ottla.logstore.recovery import apply_to_producers
+from ottla.logstore.segment import MAX_RELATIVE_OFFSET, Segment
+from ottla.logstore.time_index import NO_TIMESTAMP
+from ottla.logstore.time_index import ROW as TIME_ROW
+from ottla.logstore.transaction_index import ROW as TRANSACTION_ROW
+from ottla.logstore.transaction_index import VERSION, AbortedTransaction
 
 # Read at once, between two pauses. A larger batch is summed up in pieces of this size.
 PIECE_BYTES: Final = 256 * 1024

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from logstore.checkpoint import (
+from ottla.logstore.checkpoint import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from logstore.disk import Disk
-from logstore.log_dir import LogDir, PendingFile, pending_checkpoint
-from logstore.partition_log import PartitionLog
-from logstore.volume import turn
+from ottla.logstore.disk import Disk
+from ottla.logstore.log_dir import LogDir, PendingFile, pending_checkpoint
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.volume import turn
 
 
 def _log_start_offset(log: PartitionLog) -> int | None:

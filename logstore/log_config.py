@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from logstore.config_def import (
+from ottla.logstore.config_def import (
     INT_MAX,
     LONG_MAX,
     ConfigDef,
@@ -31,8 +31,8 @@ from logstore.config_def import (
     list_of,
     one_of,
 )
-from logstore.config_documentation import TOPIC_CONFIG_DOCUMENTATION
-from logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.config_documentation import TOPIC_CONFIG_DOCUMENTATION
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from logstore.checkpoint import (
+from ottla.logstore.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
@@ -24,11 +24,11 @@ from logstore.checkpoint import (
     encode_offsets,
     read_offsets,
 )
-from logstore.config_def import LONG_MAX
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.meta_properties import MetaProperties
-from logstore.topic_partition import TopicPartition, check_topic_name
+from ottla.logstore.config_def import LONG_MAX
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.meta_properties import MetaProperties
+from ottla.logstore.topic_partition import TopicPartition, check_topic_name
 
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 FUTURE_SUFFIX: Final = "-future"

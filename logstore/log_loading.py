@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, read_partition_metadata
-from logstore.disk import Disk
-from logstore.errors import KafkaError
-from logstore.log_config import LogConfig
-from logstore.log_dir import (
+from ottla.logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, read_partition_metadata
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_dir import (
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
     NOT_LOGS,
@@ -20,9 +20,9 @@ from logstore.log_dir import (
     read_checkpoints,
     take_clean_shutdown_marker,
 )
-from logstore.partition_log import PartitionLog
-from logstore.segment import LOG_SUFFIX
-from logstore.topic_partition import ZERO_UUID
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.segment import LOG_SUFFIX
+from ottla.logstore.topic_partition import ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

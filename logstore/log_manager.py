@@ -12,16 +12,16 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from logstore.checkpoint import (
+from ottla.logstore.checkpoint import (
     CLEANER_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     write_partition_metadata,
 )
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_checkpoints import LogCheckpoints
-from logstore.log_config import LogConfig
-from logstore.log_dir import (
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_checkpoints import LogCheckpoints
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_dir import (
     CLEAN_SHUTDOWN_FILE,
     DELETE_SUFFIX,
     FUTURE_SUFFIX,
@@ -35,19 +35,19 @@ from logstore.log_dir import (
     storage_error,
     suffixed_name,
 )
-from logstore.log_loading import FoundLog, ParallelMap, list_logs, open_log
-from logstore.meta_properties import (
+from ottla.logstore.log_loading import FoundLog, ParallelMap, list_logs, open_log
+from ottla.logstore.meta_properties import (
     META_PROPERTIES,
     MetaProperties,
     check_owner,
     read_meta_properties,
     write_meta_properties,
 )
-from logstore.partition_log import PartitionLog
-from logstore.producer_tally import ProducerTally
-from logstore.removals import Removals
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.volume import DirectoryLock
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.producer_tally import ProducerTally
+from ottla.logstore.removals import Removals
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.volume import DirectoryLock
 
 NODE_DATA: Final = "data"  # the log directory in each directory that `ottla cluster up` makes
 

@@ -10,9 +10,9 @@ The log's directory goes once the copy is in its place, so what was durable ther
 
 from typing import Final
 
-from logstore.disk import FileSlice
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.record_batch import HEADER_SIZE, read_header
+from ottla.logstore.disk import FileSlice
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.record_batch import HEADER_SIZE, read_header
 
 # A megabyte is read in a millisecond or two, and appended in less.
 COPY_STEP_BYTES: Final = 1 << 20

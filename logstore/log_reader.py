@@ -10,12 +10,12 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import EMPTY_SLICE, Disk, FileSlice
-from logstore.errors import KafkaError
-from logstore.opened_records import NO_PAUSE
-from logstore.record_batch import NO_TIMESTAMP
-from logstore.segment import BatchRange, Segment, TimestampAndOffset
-from logstore.transaction_index import AbortedTransaction
+from ottla.logstore.disk import EMPTY_SLICE, Disk, FileSlice
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.opened_records import NO_PAUSE
+from ottla.logstore.record_batch import NO_TIMESTAMP
+from ottla.logstore.segment import BatchRange, Segment, TimestampAndOffset
+from ottla.logstore.transaction_index import AbortedTransaction
 
 # ListOffsets' special timestamps.
 LATEST_TIMESTAMP: Final = -1

@@ -8,10 +8,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore.disk import Disk
-from logstore.log_config import LogConfig
-from logstore.producer_snapshots import ProducerSnapshots
-from logstore.segment import DELETED_SUFFIX, SWAP_SUFFIX, Segment
+from ottla.logstore.disk import Disk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.producer_snapshots import ProducerSnapshots
+from ottla.logstore.segment import DELETED_SUFFIX, SWAP_SUFFIX, Segment
 
 
 class LogSegments:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import uuid_from_text, uuid_to_text
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import uuid_from_text, uuid_to_text
 
 META_PROPERTIES: Final = "meta.properties"
 VERSION: Final = 1

@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import Disk, DiskFile
-from logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.disk import Disk, DiskFile
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">ii")
 _UINT32 = "I"

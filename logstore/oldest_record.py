@@ -6,10 +6,10 @@ Of each record its length, timestamp and offset are read, no more; markers of tr
 from collections.abc import Callable
 from typing import NamedTuple
 
-from logstore.opened_records import NO_PAUSE, find_record, open_records
-from logstore.pure_record_walk import LONG_MIN
-from logstore.record_batch import LOG_APPEND_TIME_BIT, BatchHeader, check_batch, iterate_headers
-from logstore.varint import ByteSource
+from ottla.logstore.opened_records import NO_PAUSE, find_record, open_records
+from ottla.logstore.pure_record_walk import LONG_MIN
+from ottla.logstore.record_batch import LOG_APPEND_TIME_BIT, BatchHeader, check_batch, iterate_headers
+from ottla.logstore.varint import ByteSource
 
 
 class Oldest(NamedTuple):

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import chain, repeat
 from typing import Final
 
-from logstore.compression import Compression, compress
-from logstore.record import Headers, append_record, seal_batch
-from logstore.record_batch import (
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.record import Headers, append_record, seal_batch
+from ottla.logstore.record_batch import (
     MAGIC,
     NO_LEADER_EPOCH,
     NO_PRODUCER_EPOCH,
@@ -19,7 +19,7 @@ from logstore.record_batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from logstore.varint import append_varint
+from ottla.logstore.varint import append_varint
 
 # Offset deltas from which on a varint takes one byte more.
 _WIDER: Final = (64, 8_192, 1_048_576)

@@ -9,12 +9,17 @@ piece and may raise.
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, MAX_ZSTD_WINDOW_BYTES, Compression, decompress_pieces
-from logstore.errors import ErrorCode, KafkaError
-from logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
-from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from logstore.record_walk import IS_COMPILED, find, sentence
-from logstore.varint import MAX_VARINT_BYTES, ByteSource, read_varint
+from ottla.logstore.compression import (
+    MAX_DECOMPRESSED_BYTES,
+    MAX_ZSTD_WINDOW_BYTES,
+    Compression,
+    decompress_pieces,
+)
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
+from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
+from ottla.logstore.record_walk import IS_COMPILED, find, sentence
+from ottla.logstore.varint import MAX_VARINT_BYTES, ByteSource, read_varint
 
 FOUND_AT_ONCE: Final = 64 * 1024  # records of a walk between two pauses: a millisecond
 SKIPPED_AT_ONCE: Final = 256

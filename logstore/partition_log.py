@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.batch_validator import (
+from ottla.logstore.batch_validator import (
     LATEST_PRODUCE_VERSION,
     ValidBatch,
     accepted_timestamps,
@@ -24,13 +24,13 @@ from logstore.batch_validator import (
     plain_header,
     validate_batch,
 )
-from logstore.disk import EMPTY_SLICE, Disk
-from logstore.duplicate_window import complete_window
-from logstore.errors import ErrorCode, KafkaError
-from logstore.flush_target import FlushTarget
-from logstore.leader_epoch_cache import EpochEndOffset, EpochEntry
-from logstore.log_config import LogConfig
-from logstore.log_reader import (
+from ottla.logstore.disk import EMPTY_SLICE, Disk
+from ottla.logstore.duplicate_window import complete_window
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.flush_target import FlushTarget
+from ottla.logstore.leader_epoch_cache import EpochEndOffset, EpochEntry
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_reader import (
     EARLIEST_LOCAL_TIMESTAMP,
     EARLIEST_PENDING_UPLOAD_TIMESTAMP,
     EARLIEST_TIMESTAMP,
@@ -46,11 +46,11 @@ from logstore.log_reader import (
     time_search,
     without_time,
 )
-from logstore.log_segments import LogSegments
-from logstore.producer_state import BatchMetadata, ProducerEntry
-from logstore.producer_tally import ProducerTally
-from logstore.record import MARKER_SIZE, EndTransactionMarker, build_marker
-from logstore.record_batch import (
+from ottla.logstore.log_segments import LogSegments
+from ottla.logstore.producer_state import BatchMetadata, ProducerEntry
+from ottla.logstore.producer_tally import ProducerTally
+from ottla.logstore.record import MARKER_SIZE, EndTransactionMarker, build_marker
+from ottla.logstore.record_batch import (
     CONTROL_BIT,
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -60,13 +60,13 @@ from logstore.record_batch import (
     BatchHeader,
     patch_offset_and_epoch,
 )
-from logstore.recovery import LoadedLog, apply_to_producers, end_transaction, load_log, replay_producers
-from logstore.roll import Room, is_due, longest_age_ms, room_in
-from logstore.segment import MAX_RELATIVE_OFFSET, Segment, TimestampAndOffset
-from logstore.topic_partition import TopicPartition
-from logstore.transaction_index import AbortedTransaction
-from logstore.varint import ByteSource
-from logstore.verification import Guard, Verifications
+from ottla.logstore.recovery import LoadedLog, apply_to_producers, end_transaction, load_log, replay_producers
+from ottla.logstore.roll import Room, is_due, longest_age_ms, room_in
+from ottla.logstore.segment import MAX_RELATIVE_OFFSET, Segment, TimestampAndOffset
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.varint import ByteSource
+from ottla.logstore.verification import Guard, Verifications
 
 # Those that belong to the log's interface, wherever they are made.
 __all__ = [

@@ -8,10 +8,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
-from logstore.disk import Disk
-from logstore.errors import KafkaError
-from logstore.producer_state import ProducerState, decode_snapshot, encode_snapshot
-from logstore.segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.producer_state import ProducerState, decode_snapshot, encode_snapshot
+from ottla.logstore.segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name
 
 
 class ProducerSnapshots:

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, MAX_ZSTD_WINDOW_BYTES, Compression, compress
-from logstore.errors import ErrorCode, KafkaError
-from logstore.opened_records import OpenedRecords, open_records, skip_records
-from logstore.pure_record_walk import LENGTH
-from logstore.record_batch import (
+from ottla.logstore.compression import MAX_DECOMPRESSED_BYTES, MAX_ZSTD_WINDOW_BYTES, Compression, compress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.opened_records import OpenedRecords, open_records, skip_records
+from ottla.logstore.pure_record_walk import LENGTH
+from ottla.logstore.record_batch import (
     CONTROL_BIT,
     CRC_START,
     DELETE_HORIZON_BIT,
@@ -34,8 +34,8 @@ from logstore.record_batch import (
     TimestampType,
     read_header,
 )
-from logstore.record_walk import sentence
-from logstore.varint import ByteSource, append_varint, read_varint, read_varlong
+from ottla.logstore.record_walk import sentence
+from ottla.logstore.varint import ByteSource, append_varint, read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 # An empty one takes two bytes of a record and a hundred of memory.

@@ -10,7 +10,7 @@ What is returned, and how a walk is paused and taken up again, stands in `pure_r
 
 from typing import Final
 
-from logstore.pure_record_walk import (
+from ottla.logstore.pure_record_walk import (
     DELTA,
     ENDS_EARLY,
     FIELD,
@@ -21,12 +21,12 @@ from logstore.pure_record_walk import (
 )
 
 try:
-    from logstore._record_walk import find, is_plain, spans, walk
+    from ottla.logstore._record_walk import find, is_plain, spans, walk
 
     IS_COMPILED = True
 except ImportError:  # There was no compiler when Ottla was installed.
-    from logstore.pure_record_walk import find, spans, walk
-    from logstore.pure_record_walk import is_plain_as_far_as_checked as is_plain
+    from ottla.logstore.pure_record_walk import find, spans, walk
+    from ottla.logstore.pure_record_walk import is_plain_as_far_as_checked as is_plain
 
     IS_COMPILED = False
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.leader_epoch_cache import LeaderEpochCache
-from logstore.log_config import LogConfig
-from logstore.producer_snapshots import ProducerSnapshots
-from logstore.producer_state import ProducerState
-from logstore.record import EndTransactionMarker, marker_of_batch
-from logstore.record_batch import (
+from ottla.logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.leader_epoch_cache import LeaderEpochCache
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.producer_snapshots import ProducerSnapshots
+from ottla.logstore.producer_state import ProducerState
+from ottla.logstore.record import EndTransactionMarker, marker_of_batch
+from ottla.logstore.record_batch import (
     CRC_START,
     HEADER,
     HEADER_SIZE,
@@ -29,7 +29,7 @@ from logstore.record_batch import (
     BatchHeader,
     computed_crc,
 )
-from logstore.segment import (
+from ottla.logstore.segment import (
     CLEANED_SUFFIX,
     DELETED_SUFFIX,
     INDEX_SUFFIX,
@@ -44,7 +44,7 @@ from logstore.segment import (
     crc_of_range,
     file_name,
 )
-from logstore.transaction_index import AbortedTransaction
+from ottla.logstore.transaction_index import AbortedTransaction
 
 _FILE_NAME = re.compile(
     r"(?P<offset>\d{20})(?P<kind>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"

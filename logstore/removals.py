@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from logstore.disk import Disk
+from ottla.logstore.disk import Disk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

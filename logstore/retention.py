@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import takewhile
 from typing import NamedTuple
 
-from logstore.log_config import LogConfig
+from ottla.logstore.log_config import LogConfig
 
 
 class SegmentSpan(NamedTuple):

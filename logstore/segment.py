@@ -13,18 +13,18 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore.disk import Disk, DiskFile, FileSlice
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.offset_index import ROW as OFFSET_ROW
-from logstore.offset_index import OffsetIndex
-from logstore.oldest_record import first_record
-from logstore.opened_records import NO_PAUSE
-from logstore.record_batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
-from logstore.time_index import ROW as TIME_ROW
-from logstore.time_index import TimeIndex, TimestampOffset
-from logstore.transaction_index import TransactionIndex
-from logstore.varint import ByteSource
+from ottla.logstore.disk import Disk, DiskFile, FileSlice
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.offset_index import ROW as OFFSET_ROW
+from ottla.logstore.offset_index import OffsetIndex
+from ottla.logstore.oldest_record import first_record
+from ottla.logstore.opened_records import NO_PAUSE
+from ottla.logstore.record_batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+from ottla.logstore.time_index import ROW as TIME_ROW
+from ottla.logstore.time_index import TimeIndex, TimestampOffset
+from ottla.logstore.transaction_index import TransactionIndex
+from ottla.logstore.varint import ByteSource
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

@@ -11,16 +11,16 @@ of the log stay what they are.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_check import CheckedSegment, LogCheck
-from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
-from logstore.producer_state import ProducerState
-from logstore.record_batch import BatchHeader, check_batch, iterate_headers
-from logstore.recovery import apply_to_producers
-from logstore.segment import CLEANED_SUFFIX, Segment
-from logstore.varint import ByteSource
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_check import CheckedSegment, LogCheck
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.producer_state import ProducerState
+from ottla.logstore.record_batch import BatchHeader, check_batch, iterate_headers
+from ottla.logstore.recovery import apply_to_producers
+from ottla.logstore.segment import CLEANED_SUFFIX, Segment
+from ottla.logstore.varint import ByteSource
 
 
 @dataclass(slots=True, kw_only=True)

@@ -16,8 +16,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import Disk, DiskFile
-from logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.disk import Disk, DiskFile
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0

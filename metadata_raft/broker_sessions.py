@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from metadata_raft.image import MetadataImage
+from ottla.metadata_raft.image import MetadataImage
 
 # How long a broker may take to come back after its connection broke. A process that was killed is fenced so
 # long after; one that lives notices too, dials and heartbeats at once, which takes milliseconds.

@@ -11,10 +11,10 @@ from collections.abc import Set
 from enum import Enum
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.broker_sessions import RECONNECT_GRACE_MS, BrokerSessions
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.broker_sessions import RECONNECT_GRACE_MS, BrokerSessions
+from ottla.metadata_raft.commands import (
     AssignReplicasToDirs,
     AssignReplicasToDirsReply,
     BrokerConnectionLost,
@@ -28,18 +28,18 @@ from metadata_raft.commands import (
     UnregisterBroker,
     UnregisterBrokerReply,
 )
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.decision import Decision
-from metadata_raft.feature_control import check_supported
-from metadata_raft.image import BrokerImage, Endpoint, MetadataImage
-from metadata_raft.partition_control import (
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.feature_control import check_supported
+from ottla.metadata_raft.image import BrokerImage, Endpoint, MetadataImage
+from ottla.metadata_raft.partition_control import (
     leaders_after_assignment,
     leaders_after_fence,
     leaders_after_offline_log_dirs,
     leaders_after_unfence,
     leads_any,
 )
-from metadata_raft.records import (
+from ottla.metadata_raft.records import (
     LAST_RESERVED_DIRECTORY,
     BrokerRegistrationChangeRecord,
     FencingChange,

@@ -6,7 +6,7 @@ that it has, and lacks those that came later, until UpdateFeatures raises them.
 
 from typing import Final
 
-from metadata_raft.metadata_version import (
+from ottla.metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
     METADATA_VERSION,

@@ -8,10 +8,10 @@ happens while a cluster is upgraded.
 import struct
 from typing import Any, Final, get_args
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer, schema_of
-from logstore.schema_compiler import decoder, encoder
-from metadata_raft.commands import Command, Reply
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer, schema_of
+from ottla.logstore.schema_compiler import decoder, encoder
+from ottla.metadata_raft.commands import Command, Reply
 
 # A command of Kafka's largest request (10,000 records) has some 2 MB, one that shrinks 100,000 ISRs 6 MB.
 MAX_COMMAND_BYTES: Final = 16 * 1024 * 1024

@@ -6,11 +6,11 @@ with which code follows KIP-226 (dynamic broker settings) and KIP-339 (increment
 
 from collections.abc import Mapping, Sequence
 
-from logstore.config_def import ConfigDef, ConfigKey, ConfigScope, ConfigType, value_to_text
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import TOPIC_CONFIG_DEF, check_topic_configs, topic_defaults
-from logstore.topic_partition import check_topic_name
-from metadata_raft.commands import (
+from ottla.logstore.config_def import ConfigDef, ConfigKey, ConfigScope, ConfigType, value_to_text
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import TOPIC_CONFIG_DEF, check_topic_configs, topic_defaults
+from ottla.logstore.topic_partition import check_topic_name
+from ottla.metadata_raft.commands import (
     AlterConfigs,
     AlterConfigsReply,
     ConfigChange,
@@ -19,14 +19,14 @@ from metadata_raft.commands import (
     ResourceChanges,
     ResourceResult,
 )
-from metadata_raft.controller_config import (
+from ottla.metadata_raft.controller_config import (
     MAX_CONFIG_RESOURCES,
     MAX_CONFIGS_PER_RESOURCE,
     ControllerConfig,
 )
-from metadata_raft.decision import Decision
-from metadata_raft.image import EVERY_BROKER, MetadataImage
-from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import EVERY_BROKER, MetadataImage
+from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
 
 
 def alter_configs(image: MetadataImage, command: AlterConfigs, config: ControllerConfig) -> Decision:

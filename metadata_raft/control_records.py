@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
-from logstore import schema
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import iterate_records
-from logstore.schema import message, struct
-from logstore.schema_compiler import encode
-from logstore.varint import ByteSource
-from metadata_raft.voters import VoterSet
+from ottla.logstore import schema
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import iterate_records
+from ottla.logstore.schema import message, struct
+from ottla.logstore.schema_compiler import encode
+from ottla.logstore.varint import ByteSource
+from ottla.metadata_raft.voters import VoterSet
 
 _KEY_BYTES: Final = 4  # version and type, int16 each
 

@@ -12,9 +12,9 @@ commands were answered without a change.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.broker_sessions import BrokerSessions, Session
-from metadata_raft.cluster_control import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.broker_sessions import BrokerSessions, Session
+from ottla.metadata_raft.cluster_control import (
     assign_replicas_to_dirs,
     broker_connection_lost,
     broker_heartbeat,
@@ -23,7 +23,7 @@ from metadata_raft.cluster_control import (
     report_offline_log_dirs,
     unregister_broker,
 )
-from metadata_raft.commands import (
+from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AllocateProducerIds,
     AlterConfigs,
@@ -44,26 +44,26 @@ from metadata_raft.commands import (
     UnregisterBroker,
     UpdateFeatures,
 )
-from metadata_raft.configuration_control import alter_configs
-from metadata_raft.controller_config import (
+from ottla.metadata_raft.configuration_control import alter_configs
+from ottla.metadata_raft.controller_config import (
     MAX_RECORDS_PER_COMMAND,
     MAX_VALUE_CHARS_PER_COMMAND,
     ControllerConfig,
 )
-from metadata_raft.decision import Decision
-from metadata_raft.delta import MetadataChanges, replay_batch
-from metadata_raft.due_elections import DueElections
-from metadata_raft.election_control import elect_leaders
-from metadata_raft.feature_control import first_features, update_features
-from metadata_raft.image import MetadataImage
-from metadata_raft.isr_control import alter_partition
-from metadata_raft.producer_id_control import allocate_producer_ids
-from metadata_raft.reassignment_control import alter_partition_reassignments
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import MetadataRecord
-from metadata_raft.request_control import AnsweredRequests, known_reply, remembered
-from metadata_raft.topic_control import create_partitions, create_topics, delete_topics
-from metadata_raft.voter_control import add_raft_voter, remove_raft_voter
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.delta import MetadataChanges, replay_batch
+from ottla.metadata_raft.due_elections import DueElections
+from ottla.metadata_raft.election_control import elect_leaders
+from ottla.metadata_raft.feature_control import first_features, update_features
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.isr_control import alter_partition
+from ottla.metadata_raft.producer_id_control import allocate_producer_ids
+from ottla.metadata_raft.reassignment_control import alter_partition_reassignments
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import MetadataRecord
+from ottla.metadata_raft.request_control import AnsweredRequests, known_reply, remembered
+from ottla.metadata_raft.topic_control import create_partitions, create_topics, delete_topics
+from ottla.metadata_raft.voter_control import add_raft_voter, remove_raft_voter
 
 
 class Due(NamedTuple):

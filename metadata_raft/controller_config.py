@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from logstore.config_def import ConfigDef, ConfigValue
-from metadata_raft.image import VoterImage
+from ottla.logstore.config_def import ConfigDef, ConfigValue
+from ottla.metadata_raft.image import VoterImage
 
 # Kafka's bound on what one request may do to the metadata; with it the largest batch stays below 2 MB.
 MAX_RECORDS_PER_COMMAND: Final = 10_000

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from metadata_raft.commands import Reply
-from metadata_raft.records import MetadataRecord
+from ottla.metadata_raft.commands import Reply
+from ottla.metadata_raft.records import MetadataRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import (
     BrokerImage,
     ConfigsImage,
     Endpoint,
@@ -23,8 +23,8 @@ from metadata_raft.image import (
     VoterImage,
     normalized_name,
 )
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import (
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import (
     MIGRATING_DIRECTORY,
     NO_LEADER_CHANGE,
     BrokerRegistrationChangeRecord,

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import ReassignablePartition, ReassignableTopic
-from metadata_raft.image import MetadataImage
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import ReassignablePartition, ReassignableTopic
+from ottla.metadata_raft.image import MetadataImage
 
 
 class AssignedPartition(NamedTuple):

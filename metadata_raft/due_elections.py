@@ -7,10 +7,10 @@ partitions that nobody leads get a leader where their topic allows an unclean el
 
 from itertools import islice
 
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.election_control import MAX_ELECTIONS_AT_ONCE, preferred_elections, unclean_elections
-from metadata_raft.image import MetadataImage
-from metadata_raft.records import MetadataRecord
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.election_control import MAX_ELECTIONS_AT_ONCE, preferred_elections, unclean_elections
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.records import MetadataRecord
 
 
 class DueElections:

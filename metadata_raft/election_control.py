@@ -7,21 +7,21 @@ partitions that nobody leads, `unclean.leader.election.enable`.
 from collections.abc import Iterator
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     ElectionType,
     ElectLeaders,
     ElectLeadersReply,
     PartitionResult,
     ReplicaElectionResult,
 )
-from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
-from metadata_raft.decision import Decision
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
-from metadata_raft.leader_election import Election
-from metadata_raft.partition_change import change_partition
-from metadata_raft.partition_control import allows_unclean_election, leader_acceptor
-from metadata_raft.records import MetadataRecord, PartitionChangeRecord
+from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata_raft.leader_election import Election
+from ottla.metadata_raft.partition_change import change_partition
+from ottla.metadata_raft.partition_control import allows_unclean_election, leader_acceptor
+from ottla.metadata_raft.records import MetadataRecord, PartitionChangeRecord
 
 MAX_ELECTIONS_AT_ONCE: Final = 1_000  # of those that are due; Kafka's number
 

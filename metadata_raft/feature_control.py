@@ -1,12 +1,12 @@
 """Finalized features: what the whole cluster does, set by UpdateFeatures (KIP-584, KIP-778)."""
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.cluster_features import SUPPORTED_FEATURES
-from metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply, UpgradeType
-from metadata_raft.decision import Decision
-from metadata_raft.image import MetadataImage
-from metadata_raft.metadata_version import METADATA_VERSION, writes_the_same
-from metadata_raft.records import BrokerFeature, FeatureLevelRecord, MetadataRecord
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply, UpgradeType
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.metadata_version import METADATA_VERSION, writes_the_same
+from ottla.metadata_raft.records import BrokerFeature, FeatureLevelRecord, MetadataRecord
 
 UNSUPPORTED = (0, 0)
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from metadata_raft.cluster_features import GROUP_VERSION, TRANSACTION_VERSION
-from metadata_raft.metadata_version import (
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.metadata_raft.cluster_features import GROUP_VERSION, TRANSACTION_VERSION
+from ottla.metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
     METADATA_VERSION,
 )
-from metadata_raft.records import (
+from ottla.metadata_raft.records import (
     LOST_DIRECTORY,
     MIGRATING_DIRECTORY,
     NO_LEADER,

@@ -6,8 +6,8 @@ Whatever two images share is passed over by identity; the rest is compared.
 from collections.abc import Mapping
 from typing import TypeVar
 
-from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import MetadataImage
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -8,9 +8,9 @@ those of Apache Kafka for the version of the request that names topics by id.
 
 from collections.abc import Sequence
 
-from logstore.errors import ErrorCode
-from metadata_raft.cluster_control import living_broker
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode
+from ottla.metadata_raft.cluster_control import living_broker
+from ottla.metadata_raft.commands import (
     AlteredPartition,
     AlterPartition,
     AlterPartitionReply,
@@ -18,13 +18,13 @@ from metadata_raft.commands import (
     AlterPartitionTopicResult,
     BrokerState,
 )
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.decision import Decision
-from metadata_raft.delta import changed_partition
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
-from metadata_raft.partition_change import RECOVERED, RECOVERING, change_partition
-from metadata_raft.partition_control import leader_acceptor, online_election
-from metadata_raft.records import NO_LEADER_CHANGE, MetadataRecord
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.delta import changed_partition
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata_raft.partition_change import RECOVERED, RECOVERING, change_partition
+from ottla.metadata_raft.partition_control import leader_acceptor, online_election
+from ottla.metadata_raft.records import NO_LEADER_CHANGE, MetadataRecord
 
 
 def alter_partition(image: MetadataImage, command: AlterPartition, config: ControllerConfig) -> Decision:

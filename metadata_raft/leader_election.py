@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from metadata_raft.image import PartitionImage
-from metadata_raft.records import NO_LEADER
+from ottla.metadata_raft.image import PartitionImage
+from ottla.metadata_raft.records import NO_LEADER
 
 
 class Election(Enum):

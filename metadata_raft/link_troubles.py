@@ -8,9 +8,9 @@ the time is an argument.
 from collections.abc import Mapping
 from typing import Final
 
-from logstore.dial_errors import dial_problem, is_refused
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.voters import VoterSet
+from ottla.logstore.dial_errors import dial_problem, is_refused
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.voters import VoterSet
 
 FIRST_SAID_SECONDS: Final = 3.0  # voters that start together have found each other by then
 MAX_SAID_SECONDS: Final = 300.0

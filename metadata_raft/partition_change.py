@@ -8,9 +8,9 @@ where replicas go (as PartitionChangeBuilder of Apache Kafka; KIP-455, KIP-704).
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
-from metadata_raft.leader_election import Election, elect_leader
-from metadata_raft.records import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionChangeRecord
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
+from ottla.metadata_raft.leader_election import Election, elect_leader
+from ottla.metadata_raft.records import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionChangeRecord
 
 RECOVERED: Final = 0
 RECOVERING: Final = (

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import replace
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from metadata_raft.leader_election import Election
-from metadata_raft.partition_change import change_partition, default_directory, is_up
-from metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChangeRecord, PartitionRecord
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import replace
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from ottla.metadata_raft.leader_election import Election
+from ottla.metadata_raft.partition_change import change_partition, default_directory, is_up
+from ottla.metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChangeRecord, PartitionRecord
 
 NO_BROKER: Final = -1
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"

@@ -1,12 +1,12 @@
 """Producer ids: each broker gets them in blocks (KIP-730), so that a new producer costs no commit."""
 
-from logstore.config_def import LONG_MAX
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import AllocateProducerIds, AllocateProducerIdsReply
-from metadata_raft.controller_config import PRODUCER_ID_BLOCK_SIZE
-from metadata_raft.decision import Decision
-from metadata_raft.image import MetadataImage
-from metadata_raft.records import ProducerIdsRecord
+from ottla.logstore.config_def import LONG_MAX
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import AllocateProducerIds, AllocateProducerIdsReply
+from ottla.metadata_raft.controller_config import PRODUCER_ID_BLOCK_SIZE
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.records import ProducerIdsRecord
 
 
 def allocate_producer_ids(image: MetadataImage, command: AllocateProducerIds) -> Decision:

@@ -7,10 +7,10 @@ order of their offsets, on every member. Calls come and go on the owner's event 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import Voter
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.voters import Voter
 
 
 class ReplicaStatus(NamedTuple):

@@ -2,13 +2,13 @@
 
 from collections import deque
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.delta import replay_batch
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
-from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
-from metadata_raft.voters import Voter
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
+from ottla.metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
+from ottla.metadata_raft.voters import Voter
 
 MEMORY_LEADER_ID = 0
 

@@ -12,20 +12,20 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.latency import LatencyHistogram
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.quorum import QuorumListener, QuorumStatus
-from metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRule
-from metadata_raft.raft_entry import encode_entry
-from metadata_raft.raft_journal import RaftJournal
-from metadata_raft.raft_link import LinkSettings
-from metadata_raft.raft_node import LEADER_FALLBACK_SECONDS
-from metadata_raft.raft_snapshots import PAUSE_SECONDS, RESTORE, SnapshotStore
-from metadata_raft.raft_thread import LoopThread
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import Voter, VoterSet
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.latency import LatencyHistogram
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus
+from ottla.metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRule
+from ottla.metadata_raft.raft_entry import encode_entry
+from ottla.metadata_raft.raft_journal import RaftJournal
+from ottla.metadata_raft.raft_link import LinkSettings
+from ottla.metadata_raft.raft_node import LEADER_FALLBACK_SECONDS
+from ottla.metadata_raft.raft_snapshots import PAUSE_SECONDS, RESTORE, SnapshotStore
+from ottla.metadata_raft.raft_thread import LoopThread
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.voters import Voter, VoterSet
 
 METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 # Batches that the voter's loop has not taken yet; beyond, clients are told to come again.

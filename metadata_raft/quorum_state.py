@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.file_identity import FileIdentity, identity_of_text
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.file_identity import FileIdentity, identity_of_text
 
 QUORUM_STATE: Final = "quorum-state"
 MAX_QUORUM_STATE_BYTES: Final = 4096

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import Disk
-from logstore.errors import KafkaError
-from logstore.record_batch import check_batch
-from metadata_raft.raft_entry import check_entry
-from metadata_raft.raft_journal import was_synced
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record_batch import check_batch
+from ottla.metadata_raft.raft_entry import check_entry
+from ottla.metadata_raft.raft_journal import was_synced
 
 _FILE: Final = re.compile(r"(\d{20})(\.log|-\d{10}\.checkpoint)")
 

@@ -11,20 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.delta import MetadataChanges, MetadataDelta, replay_batch
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.image_changes import changes_between
-from metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
-from metadata_raft.raft_entry import open_entry
-from metadata_raft.raft_guard import Links
-from metadata_raft.raft_journal import JournalEntry, RaftJournal
-from metadata_raft.raft_link import LinkSettings, RaftLinks
-from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_node import use_clock
-from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import Voter, VoterSet
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.delta import MetadataChanges, MetadataDelta, replay_batch
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.image_changes import changes_between
+from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus
+from ottla.metadata_raft.raft_entry import open_entry
+from ottla.metadata_raft.raft_guard import Links
+from ottla.metadata_raft.raft_journal import JournalEntry, RaftJournal
+from ottla.metadata_raft.raft_link import LinkSettings, RaftLinks
+from ottla.metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_node import use_clock
+from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.voters import Voter, VoterSet
 
 TICK_SECONDS: Final = 0.02
 LONE_TICK_SECONDS: Final = 0.25  # of a voter that leads alone: it owes nobody a heartbeat

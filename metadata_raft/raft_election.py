@@ -13,10 +13,10 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from metadata_raft.quorum_state import MAX_TERM
-from metadata_raft.raft_follower import NEVER, Follower
-from metadata_raft.raft_journal import RaftJournal
-from metadata_raft.raft_messages import (
+from ottla.metadata_raft.quorum_state import MAX_TERM
+from ottla.metadata_raft.raft_follower import NEVER, Follower
+from ottla.metadata_raft.raft_journal import RaftJournal
+from ottla.metadata_raft.raft_messages import (
     PreVote,
     PreVoteGranted,
     RaftMessage,
@@ -24,9 +24,9 @@ from metadata_raft.raft_messages import (
     TermHint,
     VoteGranted,
 )
-from metadata_raft.raft_node import MIN_ELECTION_SECONDS, RaftEngine
-from metadata_raft.raft_promises import Promises
-from metadata_raft.voters import Voter, VoterSet
+from ottla.metadata_raft.raft_node import MIN_ELECTION_SECONDS, RaftEngine
+from ottla.metadata_raft.raft_promises import Promises
+from ottla.metadata_raft.voters import Voter, VoterSet
 
 log = logging.getLogger(__name__)
 

@@ -12,16 +12,16 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import MIN_RECORD_BYTES, build_batch, iterate_records
-from logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, computed_crc, read_header
-from logstore.varint import ByteSource
-from metadata_raft.control_records import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import MIN_RECORD_BYTES, build_batch, iterate_records
+from ottla.logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, computed_crc, read_header
+from ottla.logstore.varint import ByteSource
+from ottla.metadata_raft.control_records import (
     ControlKind,
     control_key,
     leader_change_value,
 )
-from metadata_raft.record_codec import (
+from ottla.metadata_raft.record_codec import (
     MAX_BATCH_BYTES,
     MetadataBatch,
     decode_batch,
@@ -29,8 +29,8 @@ from metadata_raft.record_codec import (
     encode_record,
     is_record_of,
 )
-from metadata_raft.records import NoOpRecord, RaftVotersRecord
-from metadata_raft.voters import VoterSet, voters_of_record
+from ottla.metadata_raft.records import NoOpRecord, RaftVotersRecord
+from ottla.metadata_raft.voters import VoterSet, voters_of_record
 
 MAX_GROUP: Final = 2**15 - 1  # entries that one sync may cover; their place is an int16
 _INT16 = struct.Struct(">h")

@@ -7,10 +7,10 @@ proved to be the leader's. A snapshot is taken only when it is ahead of the comm
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.raft_entry import check_sequence
-from metadata_raft.raft_journal import RaftJournal
-from metadata_raft.raft_messages import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.raft_entry import check_sequence
+from ottla.metadata_raft.raft_journal import RaftJournal
+from ottla.metadata_raft.raft_messages import (
     AppendEntries,
     AppendReply,
     RaftMessage,
@@ -18,8 +18,8 @@ from metadata_raft.raft_messages import (
     SnapshotReply,
     TermHint,
 )
-from metadata_raft.raft_node import RaftEngine
-from metadata_raft.raft_snapshots import SnapshotReceiver
+from ottla.metadata_raft.raft_node import RaftEngine
+from ottla.metadata_raft.raft_snapshots import SnapshotReceiver
 
 NEVER: Final = float("-inf")
 

@@ -10,10 +10,10 @@ import logging
 from collections import Counter
 from typing import Any, Final, NamedTuple, Protocol
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.raft_election import Election
-from metadata_raft.raft_follower import Follower
-from metadata_raft.raft_messages import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.raft_election import Election
+from ottla.metadata_raft.raft_follower import Follower
+from ottla.metadata_raft.raft_messages import (
     AppendEntries,
     AppendReply,
     PreVote,
@@ -30,9 +30,9 @@ from metadata_raft.raft_messages import (
     decode_message,
     encode_message,
 )
-from metadata_raft.raft_node import RaftEngine
-from metadata_raft.raft_promises import Promises
-from metadata_raft.raft_replication import Replication
+from ottla.metadata_raft.raft_node import RaftEngine
+from ottla.metadata_raft.raft_promises import Promises
+from ottla.metadata_raft.raft_replication import Replication
 
 log = logging.getLogger(__name__)
 

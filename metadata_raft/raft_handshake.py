@@ -10,13 +10,13 @@ import hmac
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from logstore import schema
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import message, struct
-from logstore.schema_compiler import decode, encode
-from logstore.topic_partition import ZERO_UUID, uuid_to_text
-from metadata_raft.image import Endpoint
-from metadata_raft.raft_guard import Peer
+from ottla.logstore import schema
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import message, struct
+from ottla.logstore.schema_compiler import decode, encode
+from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.raft_guard import Peer
 
 NONCE_BYTES: Final = 32
 MAX_HANDSHAKE_BYTES: Final = 8 * 1024  # of one frame before the proof; endpoints of 15 voters fit

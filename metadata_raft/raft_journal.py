@@ -16,12 +16,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import Disk, DiskFile
-from logstore.errors import ErrorCode, KafkaError
-from logstore.latency import LatencyHistogram
-from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
-from metadata_raft.quorum_state import NOBODY, LostPromise, QuorumState, read_quorum_state, write_quorum_state
-from metadata_raft.raft_entry import (
+from ottla.logstore.disk import Disk, DiskFile
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
+from ottla.metadata_raft.quorum_state import (
+    NOBODY,
+    LostPromise,
+    QuorumState,
+    read_quorum_state,
+    write_quorum_state,
+)
+from ottla.metadata_raft.raft_entry import (
     MAX_GROUP,
     EntryHeader,
     check_entry,
@@ -29,8 +35,8 @@ from metadata_raft.raft_entry import (
     placed_in_group,
     voters_of,
 )
-from metadata_raft.record_codec import MAX_BATCH_BYTES
-from metadata_raft.voters import VoterSet
+from ottla.metadata_raft.record_codec import MAX_BATCH_BYTES
+from ottla.metadata_raft.voters import VoterSet
 
 # So many entries that a snapshot has stay in memory: a voter that is a moment behind needs no snapshot.
 KEPT_ENTRIES: Final = 1_000

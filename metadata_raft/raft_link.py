@@ -13,11 +13,11 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import Endpoint
-from metadata_raft.link_troubles import LinkTroubles, reason_of, sentence
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_handshake import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.link_troubles import LinkTroubles, reason_of, sentence
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_handshake import (
     LINK,
     NONCE_BYTES,
     QUESTION,
@@ -34,9 +34,9 @@ from metadata_raft.raft_handshake import (
     refusal,
     welcome,
 )
-from metadata_raft.raft_strangers import Strangers
-from metadata_raft.raft_wire import LinkWire
-from metadata_raft.voters import Voter, VoterSet
+from ottla.metadata_raft.raft_strangers import Strangers
+from ottla.metadata_raft.raft_wire import LinkWire
+from ottla.metadata_raft.voters import Voter, VoterSet
 
 HANDSHAKE_SECONDS: Final = 5.0
 STRANGER_SECONDS: Final = 3.0  # for which a connection may prove nothing

@@ -11,23 +11,23 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.image import MetadataImage
-from metadata_raft.metadata_version import LOWEST_METADATA_VERSION
-from metadata_raft.raft_election import Election
-from metadata_raft.raft_entry import encode_entry, encode_leader_change, voters_of, with_index
-from metadata_raft.raft_follower import Follower
-from metadata_raft.raft_guard import Guard, Links, Peer
-from metadata_raft.raft_journal import JournalEntry, RaftJournal
-from metadata_raft.raft_messages import SnapshotChunk
-from metadata_raft.raft_node import RaftEngine
-from metadata_raft.raft_promises import Promises
-from metadata_raft.raft_replication import Replication, ReplicationLimits
-from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import NoOpRecord
-from metadata_raft.voters import Voter, VoterSet, record_of_voters
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.metadata_version import LOWEST_METADATA_VERSION
+from ottla.metadata_raft.raft_election import Election
+from ottla.metadata_raft.raft_entry import encode_entry, encode_leader_change, voters_of, with_index
+from ottla.metadata_raft.raft_follower import Follower
+from ottla.metadata_raft.raft_guard import Guard, Links, Peer
+from ottla.metadata_raft.raft_journal import JournalEntry, RaftJournal
+from ottla.metadata_raft.raft_messages import SnapshotChunk
+from ottla.metadata_raft.raft_node import RaftEngine
+from ottla.metadata_raft.raft_promises import Promises
+from ottla.metadata_raft.raft_replication import Replication, ReplicationLimits
+from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import NoOpRecord
+from ottla.metadata_raft.voters import Voter, VoterSet, record_of_voters
 
 # Runs the first function where it may block and calls the second one, on the loop, with its result or error.
 Work = Callable[[Callable[[], Any], Callable[[Any], None]], None]

@@ -7,12 +7,12 @@ against the bytes that are there, so a frame never costs more memory than it has
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from logstore import schema
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import message, struct
-from logstore.schema_compiler import decoder, encoder
-from logstore.varint import ByteSource
-from metadata_raft.record_codec import MAX_BATCH_BYTES
+from ottla.logstore import schema
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import message, struct
+from ottla.logstore.schema_compiler import decoder, encoder
+from ottla.logstore.varint import ByteSource
+from ottla.metadata_raft.record_codec import MAX_BATCH_BYTES
 
 # The largest entry and what stands around it.
 MAX_FRAME_BYTES: Final = MAX_BATCH_BYTES + 1024 * 1024

@@ -18,8 +18,8 @@ from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 from pysyncobj.version import VERSION
 
-from metadata_raft.quorum_state import NOBODY, QuorumState
-from metadata_raft.raft_journal import JournalEntry, RaftJournal
+from ottla.metadata_raft.quorum_state import NOBODY, QuorumState
+from ottla.metadata_raft.raft_journal import JournalEntry, RaftJournal
 
 AUDITED_VERSION: Final = "0.3.17"
 if VERSION != AUDITED_VERSION:

@@ -15,11 +15,11 @@ acknowledged and then was silent, which Raft allows at any time; what was counte
 import logging
 from collections.abc import Callable
 
-from metadata_raft.quorum_state import LostPromise
-from metadata_raft.raft_journal import RaftJournal
-from metadata_raft.raft_messages import PromiseForgotten, PromiseReminder, RaftMessage
-from metadata_raft.raft_node import RaftEngine
-from metadata_raft.voters import Voter
+from ottla.metadata_raft.quorum_state import LostPromise
+from ottla.metadata_raft.raft_journal import RaftJournal
+from ottla.metadata_raft.raft_messages import PromiseForgotten, PromiseReminder, RaftMessage
+from ottla.metadata_raft.raft_node import RaftEngine
+from ottla.metadata_raft.voters import Voter
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from metadata_raft.raft_journal import RaftJournal
-from metadata_raft.raft_messages import (
+from ottla.metadata_raft.raft_journal import RaftJournal
+from ottla.metadata_raft.raft_messages import (
     AppendedEntry,
     AppendEntries,
     AppendReply,
@@ -21,10 +21,10 @@ from metadata_raft.raft_messages import (
     SnapshotChunk,
     SnapshotReply,
 )
-from metadata_raft.raft_node import RaftEngine
-from metadata_raft.raft_promises import Promises
-from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
-from metadata_raft.voters import VoterSet
+from ottla.metadata_raft.raft_node import RaftEngine
+from ottla.metadata_raft.raft_promises import Promises
+from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from ottla.metadata_raft.voters import VoterSet
 
 CHUNK_RETRY_SECONDS: Final = 1.0
 

@@ -11,12 +11,12 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.disk import Disk, DiskFile
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import MetadataImage
-from metadata_raft.raft_journal import EMPTY_START, LogStart
-from metadata_raft.snapshot import SnapshotContent, encode_snapshot, read_snapshot
-from metadata_raft.voters import voters_of_image
+from ottla.logstore.disk import Disk, DiskFile
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.raft_journal import EMPTY_START, LogStart
+from ottla.metadata_raft.snapshot import SnapshotContent, encode_snapshot, read_snapshot
+from ottla.metadata_raft.voters import voters_of_image
 
 # 200,000 partitions need some 20 MB; a leader that announces more than this is not believed.
 MAX_SNAPSHOT_BYTES: Final = 1 << 30

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.raft_handshake import MAX_HANDSHAKE_BYTES
-from metadata_raft.raft_messages import MAX_FRAME_BYTES
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.raft_handshake import MAX_HANDSHAKE_BYTES
+from ottla.metadata_raft.raft_messages import MAX_FRAME_BYTES
 
 # Beyond this a link is clogged: nothing more is read from the log for it.
 HIGH_WATER_BYTES: Final = 8 << 20

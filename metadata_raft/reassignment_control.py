@@ -8,25 +8,25 @@ change of the ISR that brings the last of the new replicas in.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AlterPartitionReassignments,
     AlterPartitionReassignmentsReply,
     ReassignablePartition,
     ReassignmentResult,
     ReassignmentTopicResult,
 )
-from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
-from metadata_raft.decision import Decision
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
-from metadata_raft.partition_change import RECOVERING, Reassignment, change_partition
-from metadata_raft.partition_control import (
+from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata_raft.partition_change import RECOVERING, Reassignment, change_partition
+from ottla.metadata_raft.partition_control import (
     allows_unclean_election,
     check_manual_assignment,
     leader_acceptor,
     online_election,
 )
-from metadata_raft.records import MetadataRecord, PartitionChangeRecord
+from ottla.metadata_raft.records import MetadataRecord, PartitionChangeRecord
 
 
 class OngoingReassignment(NamedTuple):

@@ -10,20 +10,20 @@ because to skip it would be to forget what it said.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import build_batch, iterate_records
-from logstore.record_batch import BatchHeader, check_batch
-from logstore.schema import schema_of
-from logstore.schema_compiler import decoder, encoder
-from logstore.schema_encode import uvarint
-from logstore.varint import ByteSource
-from metadata_raft.metadata_version import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import build_batch, iterate_records
+from ottla.logstore.record_batch import BatchHeader, check_batch
+from ottla.logstore.schema import schema_of
+from ottla.logstore.schema_compiler import decoder, encoder
+from ottla.logstore.schema_encode import uvarint
+from ottla.logstore.varint import ByteSource
+from ottla.metadata_raft.metadata_version import (
     CORDONED_LOG_DIRS_SINCE,
     ELIGIBLE_LEADER_REPLICAS_SINCE,
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
 )
-from metadata_raft.records import (
+from ottla.metadata_raft.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,

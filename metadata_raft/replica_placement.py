@@ -10,8 +10,8 @@ so that the partitions of one leader do not all share the same.
 from collections import Counter
 from collections.abc import Sequence
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import BrokerImage
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import BrokerImage
 
 
 def place_replicas(

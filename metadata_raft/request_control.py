@@ -7,9 +7,9 @@ waits for; what came before is forgotten, so the table holds what is under way a
 
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.command_codec import decode_reply, encode_reply
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.command_codec import decode_reply, encode_reply
+from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AlterConfigs,
     AlterPartitionReassignments,
@@ -24,9 +24,9 @@ from metadata_raft.commands import (
     UnregisterBroker,
     UpdateFeatures,
 )
-from metadata_raft.decision import Decision
-from metadata_raft.image import MetadataImage
-from metadata_raft.records import RequestRecord
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.records import RequestRecord
 
 # A node that has more than so many commands under way at once gets no further ones through.
 MAX_OPEN_REQUESTS: Final = 1_000

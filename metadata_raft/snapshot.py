@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import build_batch
-from logstore.schema_compiler import encode
-from metadata_raft.control_records import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import build_batch
+from ottla.logstore.schema_compiler import encode
+from ottla.metadata_raft.control_records import (
     ControlKind,
     control_key,
     control_record,
 )
-from metadata_raft.delta import MetadataDelta
-from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, VoterImage
-from metadata_raft.record_codec import (
+from ottla.metadata_raft.delta import MetadataDelta
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, VoterImage
+from ottla.metadata_raft.record_codec import (
     MetadataBatch,
     decode_batch,
     encode_batch,
 )
-from metadata_raft.records import (
+from ottla.metadata_raft.records import (
     BrokerEndpoint,
     BrokerFeature,
     ConfigRecord,

@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, check_topic_name
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, check_topic_name
+from ottla.metadata_raft.commands import (
     USE_DEFAULT,
     CreatePartitions,
     CreatePartitionsReply,
@@ -20,12 +20,12 @@ from metadata_raft.commands import (
     TopicCreation,
     TopicDeletion,
 )
-from metadata_raft.configuration_control import checked_topic_configs
-from metadata_raft.controller_config import MAX_PARTITIONS, MAX_RECORDS_PER_COMMAND, ControllerConfig
-from metadata_raft.decision import Decision
-from metadata_raft.image import METADATA_TOPIC, MetadataImage, TopicImage, normalized_name
-from metadata_raft.partition_control import check_manual_assignment, new_partition
-from metadata_raft.records import (
+from ottla.metadata_raft.configuration_control import checked_topic_configs
+from ottla.metadata_raft.controller_config import MAX_PARTITIONS, MAX_RECORDS_PER_COMMAND, ControllerConfig
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage, TopicImage, normalized_name
+from ottla.metadata_raft.partition_control import check_manual_assignment, new_partition
+from ottla.metadata_raft.records import (
     ConfigRecord,
     ConfigResourceType,
     MetadataRecord,
@@ -33,7 +33,7 @@ from metadata_raft.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from metadata_raft.replica_placement import place_replicas
+from ottla.metadata_raft.replica_placement import place_replicas
 
 # ---- create ------------------------------------------------------------------------------------------------
 

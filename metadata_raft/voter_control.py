@@ -5,13 +5,18 @@ and keeps the rules of its own. A set that differs from the last by one voter sh
 change waits for the one before to be committed.
 """
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import ZERO_UUID
-from metadata_raft.commands import AddRaftVoter, AddRaftVoterReply, RemoveRaftVoter, RemoveRaftVoterReply
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.decision import Decision
-from metadata_raft.image import Endpoint, MetadataImage, VoterImage
-from metadata_raft.records import RaftVotersRecord, Voter, VoterEndpoint
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import ZERO_UUID
+from ottla.metadata_raft.commands import (
+    AddRaftVoter,
+    AddRaftVoterReply,
+    RemoveRaftVoter,
+    RemoveRaftVoterReply,
+)
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.image import Endpoint, MetadataImage, VoterImage
+from ottla.metadata_raft.records import RaftVotersRecord, Voter, VoterEndpoint
 
 MAX_VOTERS = 15  # beyond five or seven a quorum only gets slower
 MAX_ENDPOINTS = 10

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.image import MetadataImage
-from metadata_raft.records import RaftVotersRecord, VoterEndpoint
-from metadata_raft.records import Voter as VoterOfRecord
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.records import RaftVotersRecord, VoterEndpoint
+from ottla.metadata_raft.records import Voter as VoterOfRecord
 
 MAX_VOTERS: Final = 15  # beyond, a commit waits for more nodes than it can gain from
 CONTROLLER_LISTENER: Final = "CONTROLLER"  # what the address of a voter is called in the log

@@ -28,9 +28,7 @@ start          how the parts of a node are made, each finished when it is handed
 broker         a node with all of its parts: the order in which it starts, and how it stops
 process        the process of one node: signals, the collector of garbage, open files
 embedded       a cluster inside the process of its user, with nodes that can be killed, paused, cut off
-pytest_plugin  the fixture `ottla_cluster` for test suites of others
 tools          reading tools: log, wire, the state that internal logs stand for
 doctor         what is wrong with a node or a cluster, in sentences
 cli            the command `ottla`
-__main__       `python -m node`
 """

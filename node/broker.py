@@ -16,35 +16,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from logstore import record_walk
-from logstore.log_config import VALIDATE_RECORDS
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage
-from node.metadata.metadata_publisher import MetadataPublisher, dynamic_config
-from node.net.gathered_answers import GatheredAnswers
-from node.net.listener import Listener
-from node.node_view import NodeView
-from node.replica.replica_manager import ReplicaManager
-from node.rest_api.node_pulse import NodePulse
-from node.rest_api.probe_server import ProbeServer
-from node.rest_api.probes import state_of
-from node.rest_api.readiness import STILL_STARTING, problem_of
-from node.rest_api.server_thread import RestServer
-from node.services import QuorumServices, Services
-from node.settings.config import BrokerConfig
-from node.start.foundation import lay_foundation
-from node.start.log_dirs import claim_directories, load_logs
-from node.start.metadata import everything, make_metadata, run_metadata
-from node.start.node_tasks import cause_of, in_thread_to_the_end
-from node.start.quorum import OpenQuorum, find_quorum, join_quorum, open_quorum
-from node.start.services import apply_settings, log_notes, make_replicas, make_services
-from node.start.sockets import (
+from ottla.logstore import record_walk
+from ottla.logstore.log_config import VALIDATE_RECORDS
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata.metadata_publisher import MetadataPublisher, dynamic_config
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.listener import Listener
+from ottla.node.node_view import NodeView
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.rest_api.node_pulse import NodePulse
+from ottla.node.rest_api.probe_server import ProbeServer
+from ottla.node.rest_api.probes import state_of
+from ottla.node.rest_api.readiness import STILL_STARTING, problem_of
+from ottla.node.rest_api.server_thread import RestServer
+from ottla.node.services import QuorumServices, Services
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.start.foundation import lay_foundation
+from ottla.node.start.log_dirs import claim_directories, load_logs
+from ottla.node.start.metadata import everything, make_metadata, run_metadata
+from ottla.node.start.node_tasks import cause_of, in_thread_to_the_end
+from ottla.node.start.quorum import OpenQuorum, find_quorum, join_quorum, open_quorum
+from ottla.node.start.services import apply_settings, log_notes, make_replicas, make_services
+from ottla.node.start.sockets import (
     bind_listeners,
     inter_broker_listener,
     registered_listeners,
     stop_accepting,
 )
-from node.start.world import World
+from ottla.node.start.world import World
 
 # A node that waits for a quorum, or reads its logs again, tells so by its REST API meanwhile.
 REST_PATIENCE_S: Final = 2.0

@@ -1,16 +1,17 @@
 """The loggers of this process under Kafka's words for levels: described, and changed while the node runs.
 
-A level holds for a logger and those below it (`node.replica` for `node.replica.isr`), until the process ends
-or it is taken back, as with Apache Kafka. Nodes that share a process share its loggers.
+A level holds for a logger and those below it (`ottla.node.replica` for `ottla.node.replica.isr`), until the
+process ends or it is taken back, as with Apache Kafka. Nodes that share a process share its loggers.
 """
 
 import logging
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 ROOT: Final = "root"
-OURS: Final = ("groupcoord", "logstore", "metadata_raft", "node")
+OURS: Final = "ottla"
+PARTS: Final = tuple(f"{OURS}.{part}" for part in ("groupcoord", "logstore", "metadata_raft", "node"))
 TRACE: Final = 5  # below Python's DEBUG: nothing is logged there
 # Kafka's names, the most severe first.
 LEVELS: Final = {
@@ -25,7 +26,7 @@ LEVELS: Final = {
 
 def levels() -> dict[str, str]:
     """The effective level of each logger, by name."""
-    names = {name for name in (*OURS, *list(logging.root.manager.loggerDict)) if _is_ours(name)}
+    names = {name for name in (OURS, *PARTS, *logging.root.manager.loggerDict) if _is_ours(name)}
     return {
         name: level_name(logging.getLogger(None if name == ROOT else name).getEffectiveLevel())
         for name in sorted({ROOT, *names})
@@ -60,4 +61,4 @@ def change(name: str, level: str | None) -> None:
 
 
 def _is_ours(name: str) -> bool:
-    return name.partition(".")[0] in OURS
+    return name.partition(".")[0] == OURS

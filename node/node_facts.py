@@ -9,13 +9,13 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import uuid_to_text
-from node.counters.rest_work import RestWork
-from node.node_state import NodeState
-from node.node_view import NodeView
-from node.services import Services
-from node.settings.config import BrokerConfig
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.counters.rest_work import RestWork
+from ottla.node.node_state import NodeState
+from ottla.node.node_view import NodeView
+from ottla.node.services import Services
+from ottla.node.settings.config import BrokerConfig
 
 ANSWER_TIMEOUT_S: Final = 2.0  # a loop that is held up for longer is what an operator wants to hear of
 

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from logstore.topic_partition import ZERO_UUID
-from node.metadata.quorum_contact import QuorumContact
-from node.settings.config import BrokerConfig
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.node.metadata.quorum_contact import QuorumContact
+from ottla.node.settings.config import BrokerConfig
 
 
 class NodeState:

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from node.net.listener import Listener
-from node.node_state import NodeState
-from node.services import QuorumServices, Services, StartTask
-from node.settings.config import BrokerConfig
+from ottla.node.net.listener import Listener
+from ottla.node.node_state import NodeState
+from ottla.node.services import QuorumServices, Services, StartTask
+from ottla.node.settings.config import BrokerConfig
 
 
 class NodeView:

@@ -9,42 +9,42 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from logstore.log_manager import LogManager
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.quorum import Quorum
-from node.clock import Clock
-from node.coordinators.group_lag import GroupLag
-from node.coordinators.group_runtime import GroupRuntime
-from node.coordinators.group_topics import topics_changed
-from node.coordinators.marker_sender import MarkerSender
-from node.coordinators.marker_writer import MarkerWriter
-from node.coordinators.txn_gate import TxnGate
-from node.coordinators.txn_runtime import TxnRuntime
-from node.counters.election_counters import ElectionCounters
-from node.counters.refused_requests import RefusedRequests
-from node.counters.request_counters import AllRequestCounters
-from node.log_care.log_maintenance import LogMaintenance
-from node.memory.memory_uses import MemoryUses
-from node.metadata.assignments_manager import AssignmentsManager
-from node.metadata.broker_lifecycle import BrokerLifecycle
-from node.metadata.metadata_feed import MetadataFeed
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.metadata.producer_ids import ProducerIds
-from node.net.connection_info import ConnectionInfo
-from node.net.listener import Listener
-from node.net.peer_network import PeerNetwork
-from node.net.receive_memory import ReceiveMemory
-from node.net.unsent_answers import UnsentAnswers
-from node.node_state import NodeState
-from node.replica.replica_manager import ReplicaManager
-from node.replica.replication import Replication
-from node.security.administrators import Administrators
-from node.settings.config import BrokerConfig
-from node.settings.group_settings import CONSUMER
-from node.wire.api_keys import ApiKey
-from node.work.fair_pool import FairPool
-from node.work.opened_batches import OpenedBatches
+from ottla.logstore.log_manager import LogManager
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.quorum import Quorum
+from ottla.node.clock import Clock
+from ottla.node.coordinators.group_lag import GroupLag
+from ottla.node.coordinators.group_runtime import GroupRuntime
+from ottla.node.coordinators.group_topics import topics_changed
+from ottla.node.coordinators.marker_sender import MarkerSender
+from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.coordinators.txn_gate import TxnGate
+from ottla.node.coordinators.txn_runtime import TxnRuntime
+from ottla.node.counters.election_counters import ElectionCounters
+from ottla.node.counters.refused_requests import RefusedRequests
+from ottla.node.counters.request_counters import AllRequestCounters
+from ottla.node.log_care.log_maintenance import LogMaintenance
+from ottla.node.memory.memory_uses import MemoryUses
+from ottla.node.metadata.assignments_manager import AssignmentsManager
+from ottla.node.metadata.broker_lifecycle import BrokerLifecycle
+from ottla.node.metadata.metadata_feed import MetadataFeed
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.metadata.producer_ids import ProducerIds
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.net.listener import Listener
+from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.unsent_answers import UnsentAnswers
+from ottla.node.node_state import NodeState
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.replica.replication import Replication
+from ottla.node.security.administrators import Administrators
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.group_settings import CONSUMER
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.work.fair_pool import FairPool
+from ottla.node.work.opened_batches import OpenedBatches
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipeline.words import OptionError
+from ottla.pipeline.words import OptionError
 
 MAX_SHOWN: Final = 60  # characters of a value in a message: it may be as long as a file
 # Nineteen digits have every int64; int() of a million digits would take minutes.

@@ -19,7 +19,7 @@ from demo_failure import Failure
 from demo_flights import TOPIC
 from ending import PATIENCE_S
 
-from node.cli.local_cluster import NodeHome
+from ottla.node.cli.local_cluster import NodeHome
 
 OTTLA = Path(sys.executable).with_name("ottla")
 NODES = 3

@@ -75,7 +75,7 @@ def missing() -> str:
         import matplotlib  # noqa: F401
         import pyspark  # noqa: F401
 
-        from pipeline.spark.java import NoJavaError, find_java
+        from ottla.pipeline.spark.java import NoJavaError, find_java
     except ModuleNotFoundError as error:
         return f"the package {error.name} is not installed; scripts/setup --force demo installs it."
     try:
@@ -192,7 +192,7 @@ def quiet_stderr(log: Path) -> Iterator[None]:
 
 
 def start(folder: Path) -> "SparkSession":
-    from pipeline.spark.session import start_session
+    from ottla.pipeline.spark.session import start_session
 
     settings = {**SPARK, "spark.sql.warehouse.dir": str(folder / "warehouse")}
     return start_session("ottla-demo", settings, master="local[2]")
@@ -210,10 +210,10 @@ def start_query(
     spark: "SparkSession", bootstrap: str, folder: Path, rows_in_batch: int, failure: Failure
 ) -> "StreamingQuery":
     """The job; in the midst of one of its batches the failure strikes."""
-    from pipeline.query import AvailableNow, QuerySettings
-    from pipeline.streams import table
-    from pipeline.streams.flights import delays_by_hour
-    from pipeline.streams.json_records import to_records
+    from ottla.pipeline.query import AvailableNow, QuerySettings
+    from ottla.pipeline.streams import table
+    from ottla.pipeline.streams.flights import delays_by_hour
+    from ottla.pipeline.streams.json_records import to_records
 
     cluster = {"kafka.bootstrap.servers": bootstrap}
     flights = {

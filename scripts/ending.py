@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from node.process.stop_signals import stop_signals
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
+from ottla.node.process.stop_signals import stop_signals
 
 PATIENCE_S = 75.0  # `ottla cluster up` gives its nodes 60
 PAUSE_S = 0.05

@@ -171,7 +171,7 @@ def has_headers() -> bool:
 
 def tell_what_was_not_compiled() -> None:
     """In one line, where records are checked in Python."""
-    command = [str(VENV / "bin" / "python"), "-c", "import logstore._record_walk"]
+    command = [str(VENV / "bin" / "python"), "-c", "import ottla.logstore._record_walk"]
     if subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0:
         return
     missing = [

@@ -1,4 +1,4 @@
-"""`python -m node` by a fork of a process that has imported it, for the many nodes and commands of the tests.
+"""`python -m ottla` by a fork of a process that has imported it, for the nodes and commands of the tests.
 
 Each would first load the same modules, which takes longer than most of what it is started for. Here one
 process a test run has loaded them, and forks at every `popen`. What comes of it is a process like any other
@@ -30,14 +30,14 @@ ROOT = Path(__file__).resolve().parents[1]
 MAX_REQUEST_BYTES = 200_000  # arguments and environment; below what a socket takes at once
 # What a process says that it was started with lies in the room that its arguments took: here is enough of it.
 ROOM_FOR_ARGUMENTS = "-" * 8_000
-NOT_OF_A_NODE = ("node.__main__", "node.pytest_plugin", "node.embedded", "node.embedded.network")
+NOT_OF_A_NODE = ("ottla.node.embedded", "ottla.node.embedded.network")
 PR_SET_CHILD_SUBREAPER = 36
 
 
 def popen(command: "Sequence[str | os.PathLike[str]]", **options: Any) -> "subprocess.Popen[Any]":
-    """As `subprocess.Popen`; `python -m node` comes of a fork, and any other command is started."""
+    """As `subprocess.Popen`; `python -m ottla` comes of a fork, and any other command is started."""
     words = [os.fspath(word) for word in command]
-    is_node = words[:3] == [sys.executable, "-m", "node"]
+    is_node = words[:3] == [sys.executable, "-m", "ottla"]
     return Forked(words, **options) if is_node else subprocess.Popen(words, **options)
 
 
@@ -134,9 +134,9 @@ def _adopt_orphans(wanted: bool) -> None:
 
 def main(channel: socket.socket) -> None:
     """Fork as often as is asked; returns in each child, as what it is to be."""
-    import node
+    import ottla.node
 
-    for found in pkgutil.walk_packages(node.__path__, "node."):
+    for found in pkgutil.walk_packages(ottla.node.__path__, "ottla.node."):
         if found.name not in NOT_OF_A_NODE:
             importlib.import_module(found.name)
     _load_what_commands_load()
@@ -161,7 +161,7 @@ def main(channel: socket.socket) -> None:
 
 def _load_what_commands_load() -> None:
     """Libraries import on, too, when they are first used: a command that is not there has used them."""
-    from node.cli.app import main
+    from ottla.node.cli.app import main
 
     sys.argv = ["ottla", "topic", "create", "--partitions", "1", "--replicas", "none"]
     with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
@@ -193,9 +193,9 @@ def _tell_arguments(words: list[str]) -> None:
 
 
 def run() -> int:
-    """`python -m node`, to its exit code."""
+    """`python -m ottla`, to its exit code."""
     try:
-        runpy.run_module("node", run_name="__main__", alter_sys=True)
+        runpy.run_module("ottla", run_name="__main__", alter_sys=True)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:

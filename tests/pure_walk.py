@@ -7,9 +7,11 @@ It holds for the process of the tests, not for nodes that they start.
 import sys
 from typing import Any, Final
 
-EXTENSION: Final = "logstore._record_walk"
+EXTENSION: Final = "ottla.logstore._record_walk"
 
-assert "logstore.record_walk" not in sys.modules, "tests.pure_walk must be loaded before what it changes"
+assert "ottla.logstore.record_walk" not in sys.modules, (
+    "tests.pure_walk must be loaded before what it changes"
+)
 # `None` here is how Python is told that a module cannot be imported.
 modules: dict[str, Any] = sys.modules
 modules[EXTENSION] = None

@@ -1,4 +1,4 @@
-"""groupcoord.transactions: the transaction coordinator of Kafka, as pure decisions over records.
+"""ottla.groupcoord.transactions: the transaction coordinator of Kafka, as pure decisions over records.
 
 The map, bottom-up; a module imports only from lines above its own, and of groupcoord nothing but
 request_token, topic_regex and log_scan:

@@ -1,16 +1,16 @@
 """AddPartitionsToTxn and AddOffsetsToTxn; and the leaders' question whether a partition is in a
 transaction."""
 
-from groupcoord.transactions.transaction import Transaction, with_partitions
-from groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
-from groupcoord.transactions.transaction_effects import Append, Effect, Reply
-from groupcoord.transactions.transaction_lookup import check_pair, known
-from groupcoord.transactions.transaction_records import TransactionRecord, encode_key, value_size_bytes
-from groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
-from groupcoord.transactions.transaction_shard import Shard
-from groupcoord.transactions.transaction_state import PREPARED, TransactionState
-from groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.transactions.transaction import Transaction, with_partitions
+from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
+from ottla.groupcoord.transactions.transaction_effects import Append, Effect, Reply
+from ottla.groupcoord.transactions.transaction_lookup import check_pair, known
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord, encode_key, value_size_bytes
+from ottla.groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 # Below this many partitions a record needs no measuring: a topic's name has 249 characters at most.
 _SURELY_FITTING_PARTITIONS = 1_000

@@ -1,11 +1,22 @@
 """The coordinator's own aborts: for a producer that takes the place of another, and when time is over."""
 
-from groupcoord.transactions.marker_progress import decide_end
-from groupcoord.transactions.transaction import NO_PRODUCER_ID, Transaction, fenced, fencing_needs_new_id
-from groupcoord.transactions.transaction_commands import AbortTimedOut, SweepTimeouts
-from groupcoord.transactions.transaction_config import SWEEP_SLICE_IDS
-from groupcoord.transactions.transaction_effects import Append, Effect, NeedProducerId, StartTimer, TimerKey
-from groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.marker_progress import decide_end
+from ottla.groupcoord.transactions.transaction import (
+    NO_PRODUCER_ID,
+    Transaction,
+    fenced,
+    fencing_needs_new_id,
+)
+from ottla.groupcoord.transactions.transaction_commands import AbortTimedOut, SweepTimeouts
+from ottla.groupcoord.transactions.transaction_config import SWEEP_SLICE_IDS
+from ottla.groupcoord.transactions.transaction_effects import (
+    Append,
+    Effect,
+    NeedProducerId,
+    StartTimer,
+    TimerKey,
+)
+from ottla.groupcoord.transactions.transaction_shard import Shard
 
 TIMEOUTS_KEY = TimerKey("timeouts")
 

@@ -1,15 +1,15 @@
 """ListTransactions and DescribeTransactions."""
 
-from groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
-from groupcoord.transactions.transaction_effects import Effect, Reply
-from groupcoord.transactions.transaction_results import (
+from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
+from ottla.groupcoord.transactions.transaction_effects import Effect, Reply
+from ottla.groupcoord.transactions.transaction_results import (
     DescribedTransaction,
     DescribeTransactionsResult,
     ListedTransaction,
     ListTransactionsResult,
 )
-from groupcoord.transactions.transaction_shard import Shard
-from logstore.errors import ErrorCode
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.errors import ErrorCode
 
 
 def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> list[Effect]:

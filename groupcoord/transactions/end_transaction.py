@@ -7,8 +7,8 @@ the last who ended a transaction in this epoch is not answered but cut off. Vers
 epoch with each end.
 """
 
-from groupcoord.transactions.marker_progress import decide_end
-from groupcoord.transactions.transaction import (
+from ottla.groupcoord.transactions.marker_progress import decide_end
+from ottla.groupcoord.transactions.transaction import (
     CLIENT_V1,
     CLIENT_V2,
     NO_PRODUCER_ID,
@@ -16,9 +16,9 @@ from groupcoord.transactions.transaction import (
     needs_new_id,
     prepared,
 )
-from groupcoord.transactions.transaction_commands import EndTransaction
-from groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
-from groupcoord.transactions.transaction_effects import (
+from ottla.groupcoord.transactions.transaction_commands import EndTransaction
+from ottla.groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
+from ottla.groupcoord.transactions.transaction_effects import (
     Append,
     CloseAsker,
     Effect,
@@ -26,13 +26,18 @@ from groupcoord.transactions.transaction_effects import (
     Refuse,
     Reply,
 )
-from groupcoord.transactions.transaction_lookup import check_pair, fenced_producer, known, other_producer
-from groupcoord.transactions.transaction_records import TransactionRecord
-from groupcoord.transactions.transaction_results import EndTransactionResult
-from groupcoord.transactions.transaction_shard import EndedBy, Shard
-from groupcoord.transactions.transaction_state import PREPARED, TransactionState
-from groupcoord.transactions.waiting_requests import concurrent
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.transactions.transaction_lookup import (
+    check_pair,
+    fenced_producer,
+    known,
+    other_producer,
+)
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord
+from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
+from ottla.groupcoord.transactions.transaction_shard import EndedBy, Shard
+from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from ottla.groupcoord.transactions.waiting_requests import concurrent
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def end_transaction(shard: Shard, command: EndTransaction, now_ms: int) -> list[Effect]:

@@ -1,11 +1,11 @@
 """Ids that nobody has used for `transactional.id.expiration.ms` are forgotten."""
 
-from groupcoord.transactions.transaction_commands import SweepIds
-from groupcoord.transactions.transaction_config import SWEEP_SLICE_IDS
-from groupcoord.transactions.transaction_effects import Append, Effect, StartTimer, TimerKey
-from groupcoord.transactions.transaction_records import TransactionRecord, encode_key
-from groupcoord.transactions.transaction_shard import Shard
-from groupcoord.transactions.transaction_state import AT_REST
+from ottla.groupcoord.transactions.transaction_commands import SweepIds
+from ottla.groupcoord.transactions.transaction_config import SWEEP_SLICE_IDS
+from ottla.groupcoord.transactions.transaction_effects import Append, Effect, StartTimer, TimerKey
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord, encode_key
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_state import AT_REST
 
 EXPIRE_KEY = TimerKey("expire")
 _RECORD_OVERHEAD_BYTES = 32

@@ -1,6 +1,6 @@
 """An expression over transactional ids, in RE2's syntax (KIP-994)."""
 
-from groupcoord.topic_regex import TopicRegex
+from ottla.groupcoord.topic_regex import TopicRegex
 
 
 class IdPattern:

@@ -1,8 +1,8 @@
 """InitProducerId: a producer begins, goes on after an error, or takes the place of another one."""
 
-from groupcoord.transactions.coordinator_abort import aborted_by_coordinator
-from groupcoord.transactions.marker_progress import decide_end
-from groupcoord.transactions.transaction import (
+from ottla.groupcoord.transactions.coordinator_abort import aborted_by_coordinator
+from ottla.groupcoord.transactions.marker_progress import decide_end
+from ottla.groupcoord.transactions.transaction import (
     NO_EPOCH,
     NO_PRODUCER_ID,
     ProducerPair,
@@ -11,21 +11,21 @@ from groupcoord.transactions.transaction import (
     emptied,
     kept,
 )
-from groupcoord.transactions.transaction_commands import InitProducer
-from groupcoord.transactions.transaction_config import (
+from ottla.groupcoord.transactions.transaction_commands import InitProducer
+from ottla.groupcoord.transactions.transaction_config import (
     LAST_EPOCH,
     MAX_IDS_PER_SHARD,
     MAX_NEW_ID_BYTES,
     NO_TIMEOUT_MS,
 )
-from groupcoord.transactions.transaction_effects import Append, Effect, NeedProducerId, Reply
-from groupcoord.transactions.transaction_lookup import check_id, fenced_producer
-from groupcoord.transactions.transaction_records import TransactionRecord
-from groupcoord.transactions.transaction_results import InitProducerResult
-from groupcoord.transactions.transaction_shard import Shard
-from groupcoord.transactions.transaction_state import PREPARED, TransactionState
-from groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.transactions.transaction_effects import Append, Effect, NeedProducerId, Reply
+from ottla.groupcoord.transactions.transaction_lookup import check_id, fenced_producer
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord
+from ottla.groupcoord.transactions.transaction_results import InitProducerResult
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def init_producer(shard: Shard, command: InitProducer, now_ms: int, *, may_wait: bool) -> list[Effect]:

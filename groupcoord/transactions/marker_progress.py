@@ -1,11 +1,11 @@
 """From the decision over a transaction to its last marker."""
 
-from groupcoord.transactions.transaction import Transaction, completed
-from groupcoord.transactions.transaction_commands import MarkersWritten
-from groupcoord.transactions.transaction_effects import Append, Effect, MarkerJob, SendMarkers
-from groupcoord.transactions.transaction_records import TransactionRecord
-from groupcoord.transactions.transaction_shard import Shard
-from groupcoord.transactions.transaction_state import TransactionState
+from ottla.groupcoord.transactions.transaction import Transaction, completed
+from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
+from ottla.groupcoord.transactions.transaction_effects import Append, Effect, MarkerJob, SendMarkers
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_state import TransactionState
 
 
 def decide_end(shard: Shard, decided: Transaction, now_ms: int) -> list[Effect]:

@@ -10,9 +10,9 @@ from collections.abc import Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from groupcoord.request_token import Token
-from groupcoord.transactions.transaction import ProducerPair
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.logstore.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,14 +10,14 @@
 about to append. If an append fails, the caller drops the coordinator and loads another one from the log.
 """
 
-from groupcoord.transactions.add_partitions import add_partitions, verify_partitions
-from groupcoord.transactions.coordinator_abort import TIMEOUTS_KEY, abort_timed_out, sweep_timeouts
-from groupcoord.transactions.describe_transactions import describe_transactions, list_transactions
-from groupcoord.transactions.end_transaction import end_transaction
-from groupcoord.transactions.id_expiry import EXPIRE_KEY, sweep_ids
-from groupcoord.transactions.init_producer import init_producer
-from groupcoord.transactions.marker_progress import markers_written, resume_markers
-from groupcoord.transactions.transaction_commands import (
+from ottla.groupcoord.transactions.add_partitions import add_partitions, verify_partitions
+from ottla.groupcoord.transactions.coordinator_abort import TIMEOUTS_KEY, abort_timed_out, sweep_timeouts
+from ottla.groupcoord.transactions.describe_transactions import describe_transactions, list_transactions
+from ottla.groupcoord.transactions.end_transaction import end_transaction
+from ottla.groupcoord.transactions.id_expiry import EXPIRE_KEY, sweep_ids
+from ottla.groupcoord.transactions.init_producer import init_producer
+from ottla.groupcoord.transactions.marker_progress import markers_written, resume_markers
+from ottla.groupcoord.transactions.transaction_commands import (
     AbortTimedOut,
     AddPartitions,
     Command,
@@ -32,11 +32,11 @@ from groupcoord.transactions.transaction_commands import (
     SweepTimeouts,
     VerifyPartitions,
 )
-from groupcoord.transactions.transaction_effects import Append, Effect, Refuse, StartTimer
-from groupcoord.transactions.transaction_shard import Shard
-from groupcoord.transactions.transaction_state import PREPARED
-from groupcoord.transactions.waiting_requests import end_waiting, take_waiting
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.transactions.transaction_effects import Append, Effect, Refuse, StartTimer
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_state import PREPARED
+from ottla.groupcoord.transactions.waiting_requests import end_waiting, take_waiting
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 class TransactionCoordinator:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from groupcoord.request_token import Token
-from groupcoord.transactions.transaction_commands import NeedsIdCommand, TimerCommand
-from groupcoord.transactions.transaction_records import TransactionRecord
-from groupcoord.transactions.transaction_results import Result
-from logstore.errors import ErrorCode
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.transactions.transaction_commands import NeedsIdCommand, TimerCommand
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord
+from ottla.groupcoord.transactions.transaction_results import Result
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import TopicPartition
 
 
 class TimerKey(NamedTuple):

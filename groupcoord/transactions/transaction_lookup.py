@@ -1,8 +1,8 @@
 """What every request about a transaction is asked first."""
 
-from groupcoord.transactions.transaction import ProducerPair, Transaction
-from groupcoord.transactions.transaction_shard import Shard
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.transactions.transaction import ProducerPair, Transaction
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 
 def check_id(transactional_id: str) -> None:

@@ -8,7 +8,7 @@
               0 previous producer id, 1 next producer id, 2 client's version, 3 next producer epoch
 
 A null value is a tombstone. Which version is written is a matter of `transaction.version`: 0 for level 0, 1
-from level 1 on; what stands in tags is lost in version 0. Written by hand and not with `logstore.schema`:
+from level 1 on; what stands in tags is lost in version 0. Written by hand and not with `logstore/schema`:
 each end of a transaction writes three records, and 100,000 of them shall be read in a second.
 """
 
@@ -16,18 +16,18 @@ import struct
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from groupcoord.transactions.transaction import (
+from ottla.groupcoord.transactions.transaction import (
     CLIENT_V1,
     NO_EPOCH,
     NO_PARTITIONS,
     NO_PRODUCER_ID,
     Transaction,
 )
-from groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
-from groupcoord.transactions.transaction_state import AT_REST, TransactionState
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
+from ottla.groupcoord.transactions.transaction_state import AT_REST, TransactionState
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer
+from ottla.logstore.topic_partition import TopicPartition
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 TRANSACTION_KEY: Final = 0  # the one kind of record that there is

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from groupcoord.transactions.transaction import ProducerPair
-from logstore.errors import ErrorCode
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import TopicPartition
 
 
 class InitProducerResult(NamedTuple):

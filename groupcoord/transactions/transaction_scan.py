@@ -7,17 +7,17 @@ A thread scans, and has decoded all that is left before the shard is taken over.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from groupcoord.log_scan import PAUSE_RECORDS, LogBatch, LogScan, Unreadable, iterate_keys
-from groupcoord.transactions.transaction import Transaction
-from groupcoord.transactions.transaction_records import (
+from ottla.groupcoord.log_scan import PAUSE_RECORDS, LogBatch, LogScan, Unreadable, iterate_keys
+from ottla.groupcoord.transactions.transaction import Transaction
+from ottla.groupcoord.transactions.transaction_records import (
     TRANSACTIONS_TOPIC,
     TransactionRecord,
     decode_key,
     decode_value,
 )
-from groupcoord.transactions.transaction_shard import Shard
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import CONTROL_BIT
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record_batch import CONTROL_BIT
 
 # Ids between two calls while they are decoded, which takes longer.
 PAUSE_IDS: Final = 200

@@ -9,12 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from groupcoord.transactions.transaction import Transaction, check_transaction
-from groupcoord.transactions.transaction_commands import WaitingCommand
-from groupcoord.transactions.transaction_config import MAX_WAITING, MAX_WAITING_OF_ID, TransactionConfig
-from groupcoord.transactions.transaction_records import TransactionRecord
-from groupcoord.transactions.transaction_state import PREPARED, TransactionState
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction import Transaction, check_transaction
+from ottla.groupcoord.transactions.transaction_commands import WaitingCommand
+from ottla.groupcoord.transactions.transaction_config import MAX_WAITING, MAX_WAITING_OF_ID, TransactionConfig
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord
+from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
+from ottla.logstore.topic_partition import TopicPartition
 
 
 class EndedBy(NamedTuple):

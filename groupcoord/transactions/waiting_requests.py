@@ -5,12 +5,18 @@ back-off) before it asks again, for each transaction that it begins. Markers tak
 request that waits costs nobody anything and is answered as soon as can be.
 """
 
-from groupcoord.request_token import Token
-from groupcoord.transactions.transaction_commands import EndWaiting, WaitingCommand
-from groupcoord.transactions.transaction_config import MAX_WAITING, MAX_WAITING_OF_ID
-from groupcoord.transactions.transaction_effects import CancelTimer, Effect, Refuse, StartTimer, TimerKey
-from groupcoord.transactions.transaction_shard import Shard
-from logstore.errors import ErrorCode
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.transactions.transaction_commands import EndWaiting, WaitingCommand
+from ottla.groupcoord.transactions.transaction_config import MAX_WAITING, MAX_WAITING_OF_ID
+from ottla.groupcoord.transactions.transaction_effects import (
+    CancelTimer,
+    Effect,
+    Refuse,
+    StartTimer,
+    TimerKey,
+)
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.errors import ErrorCode
 
 
 def wait_or_refuse(shard: Shard, command: WaitingCommand, *, may_wait: bool) -> list[Effect]:

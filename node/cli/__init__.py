@@ -1,4 +1,4 @@
-"""node.cli: the command `ottla`. Bottom-up:
+"""ottla.node.cli: the command `ottla`. Bottom-up:
 
 added_commands     commands that other packages add to `ottla`
 cut_off_warning    the warnings of every command about the nodes it speaks to

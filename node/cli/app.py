@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from logstore.errors import KafkaError
-from node.cli.added_commands import WithAddedCommands
-from node.cli.cluster_app import broker, cluster, quorum
-from node.cli.command_options import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.cli.added_commands import WithAddedCommands
+from ottla.node.cli.cluster_app import broker, cluster, quorum
+from ottla.node.cli.command_options import (
     LOCAL,
     Bootstrap,
     Name,
@@ -24,12 +24,12 @@ from node.cli.command_options import (
     pairs_of,
     run,
 )
-from node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
-from node.cli.group_app import group
-from node.cli.topic_app import topic
-from node.cli.txn_app import txn
-from node.client.refusal import Refused
-from node.tools.closed_pipe import end_quietly, is_of_output, output_refused
+from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
+from ottla.node.cli.group_app import group
+from ottla.node.cli.topic_app import topic
+from ottla.node.cli.txn_app import txn
+from ottla.node.client.refusal import Refused
+from ottla.node.tools.closed_pipe import end_quietly, is_of_output, output_refused
 
 Compression = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -93,7 +93,7 @@ def start(
 
     Example: ottla start --port 9092 --data /var/lib/ottla --override log.retention.hours=24
     """
-    from node.cli.serve import start
+    from ottla.node.cli.serve import start
 
     start(config, port=port, data=data, log_format=log_format, overrides=override or [])
 
@@ -117,7 +117,7 @@ def hand_over(
 
     Example: ottla hand-over --pid 1 --node-id 2
     """
-    import node.cli.hand_over as commands
+    import ottla.node.cli.hand_over as commands
 
     run(lambda: commands.hand_over(client_of(bootstrap, timeout), node_id, pid, linger))
 
@@ -183,7 +183,7 @@ def produce(
 
         ottla consume orders --until-end --output json | ottla produce copy --input json
     """
-    import node.cli.record_commands as commands
+    import ottla.node.cli.record_commands as commands
 
     if key_separator == "":
         raise CommandError("The --key-separator is empty: no line could be parted there.", EXIT_USAGE)
@@ -268,7 +268,7 @@ def consume(
 
         ottla consume orders --from @2026-01-31T12:00:00Z --until-end -f '%p/%o %k=%s\\n'
     """
-    import node.cli.record_commands as commands
+    import ottla.node.cli.record_commands as commands
 
     if group == "":
         raise CommandError("The name of a --group must not be empty.", EXIT_USAGE)
@@ -304,7 +304,7 @@ def consume(
 )
 def log_dump(context: typer.Context) -> None:
     """Print what the files of a log hold: batches, records, indexes, snapshots, checkpoints."""
-    from node.tools.dump_log import main as dump
+    from ottla.node.tools.dump_log import main as dump
 
     raise typer.Exit(dump(context.args, program="ottla log dump"))
 
@@ -345,7 +345,7 @@ def doctor(
 
         ottla doctor --config /etc/ottla/server.properties
     """
-    from node.cli.doctor_command import doctor
+    from ottla.node.cli.doctor_command import doctor
 
     given = bootstrap or (None if config is not None or override else LOCAL)
     run(lambda: doctor(given, config, override or [], timeout_s=timeout, as_json=as_json))
@@ -410,7 +410,7 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
 
 
 def _complain_of_refusal(error: Refused) -> int:
-    from logstore.escaped_text import escape_controls  # it may name what users chose
+    from ottla.logstore.escaped_text import escape_controls  # it may name what users chose
 
     return _complain(escape_controls(str(error)), EXIT_FAILURE)
 

@@ -8,11 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from node.cli.failure import CommandError
-from node.cli.topic_commands import print_table
-from node.client import cluster_admin, decommission, topic_admin
-from node.client.cluster_client import Client
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli.failure import CommandError
+from ottla.node.cli.topic_commands import print_table
+from ottla.node.client import cluster_admin, decommission, topic_admin
+from ottla.node.client.cluster_client import Client
 
 POLL_S: Final = 0.2
 Say = Callable[[str], None]  # tells of progress

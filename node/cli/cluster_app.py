@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from node.cli.command_options import LOCAL, Bootstrap, Output, Override, Timeout, client_of, run
+from ottla.node.cli.command_options import LOCAL, Bootstrap, Output, Override, Timeout, client_of, run
 
 cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine.")
 quorum = typer.Typer(no_args_is_help=True, help="The voters of the metadata quorum.")
@@ -34,7 +34,7 @@ def cluster_up(
 
     Example: ottla cluster up --nodes 3 --base-port 19092 --data /tmp/ottla
     """
-    from node.cli.local_cluster import cluster_up
+    from ottla.node.cli.local_cluster import cluster_up
 
     cluster_up(nodes, base_port=base_port, data=data, overrides=override or [])
 
@@ -50,7 +50,7 @@ def cluster_start_node(
 
     Example: ottla cluster start-node /tmp/ottla 1
     """
-    from node.cli.local_cluster import start_node
+    from ottla.node.cli.local_cluster import start_node
 
     start_node(data, node_id)
 
@@ -61,7 +61,7 @@ def cluster_start_node(
 @quorum.command("status")
 def quorum_status(output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0) -> None:
     """Show who leads the metadata quorum, who votes, who only follows, and how far each is."""
-    import node.cli.quorum_commands as commands
+    import ottla.node.cli.quorum_commands as commands
 
     run(lambda: commands.status(client_of(bootstrap, timeout), output == "json"))
 
@@ -86,7 +86,7 @@ def quorum_add(
 
     Example: ottla quorum add 3
     """
-    import node.cli.quorum_commands as commands
+    import ottla.node.cli.quorum_commands as commands
 
     run(lambda: commands.add(client_of(bootstrap, timeout), node_id, endpoint, directory_id))
 
@@ -102,7 +102,7 @@ def quorum_remove(
 
     A node that lost its disk is removed, and added again when it runs with an empty one.
     """
-    import node.cli.quorum_commands as commands
+    import ottla.node.cli.quorum_commands as commands
 
     run(lambda: commands.remove(client_of(bootstrap, timeout), node_id, directory_id))
 
@@ -121,7 +121,7 @@ def quorum_trust_copy(
 
     Example: ottla quorum trust-copy /var/lib/ottla
     """
-    import node.cli.quorum_commands as commands
+    import ottla.node.cli.quorum_commands as commands
 
     if code := commands.trust_copy(directory):
         raise typer.Exit(code)
@@ -133,7 +133,7 @@ def quorum_trust_copy(
 @broker.command("list")
 def broker_list(output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0) -> None:
     """List the brokers, fenced ones too, with what each holds and leads."""
-    import node.cli.broker_commands as commands
+    import ottla.node.cli.broker_commands as commands
 
     run(lambda: commands.list_all(client_of(bootstrap, timeout), output == "json"))
 
@@ -158,7 +158,7 @@ def broker_decommission(
 
     Example: ottla broker decommission 3 --dry-run
     """
-    import node.cli.broker_commands as commands
+    import ottla.node.cli.broker_commands as commands
 
     client = client_of(bootstrap, timeout)
     if dry_run:

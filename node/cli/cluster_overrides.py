@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.escaped_text import escape_controls
-from node.cli.failure import CommandError
-from node.settings.config import parse_config, parse_overrides, refuse_unknown
-from node.settings.rest_settings import REST_LISTENERS
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.escaped_text import escape_controls
+from ottla.node.cli.failure import CommandError
+from ottla.node.settings.config import parse_config, parse_overrides, refuse_unknown
+from ottla.node.settings.rest_settings import REST_LISTENERS
 
 # What is not the same for all nodes, or makes them one cluster, and the option that decides it.
 _DECIDED_BY: Final = {

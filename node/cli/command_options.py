@@ -6,9 +6,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
-from node.process.stop_signals import stop_signals
-from node.tools.closed_pipe import end_quietly
+from ottla.node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
+from ottla.node.process.stop_signals import stop_signals
+from ottla.node.tools.closed_pipe import end_quietly
 
 LOCAL = "localhost:9092"
 Override = Annotated[
@@ -68,8 +68,8 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
 
 def client_of(bootstrap: str, timeout: float) -> Any:
     """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
-    from node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
-    from node.client.cluster_client import Client, parse_bootstrap
+    from ottla.node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
+    from ottla.node.client.cluster_client import Client, parse_bootstrap
 
     try:
         return Client(

@@ -3,10 +3,10 @@
 import json
 from collections.abc import Mapping, Sequence
 
-from node.cli.failure import CommandError
-from node.client import topic_admin
-from node.client.cluster_client import Client
-from node.client.topic_admin import ConfigResource
+from ottla.node.cli.failure import CommandError
+from ottla.node.client import topic_admin
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.topic_admin import ConfigResource
 
 
 async def change_config(

@@ -6,11 +6,11 @@
 import sys
 from contextlib import suppress
 
-from logstore.errors import KafkaError
-from node.client.cluster_client import Client
-from node.client.quorum_silence import cut_off_sentence
-from node.wire.api_keys import ApiKey
-from node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.logstore.errors import KafkaError
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.quorum_silence import cut_off_sentence
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 
 async def warn_if_cut_off(client: Client) -> None:

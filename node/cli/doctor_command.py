@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore.escaped_text import escape_controls
-from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
-from node.client.cluster_client import parse_bootstrap
-from node.doctor.diagnosis import diagnose_cluster, diagnose_node
-from node.doctor.finding import Finding, Severity
-from node.settings.config import load_config
+from ottla.logstore.escaped_text import escape_controls
+from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from ottla.node.client.cluster_client import parse_bootstrap
+from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
+from ottla.node.doctor.finding import Finding, Severity
+from ottla.node.settings.config import load_config
 
 
 async def doctor(

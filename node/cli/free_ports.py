@@ -4,7 +4,7 @@ import errno
 import socket
 from collections.abc import Iterable
 
-from node.cli.failure import CommandError
+from ottla.node.cli.failure import CommandError
 
 
 def refuse_taken_ports(host: str, ports: Iterable[int]) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from node.cli.command_options import (
+from ottla.node.cli.command_options import (
     LOCAL,
     Bootstrap,
     CheckOnly,
@@ -19,10 +19,10 @@ from node.cli.command_options import (
     pairs_of,
     run,
 )
-from node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
 if TYPE_CHECKING:
-    from node.client.group_offsets import Target
+    from ottla.node.client.group_offsets import Target
 
 group = typer.Typer(no_args_is_help=True, help="Consumer groups: members, offsets and lag.")
 
@@ -45,7 +45,7 @@ def group_list(
     timeout: Timeout = 30.0,
 ) -> None:
     """List the groups of all brokers."""
-    import node.cli.group_commands as commands
+    import ottla.node.cli.group_commands as commands
 
     states = commands.parse_words(state, commands.STATES, "state of a group")
     types = commands.parse_words(group_type, commands.TYPES, "type of a group")
@@ -64,7 +64,7 @@ def group_describe(
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the state of groups, and for each partition what is committed and who reads it."""
-    import node.cli.group_commands as commands
+    import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
     run(
@@ -83,7 +83,7 @@ def group_members(
     timeout: Timeout = 30.0,
 ) -> None:
     """List the members of a group."""
-    import node.cli.group_commands as commands
+    import ottla.node.cli.group_commands as commands
 
     run(lambda: commands.members(client_of(bootstrap, timeout), name, verbose, output == "json"))
 
@@ -121,7 +121,7 @@ def group_lag(
 
         ottla group lag billing --max-lag 1000 --max-seconds 60
     """
-    import node.cli.group_commands as commands
+    import ottla.node.cli.group_commands as commands
 
     options = commands.LagOptions(
         group_ids=tuple(_names(groups, every)),
@@ -185,7 +185,7 @@ def group_reset(
 
         ottla group reset billing --by-duration PT1H --topic orders --execute
     """
-    import node.cli.group_commands as commands
+    import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
     target = _target(
@@ -217,10 +217,10 @@ def group_reset(
 
 def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | None]") -> "Target":
     """Where to, by the one option that was given."""
-    import node.cli.group_commands as commands
-    from node.client import group_reset
-    from node.client.group_offsets import Edge, ShiftBy, ToOffset
-    from node.client.moments import parse_duration, parse_moment
+    import ottla.node.cli.group_commands as commands
+    from ottla.node.client import group_reset
+    from ottla.node.client.group_offsets import Edge, ShiftBy, ToOffset
+    from ottla.node.client.moments import parse_duration, parse_moment
 
     given = [(name, value) for name, value in choices.items() if value is not None]
     if len(given) != 1:
@@ -260,8 +260,8 @@ def group_config(
 
     Example: ottla group config billing --set consumer.session.timeout.ms=50000
     """
-    import node.cli.config_commands as commands
-    from node.client.topic_admin import config_of_group
+    import ottla.node.cli.config_commands as commands
+    from ottla.node.client.topic_admin import config_of_group
 
     settings, of = dict(pairs_of(change)), config_of_group(name)
     client = client_of(bootstrap, timeout)
@@ -284,7 +284,7 @@ def group_delete(
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete groups without members, and all that they committed."""
-    import node.cli.group_commands as commands
+    import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
     run(lambda: commands.delete(client_of(bootstrap, timeout), names, every=every, if_exists=if_exists))
@@ -301,7 +301,7 @@ def group_delete_offsets(
 
     Example: ottla group delete-offsets billing --topic orders:0,1
     """
-    import node.cli.group_commands as commands
+    import ottla.node.cli.group_commands as commands
 
     topics = commands.parse_topics(topic)
     run(lambda: commands.delete_offsets(client_of(bootstrap, timeout), name, topics))

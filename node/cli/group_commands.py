@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.cli import group_tables
-from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
-from node.client import group_admin, group_as_json, group_lag, group_offsets, group_reset
-from node.client.cluster_client import Client, check
-from node.client.group_admin import GroupView
-from node.client.group_lag import PartitionLag
-from node.client.group_member import PROTOCOL_TYPE
-from node.client.group_offsets import Change, Target, ToFile
-from node.client.group_reset import Topics
-from node.client.moments import moment_text
-from node.client.refusal import Refused
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli import group_tables
+from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
+from ottla.node.client import group_admin, group_as_json, group_lag, group_offsets, group_reset
+from ottla.node.client.cluster_client import Client, check
+from ottla.node.client.group_admin import GroupView
+from ottla.node.client.group_lag import PartitionLag
+from ottla.node.client.group_member import PROTOCOL_TYPE
+from ottla.node.client.group_offsets import Change, Target, ToFile
+from ottla.node.client.group_reset import Topics
+from ottla.node.client.moments import moment_text
+from ottla.node.client.refusal import Refused
 
 # As Apache Kafka writes them; words of users are taken in any case.
 STATES = (

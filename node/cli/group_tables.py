@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logstore.escaped_text import escape_controls
-from logstore.topic_partition import TopicPartition
-from node.cli.topic_commands import print_table
-from node.client.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
-from node.client.group_as_json import duration_ms
-from node.client.group_lag import PartitionLag
-from node.client.group_offsets import Change
-from node.client.moments import moment_text
+from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli.topic_commands import print_table
+from ottla.node.client.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
+from ottla.node.client.group_as_json import duration_ms
+from ottla.node.client.group_lag import PartitionLag
+from ottla.node.client.group_offsets import Change
+from ottla.node.client.moments import moment_text
 
 Lags = Mapping[TopicPartition, PartitionLag]
 

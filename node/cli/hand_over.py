@@ -10,9 +10,9 @@ import signal
 from pathlib import Path
 from typing import Final
 
-from node.cli.failure import CommandError
-from node.client import cluster_admin
-from node.client.cluster_client import Client
+from ottla.node.cli.failure import CommandError
+from ottla.node.client import cluster_admin
+from ottla.node.client.cluster_client import Client
 
 POLL_S: Final = 0.1
 
@@ -51,7 +51,7 @@ def _check_is_node(pid: int) -> None:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
         raise CommandError(f"There is no process {pid}.") from None
-    if b"start" not in words or not any(b"ottla" in word or word == b"node" for word in words):
+    if b"start" not in words or not any(b"ottla" in word for word in words):
         raise CommandError(f"Process {pid} is not `ottla start`.")
 
 

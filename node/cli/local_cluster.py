@@ -19,16 +19,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Final
 
-from logstore.meta_properties import META_PROPERTIES
-from logstore.topic_partition import uuid_to_text
-from logstore.volume import LOCK_FILE
-from node.cli.cluster_overrides import check_overrides, override_lines
-from node.cli.failure import EXIT_INTERRUPTED, CommandError
-from node.cli.free_ports import refuse_taken_ports
-from node.process.stop_signals import stop_signals
-from node.rest_api.readiness import STILL_STARTING
-from node.settings.properties_file import parse_properties
-from node.settings.rest_settings import REST_LISTENERS
+from ottla.logstore.meta_properties import META_PROPERTIES
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.volume import LOCK_FILE
+from ottla.node.cli.cluster_overrides import check_overrides, override_lines
+from ottla.node.cli.failure import EXIT_INTERRUPTED, CommandError
+from ottla.node.cli.free_ports import refuse_taken_ports
+from ottla.node.process.stop_signals import stop_signals
+from ottla.node.rest_api.readiness import STILL_STARTING
+from ottla.node.settings.properties_file import parse_properties
+from ottla.node.settings.rest_settings import REST_LISTENERS
 
 HOST: Final = "127.0.0.1"
 PROPERTIES: Final = "server.properties"
@@ -99,7 +99,7 @@ class NodeProcess:
         with home.log.open("ab") as log_file:
             # A session of its own: Ctrl-C reaches the command alone, which then stops the nodes in order.
             self.process = start(
-                [*prefix, sys.executable, "-m", "node", "start", "--config", home.properties],
+                [*prefix, sys.executable, "-m", "ottla", "start", "--config", home.properties],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log_file,

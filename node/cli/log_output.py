@@ -13,8 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from logstore.escaped_text import escape_controls
-from node.loggers import level_name
+from ottla.logstore.escaped_text import escape_controls
+from ottla.node.loggers import level_name
 
 TEXT: Final = "text"
 JSON: Final = "json"

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from logstore.disk import OsDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
-from logstore.volume import DirectoryLock
-from metadata_raft.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
-from node.cli.failure import EXIT_USAGE, CommandError
-from node.cli.topic_commands import print_table
-from node.client import cluster_admin
-from node.client.cluster_admin import ListenerAddress
-from node.client.cluster_client import Client, check, parse_bootstrap
-from node.client.quorum_admin import (
+from ottla.logstore.disk import OsDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
+from ottla.logstore.volume import DirectoryLock
+from ottla.metadata_raft.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.topic_commands import print_table
+from ottla.node.client import cluster_admin
+from ottla.node.client.cluster_admin import ListenerAddress
+from ottla.node.client.cluster_client import Client, check, parse_bootstrap
+from ottla.node.client.quorum_admin import (
     METADATA_TOPIC,
     QuorumMember,
     QuorumView,
@@ -24,8 +24,8 @@ from node.client.quorum_admin import (
     known,
     quorum_as_json,
 )
-from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
-from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse, Listener
+from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 CONTROLLER: Final = "CONTROLLER"  # what a controller listener is called where nobody says
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
-from node.cli.topic_commands import print_table
-from node.client import cluster_admin, topic_admin
-from node.client.cluster_client import Client
-from node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
+from ottla.node.cli.topic_commands import print_table
+from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.cluster_client import Client
+from ottla.node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
 
 EVERY_PARTITION: Final = -1
 POLL_S: Final = 0.2

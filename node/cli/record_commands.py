@@ -10,12 +10,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Record
-from logstore.topic_partition import TopicPartition
-from node.cli.failure import EXIT_USAGE, CommandError
-from node.cli.record_text import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import Record
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.record_text import (
     Printer,
     column_printer,
     json_printer,
@@ -24,15 +24,15 @@ from node.cli.record_text import (
     parse_line,
     template_printer,
 )
-from node.client import topic_admin
-from node.client.ask_leaders import ELECTION_S, Answers, briefly, error_of, may_pass
-from node.client.cluster_client import Client
-from node.client.consumer import Consumer
-from node.client.deadline import Deadline
-from node.client.group_member import GroupMember
-from node.client.moments import parse_moment
-from node.client.newest_records import MAX_COUNTED, Newest, Shortfall, Span, newest_offsets
-from node.client.producer import Producer, ProducerRecord
+from ottla.node.client import topic_admin
+from ottla.node.client.ask_leaders import ELECTION_S, Answers, briefly, error_of, may_pass
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.consumer import Consumer
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.group_member import GroupMember
+from ottla.node.client.moments import parse_moment
+from ottla.node.client.newest_records import MAX_COUNTED, Newest, Shortfall, Span, newest_offsets
+from ottla.node.client.producer import Producer, ProducerRecord
 
 READ_BYTES: Final = 256 * 1024  # of standard input at a time
 MAX_CHUNKS_AHEAD: Final = 8  # read while earlier records are on their way

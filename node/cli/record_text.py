@@ -11,11 +11,11 @@ import json
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from logstore.escaped_text import CONTROLS, escape_controls
-from logstore.record import Headers, Record
-from logstore.topic_partition import TopicPartition
-from node.client.exact_json import dump_json, load_json
-from node.client.producer import ProducerRecord
+from ottla.logstore.escaped_text import CONTROLS, escape_controls
+from ottla.logstore.record import Headers, Record
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.exact_json import dump_json, load_json
+from ottla.node.client.producer import ProducerRecord
 
 MAX_INT64: Final = 2**63 - 1
 # Where a record was, a producer cannot say: that is taken from `ottla consume`, and has no effect.

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.escaped_text import escape_controls
-from node.broker import Broker
-from node.cli import log_output
-from node.cli.failure import CommandError
-from node.process import run_node
-from node.rest_api.server_thread import RestPortError
-from node.settings.config import load_config
-from node.tools.closed_pipe import end_quietly, output_refused
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.escaped_text import escape_controls
+from ottla.node.broker import Broker
+from ottla.node.cli import log_output
+from ottla.node.cli.failure import CommandError
+from ottla.node.process import run_node
+from ottla.node.rest_api.server_thread import RestPortError
+from ottla.node.settings.config import load_config
+from ottla.node.tools.closed_pipe import end_quietly, output_refused
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_DATA: Final = Path("ottla-data")

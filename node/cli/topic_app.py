@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from node.cli.command_options import (
+from ottla.node.cli.command_options import (
     LOCAL,
     Bootstrap,
     CheckOnly,
@@ -42,7 +42,7 @@ def topic_create(
 
     Example: ottla topic create orders --partitions 6 -c cleanup.policy=compact
     """
-    import node.cli.topic_commands as commands
+    import ottla.node.cli.topic_commands as commands
 
     settings = dict(pairs_of(config))
     run(
@@ -60,7 +60,7 @@ def topic_list(
     timeout: Timeout = 30.0,
 ) -> None:
     """List topics with their partitions and replicas."""
-    import node.cli.topic_commands as commands
+    import ottla.node.cli.topic_commands as commands
 
     run(lambda: commands.list_all(client_of(bootstrap, timeout), internal, output == "json"))
 
@@ -73,7 +73,7 @@ def topic_describe(
     timeout: Timeout = 30.0,
 ) -> None:
     """Show leaders, replicas, first and next offset of each partition, and settings that are not default."""
-    import node.cli.topic_commands as commands
+    import ottla.node.cli.topic_commands as commands
 
     run(lambda: commands.describe(client_of(bootstrap, timeout), topics, output == "json"))
 
@@ -92,7 +92,7 @@ def topic_alter(
 
     Example: ottla topic alter orders --partitions 12
     """
-    import node.cli.topic_commands as commands
+    import ottla.node.cli.topic_commands as commands
 
     run(lambda: commands.alter(client_of(bootstrap, timeout), name, partitions, dry_run))
 
@@ -105,7 +105,7 @@ def topic_delete(
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete topics and all their records."""
-    import node.cli.topic_commands as commands
+    import ottla.node.cli.topic_commands as commands
 
     run(lambda: commands.delete(client_of(bootstrap, timeout), topics, if_exists))
 
@@ -135,7 +135,7 @@ def topic_reassign(
 
         ottla topic reassign orders -r 0:2,1 -r 1:1,2 --no-wait
     """
-    import node.cli.reassign_commands as commands
+    import ottla.node.cli.reassign_commands as commands
 
     moves = commands.parse_moves(replicas or [])
     client = client_of(bootstrap, timeout)
@@ -161,7 +161,7 @@ def topic_elect(
     timeout: Timeout = 30.0,
 ) -> None:
     """Let the preferred replicas, the first of each list, lead again."""
-    import node.cli.reassign_commands as commands
+    import ottla.node.cli.reassign_commands as commands
 
     run(lambda: commands.elect(client_of(bootstrap, timeout), topics, partition or [], unclean))
 
@@ -182,8 +182,8 @@ def topic_config(
 
     Example: ottla topic config orders --set retention.ms=86400000 --reset segment.bytes
     """
-    import node.cli.config_commands as commands
-    from node.client.topic_admin import config_of_topic
+    import ottla.node.cli.config_commands as commands
+    from ottla.node.client.topic_admin import config_of_topic
 
     settings, of = dict(pairs_of(change)), config_of_topic(name)
     client = client_of(bootstrap, timeout)

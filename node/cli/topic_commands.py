@@ -4,13 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.escaped_text import escape_controls
-from logstore.topic_partition import TopicPartition, uuid_to_text
-from node.client import topic_admin
-from node.client.ask_leaders import briefly
-from node.client.cluster_client import Client
-from node.wire.messages.metadata import MetadataResponseTopic
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.topic_partition import TopicPartition, uuid_to_text
+from ottla.node.client import topic_admin
+from ottla.node.client.ask_leaders import briefly
+from ottla.node.client.cluster_client import Client
+from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 
 async def create(

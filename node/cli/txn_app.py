@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from node.cli.command_options import LOCAL, Bootstrap, Output, Timeout, client_of, run
-from node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.cli.command_options import LOCAL, Bootstrap, Output, Timeout, client_of, run
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
 txn = typer.Typer(no_args_is_help=True, help="Transactions: open and hanging ones, and their producers.")
 
@@ -39,8 +39,8 @@ def txn_list(
 
     A time-out of none is that of two-phase commit: only its producer ends it, or `ottla txn abort`.
     """
-    import node.cli.group_commands as words
-    import node.cli.txn_commands as commands
+    import ottla.node.cli.group_commands as words
+    import ottla.node.cli.txn_commands as commands
 
     options = commands.ListOptions(
         states=words.parse_words(state, commands.STATES, "state of a transaction"),
@@ -60,7 +60,7 @@ def txn_describe(
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the state of transactional ids, and which partitions have something open of them."""
-    import node.cli.txn_commands as commands
+    import ottla.node.cli.txn_commands as commands
 
     run(lambda: commands.describe(client_of(bootstrap, timeout), ids, output == "json"))
 
@@ -79,8 +79,8 @@ def txn_producers(
 
     Example: ottla txn producers orders:0,1
     """
-    import node.cli.group_commands as words
-    import node.cli.txn_commands as commands
+    import ottla.node.cli.group_commands as words
+    import ottla.node.cli.txn_commands as commands
 
     named = words.parse_topics(topics)
     run(lambda: commands.producers(client_of(bootstrap, timeout), named, broker, output == "json"))
@@ -108,8 +108,8 @@ def txn_abort(
 
         ottla txn abort --topic orders:0 --start-offset 1042
     """
-    import node.cli.group_commands as words
-    import node.cli.txn_commands as commands
+    import ottla.node.cli.group_commands as words
+    import ottla.node.cli.txn_commands as commands
 
     if transactional_id and topic is None and start_offset is None:
         run(lambda: commands.abort(client_of(bootstrap, timeout), transactional_id))
@@ -145,8 +145,8 @@ def txn_find_hanging(
 
     Who reads what is committed waits at them for ever. `ottla txn abort` ends them.
     """
-    import node.cli.group_commands as words
-    import node.cli.txn_commands as commands
+    import ottla.node.cli.group_commands as words
+    import ottla.node.cli.txn_commands as commands
 
     if bool(topic) + (broker is not None) + every != 1:
         raise CommandError("Where? Give one of --topic, --broker and --all.", EXIT_USAGE)
@@ -160,7 +160,7 @@ def txn_find_hanging(
 
 
 def _duration_ms(text: str) -> int:
-    from node.client.moments import parse_duration
+    from ottla.node.client.moments import parse_duration
 
     try:
         return max(0, parse_duration(text))

@@ -6,16 +6,16 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from node.cli import txn_tables
-from node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
-from node.client import txn_admin, txn_as_json, txn_control
-from node.client.cluster_client import Client
-from node.client.group_reset import Topics, partitions_of
-from node.client.txn_admin import TransactionView
-from node.client.txn_as_json import StartOffsets
-from node.doctor.finding import named
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli import txn_tables
+from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
+from ottla.node.client import txn_admin, txn_as_json, txn_control
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.group_reset import Topics, partitions_of
+from ottla.node.client.txn_admin import TransactionView
+from ottla.node.client.txn_as_json import StartOffsets
+from ottla.node.doctor.finding import named
 
 STATES = txn_admin.STATES  # words of users are taken in any case
 

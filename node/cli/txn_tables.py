@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from logstore.escaped_text import escape_controls
-from logstore.topic_partition import TopicPartition
-from node.cli.group_tables import seconds_text
-from node.cli.topic_commands import print_table
-from node.client.hanging_transactions import OpenTransaction
-from node.client.moments import moment_text
-from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
-from node.client.txn_as_json import UNKNOWN, StartOffsets, is_two_phase, open_for_ms
+from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli.group_tables import seconds_text
+from ottla.node.cli.topic_commands import print_table
+from ottla.node.client.hanging_transactions import OpenTransaction
+from ottla.node.client.moments import moment_text
+from ottla.node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
+from ottla.node.client.txn_as_json import UNKNOWN, StartOffsets, is_two_phase, open_for_ms
 
 
 def print_transactions(

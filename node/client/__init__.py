@@ -1,4 +1,4 @@
-"""node.client: what programs ask of a cluster: the command line, and the REST API. Bottom-up:
+"""ottla.node.client: what programs ask of a cluster: the command line, and the REST API. Bottom-up:
 
 batch_builder         a record batch that grows record by record
 deadline              until when a request or a command may take

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from logstore.errors import KafkaError
-from node.client.cluster_client import CUT_OFF_PATIENCE_S, MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client
+from ottla.logstore.errors import KafkaError
+from ottla.node.client.cluster_client import CUT_OFF_PATIENCE_S, MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client
 
 AT_ONCE: Final = 16  # brokers asked at the same time
 ANSWER_S: Final = 5.0  # a broker that takes longer is asked again: it may be fenced by then

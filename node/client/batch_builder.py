@@ -6,10 +6,10 @@ record costs a third of what `build_batch` takes, and the bytes are the same.
 
 from typing import Final
 
-from logstore.compression import Compression, compress
-from logstore.record import Headers, append_record, seal_batch
-from logstore.record_batch import HEADER_SIZE, MAGIC, NO_LEADER_EPOCH, BatchHeader
-from logstore.varint import append_varint
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.record import Headers, append_record, seal_batch
+from ottla.logstore.record_batch import HEADER_SIZE, MAGIC, NO_LEADER_EPOCH, BatchHeader
+from ottla.logstore.varint import append_varint
 
 TABLE_SIZE: Final = 4096  # two bytes each: lengths and deltas of nearly all records
 

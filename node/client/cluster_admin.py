@@ -3,34 +3,34 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_client import Client, check, only
-from node.settings.listener_settings import parse_listeners, parse_protocol_map
-from node.wire.messages.alter_partition_reassignments import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_client import Client, check, only
+from ottla.node.settings.listener_settings import parse_listeners, parse_protocol_map
+from ottla.node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartition,
     ReassignableTopic,
 )
-from node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from node.wire.messages.describe_configs import (
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from node.wire.messages.elect_leaders import (
+from ottla.node.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
     TopicPartitions,
 )
-from node.wire.messages.list_partition_reassignments import (
+from ottla.node.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
 )
-from node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 BROKER_RESOURCE: Final = 4
 NOT_TOLD: Final = -2  # a leader of the quorum that an older node does not tell

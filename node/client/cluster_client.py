@@ -13,13 +13,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, TypeVar
 
-from logstore.error_words import sentence_of, subject_of
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from node.client.deadline import Deadline
-from node.net.peer_client import PeerClient
-from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from node.wire.messages.metadata import (
+from ottla.logstore.error_words import sentence_of, subject_of
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.node.client.deadline import Deadline
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.node.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,

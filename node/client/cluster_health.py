@@ -4,17 +4,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.topic_partition import TopicPartition
-from node.client import cluster_admin, topic_admin
-from node.client.cluster_client import Client
-from node.client.quorum_silence import cut_off_sentence
-from node.wire.messages.describe_cluster import DescribeClusterBroker
-from node.wire.messages.describe_configs import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.quorum_silence import cut_off_sentence
+from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from node.wire.messages.metadata import MetadataResponseTopic
+from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 MIN_ISR: Final = "min.insync.replicas"
 # Topics of one DescribeConfigs: an answer has a line for each, and is made without a pause.

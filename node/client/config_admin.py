@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from node.client.cluster_client import Client, check
-from node.client.topic_admin import ConfigResource
-from node.wire.messages.describe_configs import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.client.cluster_client import Client, check
+from ottla.node.client.topic_admin import ConfigResource
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
-from node.wire.messages.incremental_alter_configs import (
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.compression import MAX_ZSTD_WINDOW_BYTES
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Record
-from logstore.topic_partition import TopicPartition
-from node.client.ask_leaders import error_of, find_leaders, may_pass
-from node.client.cluster_client import RETRY_PAUSE_S, Client, check
-from node.client.deadline import Deadline
-from node.client.record_cursor import RecordCursor
-from node.wire.messages.fetch import (
+from ottla.logstore.compression import MAX_ZSTD_WINDOW_BYTES
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import Record
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.ask_leaders import error_of, find_leaders, may_pass
+from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client, check
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.record_cursor import RecordCursor
+from ottla.node.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,

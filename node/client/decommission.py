@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.drain_plan import AssignedPartition, plan_drain
-from node.client import cluster_admin, topic_admin
-from node.client.cluster_client import Client
-from node.client.quorum_admin import describe_quorum
-from node.client.refusal import Refused, find_broker
-from node.wire.messages.describe_cluster import DescribeClusterBroker
-from node.wire.messages.metadata import MetadataResponseTopic
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.drain_plan import AssignedPartition, plan_drain
+from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.quorum_admin import describe_quorum
+from ottla.node.client.refusal import Refused, find_broker
+from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
+from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 
 class Move(NamedTuple):

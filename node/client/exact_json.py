@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import orjson
 
-from node.client.json_refusal import refusal
+from ottla.node.client.json_refusal import refusal
 
 # orjson writes 254 levels, and json as many as the interpreter has room for, which anyone may set: so many,
 # then, whatever is set and wherever the caller stands.

@@ -7,43 +7,43 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from logstore.error_words import sentence_of
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.ask_brokers import ask_brokers
-from node.client.cluster_client import Client, check, only
-from node.client.group_member import PROTOCOL_TYPE, decode_assignment
-from node.net.peer_client import PeerClient
-from node.wire.api_keys import ApiKey
-from node.wire.messages.consumer_group_describe import (
+from ottla.logstore.error_words import sentence_of
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.ask_brokers import ask_brokers
+from ottla.node.client.cluster_client import Client, check, only
+from ottla.node.client.group_member import PROTOCOL_TYPE, decode_assignment
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
     Member,
 )
-from node.wire.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
-from node.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from node.wire.messages.describe_groups import DescribedGroup as ClassicGroup
-from node.wire.messages.describe_groups import (
+from ottla.node.wire.messages.consumer_group_describe import DescribedGroup as ConsumerGroup
+from ottla.node.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from ottla.node.wire.messages.describe_groups import DescribedGroup as ClassicGroup
+from ottla.node.wire.messages.describe_groups import (
     DescribedGroupMember,
     DescribeGroupsRequest,
     DescribeGroupsResponse,
     GroupRebalance,
 )
-from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from node.wire.messages.offset_commit import (
+from ottla.node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from node.wire.messages.offset_delete import (
+from ottla.node.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
 )
-from node.wire.messages.offset_fetch import (
+from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from node.client.group_admin import GroupView, RebalanceView
-from node.client.group_offsets import Change
+from ottla.node.client.group_admin import GroupView, RebalanceView
+from ottla.node.client.group_offsets import Change
 
 
 def timeline_as_json(view: GroupView) -> list[dict[str, Any]] | None:

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.oldest_record import Oldest, oldest_record
-from logstore.record_batch import NO_TIMESTAMP
-from logstore.topic_partition import TopicPartition
-from node.client import group_admin, topic_admin
-from node.client.ask_leaders import briefly
-from node.client.cluster_client import RETRY_PAUSE_S, Client
-from node.client.consumer import fetch_once, records_in
-from node.client.group_admin import Committed, ListedGroup
-from node.wire.messages.fetch import PartitionData
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.oldest_record import Oldest, oldest_record
+from ottla.logstore.record_batch import NO_TIMESTAMP
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import group_admin, topic_admin
+from ottla.node.client.ask_leaders import briefly
+from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client
+from ottla.node.client.consumer import fetch_once, records_in
+from ottla.node.client.group_admin import Committed, ListedGroup
+from ottla.node.wire.messages.fetch import PartitionData
 
 ATTEMPTS: Final = 5  # to find leaders that move; whoever looks at lag will look again
 # Of a partition at first: most batches are smaller. What did not fit into that is asked again for more.

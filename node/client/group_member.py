@@ -12,31 +12,35 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_client import RETRY_PAUSE_S, Client, check
-from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from node.wire.messages.join_group import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client, check
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.node.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from node.wire.messages.offset_commit import (
+from ottla.node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from node.wire.messages.offset_fetch import (
+from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from ottla.node.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 SESSION_TIMEOUT_MS: Final = 45_000  # Kafka's session.timeout.ms
 REBALANCE_TIMEOUT_MS: Final = 60_000

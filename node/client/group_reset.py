@@ -7,15 +7,15 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import group_admin, group_offsets, topic_admin
-from node.client.ask_leaders import error_of, may_pass
-from node.client.cluster_client import Client, unknown_partition
-from node.client.group_admin import DEAD, EMPTY
-from node.client.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
-from node.client.refusal import Refused
-from node.client.topic_admin import OffsetAndTimestamp
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import group_admin, group_offsets, topic_admin
+from ottla.node.client.ask_leaders import error_of, may_pass
+from ottla.node.client.cluster_client import Client, unknown_partition
+from ottla.node.client.group_admin import DEAD, EMPTY
+from ottla.node.client.group_offsets import Change, PartitionFacts, Target, ToFile, ToTime
+from ottla.node.client.refusal import Refused
+from ottla.node.client.topic_admin import OffsetAndTimestamp
 
 Topics = Mapping[str, Sequence[int] | None]  # None: all of its partitions
 MAX_TIMESTAMP_MS: Final = 2**63 - 1

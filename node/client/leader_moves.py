@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode
-from logstore.topic_partition import TopicPartition
-from node.client import cluster_admin, topic_admin
-from node.client.cluster_admin import Election
-from node.client.cluster_client import Client
-from node.client.leadership import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import cluster_admin, topic_admin
+from ottla.node.client.cluster_admin import Election
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.leadership import (
     Kept,
     LeaderPlan,
     LedPartition,
@@ -18,7 +18,7 @@ from node.client.leadership import (
     plan_return_of_leaders,
     plan_transfer,
 )
-from node.client.refusal import Refused, find_broker
+from ottla.node.client.refusal import Refused, find_broker
 
 
 class LeaderMoves(NamedTuple):

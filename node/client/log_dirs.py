@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_admin import describe_cluster
-from node.client.cluster_client import Client, check
-from node.wire.messages.describe_log_dirs import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_admin import describe_cluster
+from ottla.node.client.cluster_client import Client, check
+from ottla.node.wire.messages.describe_log_dirs import (
     DescribableLogDirTopic,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

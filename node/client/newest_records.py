@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_client import Client
-from node.client.consumer import SHORT_ROUNDS, Consumer
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.consumer import SHORT_ROUNDS, Consumer
 
 # Records of each partition. Of more than these, offsets are counted: reading them twice takes long.
 MAX_COUNTED: Final = 10_000

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.latency import BOUNDS_S
-from node.client.cluster_client import Client
-from node.counters.node_counts import NodeCounts
-from node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.latency import BOUNDS_S
+from ottla.node.client.cluster_client import Client
+from ottla.node.counters.node_counts import NodeCounts
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 
 ANSWER_TIMEOUT_S: Final = 2.0  # a node that takes longer is told as one that is silent
 BUCKETS: Final = len(BOUNDS_S) + 1

@@ -14,18 +14,18 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Headers, iterate_records
-from logstore.record_batch import HEADER_SIZE, increment_sequence
-from logstore.topic_partition import TopicPartition
-from node.client import topic_admin
-from node.client.ask_leaders import find_leaders
-from node.client.batch_builder import BatchBuilder
-from node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check
-from node.client.stored_batches import is_stored
-from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from node.wire.messages.produce import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import Headers, iterate_records
+from ottla.logstore.record_batch import HEADER_SIZE, increment_sequence
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import topic_admin
+from ottla.node.client.ask_leaders import find_leaders
+from ottla.node.client.batch_builder import BatchBuilder
+from ottla.node.client.cluster_client import MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client, check
+from ottla.node.client.stored_batches import is_stored
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

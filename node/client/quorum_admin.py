@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from logstore.topic_partition import ZERO_UUID, uuid_to_text
-from node.client.cluster_admin import ListenerAddress
-from node.client.cluster_client import Client, check, only
-from node.client.quorum_silence import moment_as_text
-from node.wire.messages.describe_quorum import (
+from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.node.client.cluster_admin import ListenerAddress
+from ottla.node.client.cluster_client import Client, check, only
+from ottla.node.client.quorum_silence import moment_as_text
+from ottla.node.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     PartitionDataRequest,

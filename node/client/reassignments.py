@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from logstore.topic_partition import TopicPartition
-from node.client import cluster_admin
-from node.client.cluster_client import Client
-from node.client.log_dirs import BrokerLogDirs, describe_log_dirs
-from node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import cluster_admin
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs
+from ottla.node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
 
 
 class ReplicaProgress(NamedTuple):

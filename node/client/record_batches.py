@@ -9,12 +9,12 @@ import asyncio
 from collections import deque
 from typing import Final, NamedTuple
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import HEADER_SIZE, increment_sequence
-from logstore.topic_partition import TopicPartition
-from node.client.batch_builder import BatchBuilder
-from node.client.producer import RECORD_OVERHEAD_BYTES, ProducerRecord
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record_batch import HEADER_SIZE, increment_sequence
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.batch_builder import BatchBuilder
+from ottla.node.client.producer import RECORD_OVERHEAD_BYTES, ProducerRecord
 
 NO_OFFSET: Final = -1
 # What is wrong with one record refuses its whole batch.

@@ -6,10 +6,10 @@ nanoseconds a record.
 
 from collections.abc import Iterator, Sequence
 
-from logstore.compression import MAX_ZSTD_WINDOW_BYTES
-from logstore.record import Record, iterate_records, records_from
-from logstore.record_batch import check_batch, iterate_headers
-from node.wire.messages.fetch import AbortedTransaction
+from ottla.logstore.compression import MAX_ZSTD_WINDOW_BYTES
+from ottla.logstore.record import Record, iterate_records, records_from
+from ottla.logstore.record_batch import check_batch, iterate_headers
+from ottla.node.wire.messages.fetch import AbortedTransaction
 
 _ABORT_MARKER = 0
 

@@ -12,11 +12,11 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from logstore.error_words import sentence_of
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import topic_admin
-from node.client.cluster_client import (
+from ottla.logstore.error_words import sentence_of
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import topic_admin
+from ottla.node.client.cluster_client import (
     MAX_RETRY_PAUSE_S,
     RETRY_PAUSE_S,
     Client,
@@ -24,18 +24,25 @@ from node.client.cluster_client import (
     check,
     unknown_partition,
 )
-from node.client.deadline import Deadline
-from node.client.producer import (
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.producer import (
     ALL_REPLICAS,
     MAX_BATCH_BYTES,
     MAY_BE_STORED,
     ProducerRecord,
     partition_for,
 )
-from node.client.record_batches import NO_OFFSET, OF_A_RECORD, Delivery, Lane, ProducerIdentity, record_size
-from node.client.stored_batches import is_stored
-from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from node.wire.messages.produce import (
+from ottla.node.client.record_batches import (
+    NO_OFFSET,
+    OF_A_RECORD,
+    Delivery,
+    Lane,
+    ProducerIdentity,
+    record_size,
+)
+from ottla.node.client.stored_batches import is_stored
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

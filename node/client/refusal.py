@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from node.wire.messages.describe_cluster import DescribeClusterBroker
+from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 
 
 class Refused(Exception):

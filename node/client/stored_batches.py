@@ -1,10 +1,10 @@
 """A batch whose answer was lost: the leader of its partition knows whether it is in the log (KIP-664)."""
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.ask_leaders import briefly
-from node.client.cluster_client import Client
-from node.client.txn_admin import find_producers
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.ask_leaders import briefly
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.txn_admin import find_producers
 
 
 async def is_stored(

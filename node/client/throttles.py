@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from logstore.errors import KafkaError
-from node.client import topic_admin
-from node.client.ask_brokers import ask_brokers
-from node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
-from node.client.cluster_client import Client, check
-from node.client.refusal import Refused, find_broker
-from node.client.topic_admin import ConfigResource, config_of_topic
-from node.wire.messages.describe_configs import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.client import topic_admin
+from ottla.node.client.ask_brokers import ask_brokers
+from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
+from ottla.node.client.cluster_client import Client, check
+from ottla.node.client.refusal import Refused, find_broker
+from ottla.node.client.topic_admin import ConfigResource, config_of_topic
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,

@@ -4,16 +4,16 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.ask_leaders import Answers, ask_leaders
-from node.client.cluster_client import Client, check, only
-from node.wire.messages.create_partitions import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.ask_leaders import Answers, ask_leaders
+from ottla.node.client.cluster_client import Client, check, only
+from ottla.node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from node.wire.messages.create_topics import (
+from ottla.node.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
@@ -21,27 +21,27 @@ from node.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
-from node.wire.messages.describe_configs import (
+from ottla.node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
     DescribeConfigsResponse,
 )
-from node.wire.messages.incremental_alter_configs import (
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from node.wire.messages.list_offsets import (
+from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from node.wire.messages.metadata import MetadataResponseTopic
+from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 SEEN_WITHIN_S: Final = 2.0  # metadata reach all nodes that live within milliseconds
 SEEN_PAUSE_S: Final = 0.005

@@ -5,26 +5,26 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.ask_brokers import ask_brokers
-from node.client.ask_leaders import Answers, ask_leaders, briefly
-from node.client.cluster_client import Client, check, only
-from node.wire.api_keys import ApiKey
-from node.wire.messages.describe_producers import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.ask_brokers import ask_brokers
+from ottla.node.client.ask_leaders import Answers, ask_leaders, briefly
+from ottla.node.client.cluster_client import Client, check, only
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     ProducerState,
     TopicRequest,
 )
-from node.wire.messages.describe_transactions import (
+from ottla.node.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TransactionState,
 )
-from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from node.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
-from node.wire.messages.write_txn_markers import (
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.node.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.node.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from node.client.hanging_transactions import OpenTransaction
-from node.client.txn_admin import DECIDED, ONGOING, ListedTransaction, ProducerView, TransactionView
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.hanging_transactions import OpenTransaction
+from ottla.node.client.txn_admin import DECIDED, ONGOING, ListedTransaction, ProducerView, TransactionView
 
 # Of each partition the first offset of what its leader has open; None for nothing, UNKNOWN if nobody leads it
 # now, and not there if deleted.

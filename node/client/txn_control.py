@@ -4,16 +4,16 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import hanging_transactions, txn_admin
-from node.client.ask_leaders import briefly, error_of, may_pass
-from node.client.cluster_client import Client
-from node.client.group_reset import Topics, partitions_of
-from node.client.hanging_transactions import OpenTransaction
-from node.client.refusal import Refused
-from node.client.txn_admin import DECIDED, NO_LEADER, ONGOING, ProducerView, TransactionView
-from node.client.txn_as_json import UNKNOWN, StartOffsets
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import hanging_transactions, txn_admin
+from ottla.node.client.ask_leaders import briefly, error_of, may_pass
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.group_reset import Topics, partitions_of
+from ottla.node.client.hanging_transactions import OpenTransaction
+from ottla.node.client.refusal import Refused
+from ottla.node.client.txn_admin import DECIDED, NO_LEADER, ONGOING, ProducerView, TransactionView
+from ottla.node.client.txn_as_json import UNKNOWN, StartOffsets
 
 NOTHING_OPEN = "{} has no transaction open ({})."
 IS_DECIDED = "The transaction of {} is decided ({}): its markers are on their way."

@@ -36,7 +36,7 @@ class PageFile:
 @lru_cache(maxsize=1)
 def page_files() -> Mapping[str, PageFile]:
     """All files by their paths."""
-    return {one.path: one for one in _read(files("node.console") / "static", PurePosixPath())}
+    return {one.path: one for one in _read(files("ottla.node.console") / "static", PurePosixPath())}
 
 
 def _read(folder: Traversable, within: PurePosixPath) -> Iterator[PageFile]:

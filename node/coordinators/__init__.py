@@ -1,4 +1,4 @@
-"""node.coordinators: the coordinators of groups and transactions on this node. Bottom-up:
+"""ottla.node.coordinators: the coordinators of groups and transactions on this node. Bottom-up:
 
 commit_order        which commits of offsets in a transaction are copies that come late
 coordinator_log     what a shard appends to its partition, and the answers that wait until it is there

@@ -13,19 +13,19 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from groupcoord.offset_commands import Producer
-from groupcoord.request_token import Token
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.open_batch import OpenBatch
-from logstore.partition_log import AppendOrigin, AppendResult
-from logstore.record import EndTransactionMarker
-from logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from logstore.verification import Guard
-from node.clock import Clock
-from node.replica.delayed_produce import Place
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.request_token import Token
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.open_batch import OpenBatch
+from ottla.logstore.partition_log import AppendOrigin, AppendResult
+from ottla.logstore.record import EndTransactionMarker
+from ottla.logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from ottla.logstore.verification import Guard
+from ottla.node.clock import Clock
+from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 
 FIRST_SEQUENCE: Final = 0  # of every batch in a transaction, as Apache Kafka's coordinator writes them
 PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged

@@ -14,14 +14,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache, partial
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
-from groupcoord.request_token import Token
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage
-from node.coordinators.timer_queue import TimerQueue
-from node.net.answers import Aside, Delayed
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.groupcoord.request_token import Token
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.coordinators.timer_queue import TimerQueue
+from ottla.node.net.answers import Aside, Delayed
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 
 # After a load that failed (a disk that does not answer), until the next try.
 RELOAD_DELAY_MS = 1_000

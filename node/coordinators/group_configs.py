@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Mapping
 
-from groupcoord.coordinator_config import GroupConfig
-from logstore.config_def import ConfigValue
-from node.settings.group_config_def import group_config_of
+from ottla.groupcoord.coordinator_config import GroupConfig
+from ottla.logstore.config_def import ConfigValue
+from ottla.node.settings.group_config_def import group_config_of
 
 
 class GroupConfigs:

@@ -11,18 +11,18 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from logstore.disk import FileSlice
-from logstore.errors import KafkaError
-from logstore.log_reader import LATEST_TIMESTAMP, ColdRead, FetchIsolation
-from logstore.oldest_record import Oldest, oldest_record
-from logstore.record_batch import NO_TIMESTAMP
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage
-from node.clock import Clock
-from node.net.peer_client import PeerClient
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
-from node.wire.messages.describe_lag import (
+from ottla.logstore.disk import FileSlice
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.log_reader import LATEST_TIMESTAMP, ColdRead, FetchIsolation
+from ottla.logstore.oldest_record import Oldest, oldest_record
+from ottla.logstore.record_batch import NO_TIMESTAMP
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.clock import Clock
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.wire.messages.describe_lag import (
     DescribeLagRequest,
     DescribeLagResponse,
     LagPartition,
@@ -30,7 +30,7 @@ from node.wire.messages.describe_lag import (
     LagTopic,
     LagTopicResult,
 )
-from node.work.turns import Steps, take_turns
+from ottla.node.work.turns import Steps, take_turns
 
 TIMEOUT_S: Final = (
     5.0  # for the whole of a question: some 50,000 partitions that are behind, or a leader that hangs

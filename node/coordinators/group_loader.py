@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
-from groupcoord.log_scan import Unreadable
-from groupcoord.offset_commands import StaleOffset
-from groupcoord.offset_log_scan import OffsetLogScan
-from groupcoord.shard import Shard
-from groupcoord.shard_load import load_shard, stale_offsets
-from node.coordinators.shard_loader import Pause, ShardLoader
-from node.replica.partition import Partition
+from ottla.groupcoord.log_scan import Unreadable
+from ottla.groupcoord.offset_commands import StaleOffset
+from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard_load import load_shard, stale_offsets
+from ottla.node.coordinators.shard_loader import Pause, ShardLoader
+from ottla.node.replica.partition import Partition
 
 
 class LoadedShard(NamedTuple):

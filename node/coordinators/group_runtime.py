@@ -10,35 +10,35 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from groupcoord.commands import ClientCommand, Command
-from groupcoord.consumer_commands import TopicsChanged
-from groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
-from groupcoord.effects import Result
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.offset_commands import Producer
-from groupcoord.request_token import Token
-from groupcoord.shard import Shard
-from groupcoord.shard_bytes import NodeBytes
-from groupcoord.timer_commands import EndHold
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import AppendResult
-from logstore.record import EndTransactionMarker
-from logstore.topic_partition import TopicPartition
-from logstore.verification import NOT_VERIFIED, Guard
-from metadata_raft.image import MetadataImage
-from node.clock import Clock
-from node.coordinators import coordinator_shards
-from node.coordinators.commit_order import CommitOrder
-from node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
-from node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
-from node.coordinators.group_shard import Answer, GroupShard
-from node.coordinators.group_topics import ImageTopics
-from node.coordinators.shard_loader import ShardLoader
-from node.net.answers import CloseConnection, Delayed
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
-from node.work.aside_lane import AsideLane
+from ottla.groupcoord.commands import ClientCommand, Command
+from ottla.groupcoord.consumer_commands import TopicsChanged
+from ottla.groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
+from ottla.groupcoord.effects import Result
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard_bytes import NodeBytes
+from ottla.groupcoord.timer_commands import EndHold
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import AppendResult
+from ottla.logstore.record import EndTransactionMarker
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED, Guard
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.clock import Clock
+from ottla.node.coordinators import coordinator_shards
+from ottla.node.coordinators.commit_order import CommitOrder
+from ottla.node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
+from ottla.node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
+from ottla.node.coordinators.group_shard import Answer, GroupShard
+from ottla.node.coordinators.group_topics import ImageTopics
+from ottla.node.coordinators.shard_loader import ShardLoader
+from ottla.node.net.answers import CloseConnection, Delayed
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.work.aside_lane import AsideLane
 
 # Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
 MAX_HELD_HEARTBEATS = 2_000

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import get_args
 
-from groupcoord.aside import MAX_REGEX_CPU_S, AsideResult, AsideWork, ResolveRegexes
-from groupcoord.commands import Command, ReadOnlyCommand
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat, RegexesResolved, TargetComputed
-from groupcoord.consumer_regexes import is_wanted
-from groupcoord.coordinator import Coordinator
-from groupcoord.effects import (
+from ottla.groupcoord.aside import MAX_REGEX_CPU_S, AsideResult, AsideWork, ResolveRegexes
+from ottla.groupcoord.commands import Command, ReadOnlyCommand
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat, RegexesResolved, TargetComputed
+from ottla.groupcoord.consumer_regexes import is_wanted
+from ottla.groupcoord.coordinator import Coordinator
+from ottla.groupcoord.effects import (
     Append,
     CancelTimer,
     Effect,
@@ -28,25 +28,25 @@ from groupcoord.effects import (
     StartTimer,
     TimerKey,
 )
-from groupcoord.offset_commands import EndTransaction, ForgetOffsets, ForgetTopics, TxnOffsetCommit
-from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
-from groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
-from groupcoord.request_token import Token
-from groupcoord.shard import Shard
-from groupcoord.shard_bytes import NodeBytes
-from groupcoord.timer_commands import EndHold
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import AppendResult
-from logstore.record import ControlType, EndTransactionMarker
-from node.clock import Clock
-from node.coordinators.coordinator_log import AlikeRows, CoordinatorLog, Row, coordinator_error
-from node.coordinators.group_loader import load_group_shard
-from node.coordinators.shard_loader import LoadEndedError, ShardLoader, log_left_out
-from node.coordinators.timer_queue import TimerQueue
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
-from node.work.aside_lane import AsideLane
+from ottla.groupcoord.offset_commands import EndTransaction, ForgetOffsets, ForgetTopics, TxnOffsetCommit
+from ottla.groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
+from ottla.groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard_bytes import NodeBytes
+from ottla.groupcoord.timer_commands import EndHold
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import AppendResult
+from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.node.clock import Clock
+from ottla.node.coordinators.coordinator_log import AlikeRows, CoordinatorLog, Row, coordinator_error
+from ottla.node.coordinators.group_loader import load_group_shard
+from ottla.node.coordinators.shard_loader import LoadEndedError, ShardLoader, log_left_out
+from ottla.node.coordinators.timer_queue import TimerQueue
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.work.aside_lane import AsideLane
 
 # Until what a timer brought is tried again, while too few replicas are in sync.
 WRITE_AGAIN_MS = 1_000

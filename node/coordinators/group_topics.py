@@ -2,10 +2,10 @@
 
 from collections.abc import Set
 
-from groupcoord.consumer_commands import TopicsChanged
-from groupcoord.topics_view import TopicInfo
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage, TopicImage
+from ottla.groupcoord.consumer_commands import TopicsChanged
+from ottla.groupcoord.topics_view import TopicInfo
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage, TopicImage
 
 
 class ImageTopics:

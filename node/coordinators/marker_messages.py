@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple, TypeAlias
 
-from logstore.errors import ErrorCode
-from logstore.topic_partition import TopicPartition
-from node.replica.partition import NO_EPOCH
-from node.wire.messages.write_txn_markers import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.replica.partition import NO_EPOCH
+from ottla.node.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerPartitionResult,
     WritableTxnMarkerResult,
@@ -16,7 +16,7 @@ from node.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from node.work.turns import Steps
+from ottla.node.work.turns import Steps
 
 
 class MarkedPartition(NamedTuple):

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from groupcoord.transactions.transaction_commands import MarkersWritten
-from groupcoord.transactions.transaction_effects import MarkerJob
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage, PartitionImage
-from node.coordinators.marker_messages import (
+from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage, PartitionImage
+from ottla.node.coordinators.marker_messages import (
     Answers,
     MarkedPartition,
     Marker,
@@ -27,14 +27,14 @@ from node.coordinators.marker_messages import (
     from_response,
     to_wire,
 )
-from node.coordinators.marker_writer import PEER_WAIT_MS, MarkerWriter
-from node.net.answers import Delayed
-from node.net.peer_client import PeerClient
-from node.wire.messages.write_txn_markers import (
+from ottla.node.coordinators.marker_writer import PEER_WAIT_MS, MarkerWriter
+from ottla.node.net.answers import Delayed
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from node.work.turns import take_turns
+from ottla.node.work.turns import take_turns
 
 PURPOSE: Final = "markers"
 # Of one request: so many that its leader reads it and carries it out in one turn of its loop, some 10 ms.

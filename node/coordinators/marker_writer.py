@@ -7,18 +7,18 @@ coordinator has the transaction's offsets.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from groupcoord.group_records import OFFSETS_TOPIC
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import AppendResult
-from logstore.record import ControlType, EndTransactionMarker
-from node.clock import Clock
-from node.coordinators.group_runtime import GroupRuntime
-from node.coordinators.marker_messages import Codes, MarkedPartition, Marker
-from node.net.answers import Delayed
-from node.replica.delayed_produce import Place, later_of
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
-from node.work.turns import Steps
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import AppendResult
+from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.node.clock import Clock
+from ottla.node.coordinators.group_runtime import GroupRuntime
+from ottla.node.coordinators.marker_messages import Codes, MarkedPartition, Marker
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.delayed_produce import Place, later_of
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.work.turns import Steps
 
 # A peer is told after this time what is not committed yet, and comes again: its other markers must not wait
 # for one partition that is copied slowly.

@@ -12,11 +12,11 @@ import time
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
-from groupcoord.log_scan import LogScan, Unreadable
-from logstore.disk import FileSlice
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import FetchIsolation
-from node.replica.partition import Partition
+from ottla.groupcoord.log_scan import LogScan, Unreadable
+from ottla.logstore.disk import FileSlice
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.node.replica.partition import Partition
 
 # One hop to the thread and back, a quarter of a millisecond, for some 10,000 records.
 LOAD_BYTES = 1024 * 1024

@@ -11,16 +11,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from groupcoord.request_token import Token
-from groupcoord.transactions.transaction import ProducerPair
-from groupcoord.transactions.transaction_commands import AddPartitions, ClientCommand, VerifyPartitions
-from groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.coordinators.coordinator_shards import StartTask
-from node.net.answers import Delayed
-from node.net.peer_client import PeerClient
-from node.wire.messages.add_partitions_to_txn import (
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import AddPartitions, ClientCommand, VerifyPartitions
+from ottla.groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators.coordinator_shards import StartTask
+from ottla.node.net.answers import Delayed
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,

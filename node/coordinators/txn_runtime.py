@@ -6,20 +6,20 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from groupcoord.transactions.transaction_commands import ClientCommand, Command, MarkersWritten
-from groupcoord.transactions.transaction_config import ID_BYTES, TransactionConfig
-from groupcoord.transactions.transaction_effects import MarkerJob
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from groupcoord.transactions.transaction_shard import Shard
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import MetadataImage
-from node.clock import Clock
-from node.coordinators import coordinator_shards
-from node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
-from node.coordinators.shard_loader import ShardLoader
-from node.coordinators.txn_shard import TxnAnswer, TxnShard
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.groupcoord.transactions.transaction_commands import ClientCommand, Command, MarkersWritten
+from ottla.groupcoord.transactions.transaction_config import ID_BYTES, TransactionConfig
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.clock import Clock
+from ottla.node.coordinators import coordinator_shards
+from ottla.node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
+from ottla.node.coordinators.shard_loader import ShardLoader
+from ottla.node.coordinators.txn_shard import TxnAnswer, TxnShard
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 
 MAX_IDS_PER_TURN = 5_000  # listed: 2 us each, with all that is written of them
 

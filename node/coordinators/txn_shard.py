@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, get_args
 
-from groupcoord.log_scan import Unreadable
-from groupcoord.request_token import Token
-from groupcoord.transactions.transaction_commands import (
+from ottla.groupcoord.log_scan import Unreadable
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.transactions.transaction_commands import (
     AbortTimedOut,
     Command,
     LevelChanged,
@@ -22,8 +22,8 @@ from groupcoord.transactions.transaction_commands import (
     ReadOnlyCommand,
     TimerCommand,
 )
-from groupcoord.transactions.transaction_coordinator import TransactionCoordinator
-from groupcoord.transactions.transaction_effects import (
+from ottla.groupcoord.transactions.transaction_coordinator import TransactionCoordinator
+from ottla.groupcoord.transactions.transaction_effects import (
     Append,
     CancelTimer,
     CloseAsker,
@@ -36,18 +36,18 @@ from groupcoord.transactions.transaction_effects import (
     StartTimer,
     TimerKey,
 )
-from groupcoord.transactions.transaction_records import TransactionRecord, encode_key, encode_value
-from groupcoord.transactions.transaction_results import Result
-from groupcoord.transactions.transaction_scan import TransactionScan, load_shard
-from groupcoord.transactions.transaction_shard import Shard
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from node.clock import Clock
-from node.coordinators.coordinator_log import CoordinatorLog, Row, coordinator_error
-from node.coordinators.shard_loader import LoadEndedError, Pause, ShardLoader, log_left_out
-from node.coordinators.timer_queue import TimerQueue
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.groupcoord.transactions.transaction_records import TransactionRecord, encode_key, encode_value
+from ottla.groupcoord.transactions.transaction_results import Result
+from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.clock import Clock
+from ottla.node.coordinators.coordinator_log import CoordinatorLog, Row, coordinator_error
+from ottla.node.coordinators.shard_loader import LoadEndedError, Pause, ShardLoader, log_left_out
+from ottla.node.coordinators.timer_queue import TimerQueue
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 
 # Until what the node itself brings is tried again, while too few replicas are in sync.
 WRITE_AGAIN_MS = 1_000

@@ -1,4 +1,4 @@
-"""node.counters: what the hot path counts. Bottom-up:
+"""ottla.node.counters: what the hot path counts. Bottom-up:
 
 election_counters  how often partitions got another leader, as the metadata tell the controller's node
 refused_requests   requests in versions that this node does not serve

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
 
 
 class ElectionCounters:

@@ -4,9 +4,9 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.latency import LatencyHistogram
-from node.counters.request_counters import RequestCounters
-from node.counters.topic_counters import TopicCounters
+from ottla.logstore.latency import LatencyHistogram
+from ottla.node.counters.request_counters import RequestCounters
+from ottla.node.counters.topic_counters import TopicCounters
 
 METERS: Final = (  # attributes of TopicCounters
     "bytes_in",

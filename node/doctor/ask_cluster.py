@@ -11,28 +11,28 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
-from node.client.cluster_client import Client
-from node.client.cluster_health import Health, cluster_health
-from node.client.log_dirs import BrokerLogDirs, describe_log_dirs
-from node.client.quorum_admin import QuorumView, describe_quorum
-from node.doctor.clock_findings import ClockFacts
-from node.doctor.codec_findings import MissingCodec
-from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
-from node.doctor.limit_findings import LimitFacts
-from node.doctor.log_findings import DamagedFacts, UncleanableFacts
-from node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
-from node.doctor.try_endpoint import try_endpoint
-from node.doctor.version_findings import ClientFacts
-from node.net.peer_client import PeerClient
-from node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
-from node.wire.messages.describe_cluster import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.cluster_health import Health, cluster_health
+from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs
+from ottla.node.client.quorum_admin import QuorumView, describe_quorum
+from ottla.node.doctor.clock_findings import ClockFacts
+from ottla.node.doctor.codec_findings import MissingCodec
+from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Speaks
+from ottla.node.doctor.limit_findings import LimitFacts
+from ottla.node.doctor.log_findings import DamagedFacts, UncleanableFacts
+from ottla.node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
+from ottla.node.doctor.try_endpoint import try_endpoint
+from ottla.node.doctor.version_findings import ClientFacts
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
+from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from node.wire.messages.describe_configs import (
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from node.doctor.finding import Finding, problem
+from ottla.node.doctor.finding import Finding, problem
 
 # Timestamps of records, retention and the age of lag are by these clocks; NTP keeps them within milliseconds.
 MAX_SKEW_MS: Final = 1_000

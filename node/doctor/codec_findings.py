@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from node.doctor.finding import Finding, named, note, problem
+from ottla.node.doctor.finding import Finding, named, note, problem
 
 
 class MissingCodec(NamedTuple):

@@ -5,10 +5,10 @@ import resource
 from collections.abc import Sequence
 from typing import Final
 
-from logstore.compression import Compression, missing_codecs
-from logstore.schema import schema_of
-from logstore.topic_partition import uuid_to_text
-from node.doctor import (
+from ottla.logstore.compression import Compression, missing_codecs
+from ottla.logstore.schema import schema_of
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.doctor import (
     clock_findings,
     codec_findings,
     disk_findings,
@@ -20,19 +20,19 @@ from node.doctor import (
     readiness_findings,
     version_findings,
 )
-from node.doctor.ask_cluster import ask_cluster, unready_sentence
-from node.doctor.codec_findings import MissingCodec
-from node.doctor.disk_findings import Expected
-from node.doctor.endpoint_facts import EndpointFacts, ListenerFacts, Speaks
-from node.doctor.finding import Finding, note, problem
-from node.doctor.limit_findings import LimitFacts
-from node.doctor.look_at_disk import look_at_disk
-from node.doctor.try_endpoint import has_address, try_endpoint
-from node.doctor.version_findings import NEEDED, VersionFacts
-from node.settings.config import BrokerConfig
-from node.settings.listener_settings import Listener
-from node.wire import codec
-from node.wire.api_keys import ApiKey
+from ottla.node.doctor.ask_cluster import ask_cluster, unready_sentence
+from ottla.node.doctor.codec_findings import MissingCodec
+from ottla.node.doctor.disk_findings import Expected
+from ottla.node.doctor.endpoint_facts import EndpointFacts, ListenerFacts, Speaks
+from ottla.node.doctor.finding import Finding, note, problem
+from ottla.node.doctor.limit_findings import LimitFacts
+from ottla.node.doctor.look_at_disk import look_at_disk
+from ottla.node.doctor.try_endpoint import has_address, try_endpoint
+from ottla.node.doctor.version_findings import NEEDED, VersionFacts
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.listener_settings import Listener
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
 
 MAX_FILES: Final = 1_048_576  # what a node asks for, if the kernel lets it
 

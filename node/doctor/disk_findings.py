@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from node.client.log_dirs import BrokerLogDirs
-from node.doctor.finding import Finding, note, problem
+from ottla.node.client.log_dirs import BrokerLogDirs
+from ottla.node.doctor.finding import Finding, note, problem
 
 # Less room than this is full soon: a segment is as large by default, and retention works in whole ones.
 LEAST_FREE_BYTES: Final = 1024**3

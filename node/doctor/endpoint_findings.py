@@ -3,8 +3,8 @@
 import ipaddress
 from collections.abc import Iterable, Iterator
 
-from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
-from node.doctor.finding import Finding, note, problem
+from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
+from ottla.node.doctor.finding import Finding, note, problem
 
 
 def of_bootstrap(endpoints: Iterable[EndpointFacts]) -> Iterator[Finding]:

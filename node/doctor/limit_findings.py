@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from node.doctor.finding import Finding, problem
+from ottla.node.doctor.finding import Finding, problem
 
 LEAST_LIMIT: Final = 4_096  # some hundred partitions and clients
 MOST_SHARE: Final = 0.8

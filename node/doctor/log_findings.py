@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from node.doctor.finding import Finding, named, problem
+from ottla.node.doctor.finding import Finding, named, problem
 
 
 class UncleanableFacts(NamedTuple):

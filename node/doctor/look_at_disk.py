@@ -8,12 +8,12 @@ import time
 from pathlib import Path
 from typing import Final
 
-from logstore.disk import OsDisk
-from logstore.errors import KafkaError
-from logstore.meta_properties import read_meta_properties
-from logstore.topic_partition import uuid_to_text
-from logstore.volume import LOCK_FILE
-from node.doctor.disk_findings import DiskFacts
+from ottla.logstore.disk import OsDisk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.meta_properties import read_meta_properties
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.volume import LOCK_FILE
+from ottla.node.doctor.disk_findings import DiskFacts
 
 SYNCS: Final = 5  # the median of so many
 SYNC_BYTES: Final = 4096

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from node.client.cluster_health import Health
-from node.doctor.finding import Finding, named, note, problem
+from ottla.node.client.cluster_health import Health
+from ottla.node.doctor.finding import Finding, named, note, problem
 
 
 def of_partitions(health: Health | None) -> Iterator[Finding]:

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from node.client.quorum_admin import HOW_A_COPY_VOTES, QuorumView
-from node.doctor.finding import Finding, note, problem
+from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES, QuorumView
+from ottla.node.doctor.finding import Finding, note, problem
 
 # A voter fetches several times a second; one that was silent for so long is down, hangs or is cut off.
 SILENT_MS: Final = 10_000

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from node.doctor.finding import Finding, problem
+from ottla.node.doctor.finding import Finding, problem
 
 
 def of_readiness(node_id: int, told: str | None) -> Iterator[Finding]:

@@ -9,12 +9,12 @@ import socket
 import ssl
 from typing import Final
 
-from logstore.dial_errors import dial_problem, is_refused
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.raft_handshake import read_welcome
-from node.doctor.endpoint_facts import EndpointFacts, Speaks
-from node.wire import codec
-from node.wire.api_keys import ApiKey
+from ottla.logstore.dial_errors import dial_problem, is_refused
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.raft_handshake import read_welcome
+from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
 
 # ApiVersions, version 0, correlation id 1, from "ottla-doctor": no body, so it is the same for any server.
 _BODY: Final = b"\x00\x12\x00\x00\x00\x00\x00\x01\x00\x0cottla-doctor"

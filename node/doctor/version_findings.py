@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from node.doctor.finding import Finding, note, problem
+from ottla.node.doctor.finding import Finding, note, problem
 
 Range = tuple[int, int]
 

@@ -4,6 +4,6 @@ network  the network among the nodes, which can be cut
 cluster  the nodes, their threads and directories
 """
 
-from node.embedded.cluster import Cluster
+from ottla.node.embedded.cluster import Cluster
 
 __all__ = ["Cluster"]

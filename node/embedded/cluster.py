@@ -21,13 +21,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from logstore.topic_partition import uuid_to_text
-from node.broker import Broker
-from node.embedded.network import Network, NodeLoop, VoterLoop, call
-from node.settings.config import parse_config, refuse_unknown
-from node.settings.properties_file import parse_properties
-from node.settings.rest_settings import REST_LISTENERS
-from node.start.world import World
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.broker import Broker
+from ottla.node.embedded.network import Network, NodeLoop, VoterLoop, call
+from ottla.node.settings.config import parse_config, refuse_unknown
+from ottla.node.settings.properties_file import parse_properties
+from ottla.node.settings.rest_settings import REST_LISTENERS
+from ottla.node.start.world import World
 
 HOST: Final = "127.0.0.1"
 IDENTITY_FILE: Final = "cluster.properties"

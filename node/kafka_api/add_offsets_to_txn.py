@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
-from groupcoord.transactions.transaction_commands import AddPartitions
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import AddPartitions
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 

@@ -8,17 +8,17 @@ partition is added for a client that does not. Topics that are the brokers' own 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
-from groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
-from groupcoord.transactions.transaction_results import VerifyPartitionsResult
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import INTERNAL_TOPICS, MetadataImage
-from node.coordinators.txn_runtime import Make
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside
-from node.services import Services
-from node.wire.messages.add_partitions_to_txn import (
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
+from ottla.groupcoord.transactions.transaction_results import VerifyPartitionsResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage
+from ottla.node.coordinators.txn_runtime import Make
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside
+from ottla.node.services import Services
+from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
@@ -26,7 +26,7 @@ from node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
-from node.work.turns import Steps, in_turns
+from ottla.node.work.turns import Steps, in_turns
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_BATCH_VERSION = 4

@@ -1,12 +1,12 @@
 """AddRaftVoter: a node that follows the metadata quorum gets a vote in it (KIP-853)."""
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import uuid_to_text
-from metadata_raft.commands import AddRaftVoter, VoterListener
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.request_timeout import command_timeout_ms
-from node.services import Services
-from node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.metadata_raft.commands import AddRaftVoter, VoterListener
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.services import Services
+from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
 
 async def handle(

@@ -1,12 +1,12 @@
 """AlterConfigs: the whole set of a resource's settings anew; what is not named goes back to its default."""
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import ConfigChange, ConfigOperation
-from metadata_raft.records import ConfigResourceType
-from node.kafka_api.config_resources import alter_resources
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.alter_configs import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import ConfigChange, ConfigOperation
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.kafka_api.config_resources import alter_resources
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResource,
     AlterConfigsResourceResponse,

@@ -3,18 +3,18 @@
 Since 1 a client may forbid that the number of replicas changes (KIP-860).
 """
 
-from logstore.errors import KafkaError
-from metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.request_timeout import command_timeout_ms
-from node.services import Services
-from node.wire.messages.alter_partition_reassignments import (
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.services import Services
+from ottla.node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from node.work.turns import listed
+from ottla.node.work.turns import listed
 
 
 async def handle(

@@ -4,17 +4,17 @@ The answer says that a move has begun. The copy is made in the background and ta
 has caught up; DescribeLogDirs shows it as a future replica until then.
 """
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.alter_replica_log_dirs import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirPartitionResult,
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
-from node.work.turns import Steps, at_once, take_turns
+from ottla.node.work.turns import Steps, at_once, take_turns
 
 
 async def handle(

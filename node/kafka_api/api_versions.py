@@ -7,13 +7,13 @@ to talk to and is told to start over if it reached another one (KIP-1242).
 
 import re
 
-from logstore.errors import ErrorCode
-from logstore.topic_partition import uuid_to_text
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.served_apis import SERVED
-from node.services import QuorumServices
-from node.wire.api_keys import ApiKey
-from node.wire.messages.api_versions import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.services import QuorumServices
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.api_versions import (
     ApiVersion,
     ApiVersionsRequest,
     ApiVersionsResponse,

@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
-from logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
-from node import loggers
-from node.settings.broker_settings import BROKER_CONFIG_DEF, listener_setting
-from node.settings.config import BrokerConfig
-from node.settings.group_config_def import GROUP_CONFIG_DEF, broker_setting_of
+from ottla.logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
+from ottla.logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
+from ottla.node import loggers
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, listener_setting
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, broker_setting_of
 
 
 class ConfigSource(IntEnum):

@@ -5,23 +5,23 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeGuard, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
     ConfigOperation,
     ResourceChanges,
     ResourceResult,
 )
-from metadata_raft.image import EVERY_BROKER
-from metadata_raft.records import ConfigResourceType
-from node import loggers
-from node.kafka_api.request_context import RequestContext
-from node.metadata.command_parts import submit_in_parts
-from node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
-from node.services import Services
-from node.settings.config import BrokerConfig
-from node.work.turns import listed
+from ottla.metadata_raft.image import EVERY_BROKER
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node import loggers
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.metadata.command_parts import submit_in_parts
+from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
+from ottla.node.services import Services
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.work.turns import listed
 
 
 def checked_resource_type(services: Services, number: int, name: str) -> ConfigResourceType:

@@ -6,19 +6,23 @@ Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is t
 from collections.abc import Sequence
 from typing import Any
 
-from groupcoord.admin_commands import DescribeConsumerGroups
-from groupcoord.consumer_results import (
+from ottla.groupcoord.admin_commands import DescribeConsumerGroups
+from ottla.groupcoord.consumer_results import (
     ConsumerGroupDescription,
     ConsumerMemberDescription,
     DescribeConsumerGroupsResult,
     NamedPartitions,
 )
-from logstore.errors import ErrorCode, KafkaError
-from node.coordinators.group_runtime import Make
-from node.kafka_api.describe_groups import ALL_GROUP_OPERATIONS, OPERATIONS_NOT_ASKED_FOR, build_rebalance
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.consumer_group_describe import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.describe_groups import (
+    ALL_GROUP_OPERATIONS,
+    OPERATIONS_NOT_ASKED_FOR,
+    build_rebalance,
+)
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,

@@ -5,14 +5,14 @@ Since 1 members bring an id of their own and may subscribe by an expression.
 
 from typing import Any
 
-from groupcoord.assignment import TopicPartitions as OwnedPartitions
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.join_group import client_host
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.consumer_group_heartbeat import (
+from ottla.groupcoord.assignment import TopicPartitions as OwnedPartitions
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.join_group import client_host
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,

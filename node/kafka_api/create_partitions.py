@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 
-from metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.request_timeout import command_timeout_ms
-from node.metadata.command_parts import submit_in_parts
-from node.services import Services
-from node.wire.messages.create_partitions import (
+from ottla.metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.metadata.command_parts import submit_in_parts
+from ottla.node.services import Services
+from ottla.node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
-from node.work.turns import listed
+from ottla.node.work.turns import listed
 
 
 async def handle(

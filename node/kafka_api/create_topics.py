@@ -5,8 +5,8 @@ The answer leaves when this node hosts the topic, so that a client finds it at o
 
 from collections.abc import Callable, Iterable, Sequence
 
-from logstore.errors import KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft.commands import (
     USE_DEFAULT,
     CreateTopics,
     NewTopic,
@@ -14,20 +14,20 @@ from metadata_raft.commands import (
     ReplicaAssignment,
     TopicCreation,
 )
-from node.kafka_api.config_entries import source_for_new_topic, topic_entries
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.request_timeout import command_timeout_ms
-from node.metadata.command_parts import submit_in_parts
-from node.metadata.topic_creation import random_uuid
-from node.services import Services
-from node.wire.messages.create_topics import (
+from ottla.node.kafka_api.config_entries import source_for_new_topic, topic_entries
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.metadata.command_parts import submit_in_parts
+from ottla.node.metadata.topic_creation import random_uuid
+from ottla.node.services import Services
+from ottla.node.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfigs,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from node.work.turns import listed
+from ottla.node.work.turns import listed
 
 SHOWS_CONFIGS_SINCE = 5
 

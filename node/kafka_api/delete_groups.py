@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from typing import Any
 
-from groupcoord.admin_commands import DeleteGroups
-from groupcoord.admin_results import DeleteGroupsResult
-from logstore.errors import ErrorCode, KafkaError
-from node.coordinators.group_runtime import Make
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from node.work.turns import Steps, in_turns
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.admin_results import DeleteGroupsResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.delete_groups import (
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from ottla.node.work.turns import Steps, in_turns
 
 _MESSAGES = {
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",

@@ -7,21 +7,21 @@ log starts is on the disk before, so what is gone stays gone when the node is ki
 
 from collections.abc import Mapping
 
-from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.internal_topics import is_internal_topic
-from node.kafka_api.request_context import RequestContext
-from node.replica.delayed_delete import Deletion
-from node.replica.partition import Partition
-from node.services import Services
-from node.wire.messages.delete_records import (
+from ottla.logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.internal_topics import is_internal_topic
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.replica.delayed_delete import Deletion
+from ottla.node.replica.partition import Partition
+from ottla.node.services import Services
+from ottla.node.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from node.work.turns import Steps, take_turns
+from ottla.node.work.turns import Steps, take_turns
 
 NO_LOW_WATERMARK = -1
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.request_timeout import command_timeout_ms
-from node.metadata.command_parts import submit_in_parts
-from node.services import Services
-from node.wire.messages.delete_topics import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.metadata.command_parts import submit_in_parts
+from ottla.node.services import Services
+from ottla.node.wire.messages.delete_topics import (
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
-from node.work.turns import listed
+from ottla.node.work.turns import listed
 
 BY_ID_SINCE = 6
 DELETION_DISABLED_SINCE = 3

@@ -8,21 +8,21 @@ is old.
 from collections.abc import Coroutine
 from typing import Any
 
-from logstore.errors import ErrorCode
-from logstore.topic_partition import uuid_to_text
-from node.counters.node_counts import NodeCounts, read_counts
-from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from node.kafka_api.leader_hints import controller_to_name
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.describe_cluster import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.counters.node_counts import NodeCounts, read_counts
+from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.node.kafka_api.leader_hints import controller_to_name
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_cluster import (
     CountedMeter,
     CountedRequests,
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from node.work.turns import Steps, one_turn_at_once
+from ottla.node.work.turns import Steps, one_turn_at_once
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_TOLD = -2

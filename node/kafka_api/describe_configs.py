@@ -8,14 +8,14 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer, schema_of
-from logstore.schema_compiler import encode
-from logstore.schema_encode import uvarint
-from logstore.topic_partition import check_topic_name
-from metadata_raft.image import EVERY_BROKER
-from metadata_raft.records import ConfigResourceType
-from node.kafka_api.config_entries import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer, schema_of
+from ottla.logstore.schema_compiler import encode
+from ottla.logstore.schema_encode import uvarint
+from ottla.logstore.topic_partition import check_topic_name
+from ottla.metadata_raft.image import EVERY_BROKER
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.kafka_api.config_entries import (
     ConfigEntry,
     broker_entries,
     cluster_entries,
@@ -23,10 +23,10 @@ from node.kafka_api.config_entries import (
     logger_entries,
     topic_entries,
 )
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import EncodedBody
-from node.services import Services
-from node.wire.messages.describe_configs import (
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import EncodedBody
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
@@ -34,7 +34,7 @@ from node.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from node.work.turns import Steps, at_once, take_turns
+from ottla.node.work.turns import Steps, at_once, take_turns
 
 # Each costs some 20 kB of answer; admin tools ask for the topics of a page.
 MAX_RESOURCES: Final = 2_000

@@ -8,14 +8,14 @@ Ottla's own tag is told of the group's last rebalances.
 from collections.abc import Sequence
 from typing import Any
 
-from groupcoord.admin_commands import DescribeGroups
-from groupcoord.admin_results import DescribeGroupsResult, GroupDescription
-from groupcoord.timeline import Rebalance
-from logstore.errors import ErrorCode, KafkaError
-from node.coordinators.group_runtime import Make
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.describe_groups import (
+from ottla.groupcoord.admin_commands import DescribeGroups
+from ottla.groupcoord.admin_results import DescribeGroupsResult, GroupDescription
+from ottla.groupcoord.timeline import Rebalance
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_groups import (
     DescribedGroup,
     DescribedGroupMember,
     DescribeGroupsRequest,

@@ -1,8 +1,8 @@
 """DescribeLag: a coordinator is told how far its groups are behind in partitions that this node leads."""
 
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.describe_lag import DescribeLagRequest, DescribeLagResponse
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_lag import DescribeLagRequest, DescribeLagResponse
 
 
 async def handle(

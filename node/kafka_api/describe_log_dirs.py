@@ -5,14 +5,14 @@
 
 from collections.abc import Iterator
 
-from logstore.errors import ErrorCode
-from logstore.log_dir import LogDir
-from logstore.partition_log import PartitionLog
-from logstore.topic_partition import TopicPartition
-from logstore.volume import volume_bytes
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.describe_log_dirs import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_dir import LogDir
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.volume import volume_bytes
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,

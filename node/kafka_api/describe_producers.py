@@ -6,20 +6,20 @@ than once is answered once: it may have very many producers.
 
 from typing import Any
 
-from logstore.errors import KafkaError
-from logstore.producer_state import ProducerEntry
-from logstore.topic_partition import check_topic_name
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside
-from node.services import Services
-from node.wire.messages.describe_producers import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.producer_state import ProducerEntry
+from ottla.logstore.topic_partition import check_topic_name
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
     TopicResponse,
 )
-from node.work.turns import STEPS_PER_TURN, Steps, one_turn_at_once
+from ottla.node.work.turns import STEPS_PER_TURN, Steps, one_turn_at_once
 
 
 def handle(services: Services, context: RequestContext, request: DescribeProducersRequest) -> Any:

@@ -4,14 +4,14 @@ Only the leader knows how far the others are, so another node asks it. One that 
 says who voted when it was not, to a client that takes that for an answer.
 """
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.image import METADATA_TOPIC
-from metadata_raft.quorum import QuorumStatus, ReplicaStatus
-from node.kafka_api.request_context import RequestContext
-from node.net.connection_info import NO_PEER
-from node.services import Services
-from node.wire.messages.describe_quorum import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.image import METADATA_TOPIC
+from ottla.metadata_raft.quorum import QuorumStatus, ReplicaStatus
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.connection_info import NO_PEER
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     Listener,

@@ -6,20 +6,20 @@ says where the next one begins, a topic's name and a partition. Topics come in t
 
 from typing import Any
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import check_topic_name
-from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
-from node.kafka_api.authorized_operations import TOPIC_OPERATIONS
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.describe_topic_partitions import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import check_topic_name
+from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
+from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from node.work.turns import Steps, in_turns
+from ottla.node.work.turns import Steps, in_turns
 
 
 def handle(services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest) -> Any:

@@ -3,19 +3,19 @@
 from collections.abc import Sequence
 from typing import Any
 
-from groupcoord.transactions.transaction_commands import DescribeTransactions
-from groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
-from logstore.errors import ErrorCode, KafkaError
-from node.coordinators.txn_runtime import Make
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.describe_transactions import (
+from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions
+from ottla.groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.coordinators.txn_runtime import Make
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
     TopicData,
     TransactionState,
 )
-from node.work.turns import listed
+from ottla.node.work.turns import listed
 
 
 async def handle(services: Services, context: RequestContext, request: DescribeTransactionsRequest) -> Any:

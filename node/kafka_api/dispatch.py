@@ -14,23 +14,23 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer, schema_of
-from logstore.schema_compiler import Decoder, Encoder, check_version, encoder
-from logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
-from node.clock import monotonic_s
-from node.counters.refused_requests import RefusedRequests
-from node.counters.request_counters import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer, schema_of
+from ottla.logstore.schema_compiler import Decoder, Encoder, check_version, encoder
+from ottla.logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from ottla.node.clock import monotonic_s
+from ottla.node.counters.refused_requests import RefusedRequests
+from ottla.node.counters.request_counters import (
     SAMPLE_EVERY,
     SAMPLE_MASK,
     AllRequestCounters,
     RequestCounters,
 )
-from node.kafka_api import api_versions, refusals
-from node.kafka_api.produce_heads import was_taken
-from node.kafka_api.repeated_produce import RepeatedProduces
-from node.kafka_api.request_context import ConnectionInfo, RequestContext
-from node.kafka_api.served_apis import (
+from ottla.node.kafka_api import api_versions, refusals
+from ottla.node.kafka_api.produce_heads import was_taken
+from ottla.node.kafka_api.repeated_produce import RepeatedProduces
+from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.kafka_api.served_apis import (
     CHANGE_NOTHING,
     SERVED,
     SERVED_EARLY,
@@ -38,28 +38,34 @@ from node.kafka_api.served_apis import (
     Served,
     is_advertised,
 )
-from node.net.answers import Answer, Aside, CloseConnection, Delayed, EncodedBody, Pending, Run, Service
-from node.net.connection import Connection
-from node.net.connection_info import NO_PEER
-from node.net.file_pipe import Piece
-from node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
-from node.node_state import NodeState
-from node.services import QuorumServices, Services
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.headers import CLIENT_ID, decode_client_id
-from node.wire.messages.api_versions import ApiVersionsResponse
-from node.wire.messages.peer_handshake import (
+from ottla.node.net.answers import Answer, Aside, CloseConnection, Delayed, EncodedBody, Pending, Run, Service
+from ottla.node.net.connection import Connection
+from ottla.node.net.connection_info import NO_PEER
+from ottla.node.net.file_pipe import Piece
+from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
+from ottla.node.node_state import NodeState
+from ottla.node.services import QuorumServices, Services
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.headers import CLIENT_ID, decode_client_id
+from ottla.node.wire.messages.api_versions import ApiVersionsResponse
+from ottla.node.wire.messages.peer_handshake import (
     HELLO,
     PROVE,
     PeerApiVersion,
     PeerHandshakeRequest,
     PeerHandshakeResponse,
 )
-from node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
-from node.wire.request_limits import LIMITS, OLD_IDS, OLD_IDS_MAX_BYTES, limited_decoder, old_ids_decoder
-from node.work.large_requests import LargeRequests, Room
-from node.work.turns import ThreadLane, take_apart
+from ottla.node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
+from ottla.node.wire.request_limits import (
+    LIMITS,
+    OLD_IDS,
+    OLD_IDS_MAX_BYTES,
+    limited_decoder,
+    old_ids_decoder,
+)
+from ottla.node.work.large_requests import LargeRequests, Room
+from ottla.node.work.turns import ThreadLane, take_apart
 
 __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 
@@ -484,7 +490,7 @@ class Dispatcher:
             raise CloseConnection(f"version {version} of {key.api_name} is not served") from None
         handle: Handler = _no_handler
         if key is not PeerApi.PEER_HANDSHAKE:
-            module = importlib.import_module(f"node.kafka_api.{key.name.lower()}")
+            module = importlib.import_module(f"ottla.node.kafka_api.{key.name.lower()}")
             handle = module.handle
             if hasattr(module, "decoder_of"):  # it reads requests of one shape its own way
                 decode = module.decoder_of(version, decode)

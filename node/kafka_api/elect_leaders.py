@@ -3,17 +3,17 @@
 0 knows the preferred election only. Since 1 the answer has an error of its own.
 """
 
-from logstore.errors import KafkaError
-from metadata_raft.commands import ElectLeaders, ReplicaElectionResult, TopicPartitions
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.request_timeout import command_timeout_ms
-from node.services import Services
-from node.wire.messages.elect_leaders import (
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft.commands import ElectLeaders, ReplicaElectionResult, TopicPartitions
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.services import Services
+from ottla.node.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
     PartitionResult,
 )
-from node.wire.messages.elect_leaders import ReplicaElectionResult as TopicResult
+from ottla.node.wire.messages.elect_leaders import ReplicaElectionResult as TopicResult
 
 
 async def handle(

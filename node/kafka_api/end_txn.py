@@ -6,15 +6,15 @@ Up to 4 the producer keeps its epoch. Since 5 each end moves it on (KIP-890), an
 
 from typing import Any
 
-from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
-from groupcoord.transactions.transaction_commands import EndTransaction
-from groupcoord.transactions.transaction_effects import CloseAsker
-from groupcoord.transactions.transaction_results import EndTransactionResult
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import CloseConnection
-from node.services import Services
-from node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import EndTransaction
+from ottla.groupcoord.transactions.transaction_effects import CloseAsker
+from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import CloseConnection
+from ottla.node.services import Services
+from ottla.node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_MOVING_VERSION = 5

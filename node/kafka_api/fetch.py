@@ -12,20 +12,20 @@ clients read it (aiokafka to 0.12).
 from collections.abc import Sequence
 from typing import Any
 
-from logstore.errors import KafkaError
-from node.kafka_api import replica_fetch
-from node.kafka_api.fetch_answer import FetchAnswer, Located
-from node.kafka_api.request_context import RequestContext
-from node.replica.fetch_session import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.kafka_api import replica_fetch
+from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.replica.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchItem,
     FetchSession,
 )
-from node.services import Services
-from node.wire.messages.fetch import FetchRequest, FetchResponse
-from node.work.turns import take_turns
+from ottla.node.services import Services
+from ottla.node.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.node.work.turns import take_turns
 
 
 def handle(services: Services, context: RequestContext, request: FetchRequest) -> Any:

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from logstore.disk import FileRecords, FileSlice
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_reader import ColdRead
-from logstore.partition_log import FetchDataInfo, FetchIsolation
-from logstore.schema import Buffer
-from logstore.topic_partition import TopicPartition
-from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.net.connection_info import NO_PEER
-from node.replica.fetch_session import FEW_PARTITIONS, NO_SESSION, FetchItem, FetchSession, TopicKey
-from node.replica.partition import Partition
-from node.replica.read_replica import NO_PREFERENCE, preferred_read_replica
-from node.services import Services
-from node.settings.cluster_settings import RACK_AWARE_SELECTOR
-from node.wire.messages.fetch import (
+from ottla.logstore.disk import FileRecords, FileSlice
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_reader import ColdRead
+from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
+from ottla.logstore.schema import Buffer
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.net.connection_info import NO_PEER
+from ottla.node.replica.fetch_session import FEW_PARTITIONS, NO_SESSION, FetchItem, FetchSession, TopicKey
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.read_replica import NO_PREFERENCE, preferred_read_replica
+from ottla.node.services import Services
+from ottla.node.settings.cluster_settings import RACK_AWARE_SELECTOR
+from ottla.node.wire.messages.fetch import (
     AbortedTransaction,
     EpochEndOffset,
     FetchableTopicResponse,
@@ -35,7 +35,7 @@ from node.wire.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from node.work.turns import Steps, at_once, take_turns
+from ottla.node.work.turns import Steps, at_once, take_turns
 
 NO_OFFSET = -1
 # One answer holds up the loop while it is read (10 GB/s from the page cache) and lies in memory until its

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from logstore.errors import ErrorCode
-from node.kafka_api.request_context import RequestContext
-from node.services import QuorumServices
-from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import QuorumServices
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
 
 
 def handle(services: QuorumServices, context: RequestContext, request: FetchMetadataRequest) -> Any:

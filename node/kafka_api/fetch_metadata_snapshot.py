@@ -1,9 +1,9 @@
 """FetchMetadataSnapshot: a piece of the snapshot that FetchMetadata named."""
 
-from logstore.errors import ErrorCode
-from node.kafka_api.request_context import RequestContext
-from node.services import QuorumServices
-from node.wire.messages.fetch_metadata_snapshot import (
+from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import QuorumServices
+from ottla.node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,
     FetchMetadataSnapshotResponse,
 )

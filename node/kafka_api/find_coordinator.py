@@ -6,15 +6,15 @@ Since 1 there are types of keys; since 4 several keys in one request (KIP-699); 
 
 from typing import Any, NamedTuple
 
-from logstore.errors import ErrorCode
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.find_coordinator import (
+from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from node.work.turns import give_way
+from ottla.node.work.turns import give_way
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4

@@ -4,12 +4,12 @@
 
 from typing import Any
 
-from groupcoord.member_commands import Heartbeat
-from groupcoord.member_results import HeartbeatResult
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.groupcoord.member_commands import Heartbeat
+from ottla.groupcoord.member_results import HeartbeatResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def handle(services: Services, context: RequestContext, request: HeartbeatRequest) -> Any:

@@ -1,11 +1,11 @@
 """IncrementalAlterConfigs: single settings set, deleted, appended to or subtracted from (KIP-339)."""
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import ConfigChange, ConfigOperation
-from node.kafka_api.config_resources import alter_resources
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.incremental_alter_configs import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import ConfigChange, ConfigOperation
+from ottla.node.kafka_api.config_resources import alter_resources
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,

@@ -8,13 +8,13 @@ Since 6 (not final in Apache Kafka) it may have its transactions ended by others
 
 from typing import Any
 
-from groupcoord.transactions.transaction import ProducerPair
-from groupcoord.transactions.transaction_commands import InitProducer
-from groupcoord.transactions.transaction_results import InitProducerResult
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import InitProducer
+from ottla.groupcoord.transactions.transaction_results import InitProducerResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 NONE = -1
 FIRST_FENCED_VERSION = 4  # clients before know INVALID_PRODUCER_EPOCH only

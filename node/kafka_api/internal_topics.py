@@ -1,6 +1,6 @@
 """Who may write the topics that brokers keep for themselves."""
 
-from metadata_raft.image import INTERNAL_TOPICS
+from ottla.metadata_raft.image import INTERNAL_TOPICS
 
 ADMIN_CLIENT_ID = "__admin_client"  # Kafka's sign of a tool that may write internal topics.
 

@@ -7,12 +7,12 @@ Since 1 the rebalance timeout stands beside the session timeout; since 4 a new m
 
 from typing import Any
 
-from groupcoord.member_commands import JoinGroup, Protocol
-from groupcoord.member_results import JoinGroupResult
-from logstore.errors import KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from ottla.groupcoord.member_commands import JoinGroup, Protocol
+from ottla.groupcoord.member_results import JoinGroupResult
+from ottla.logstore.errors import KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 
 def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Any:

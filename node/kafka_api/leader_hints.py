@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode
-from node.kafka_api.request_context import ConnectionInfo
-from node.services import Services
+from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.request_context import ConnectionInfo
+from ottla.node.services import Services
 
 # The errors that mean "this client's idea of the leader is old".
 WRONG_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})

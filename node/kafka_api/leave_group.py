@@ -4,12 +4,12 @@
 
 from typing import Any
 
-from groupcoord.member_commands import LeaveGroup, MemberIdentity
-from groupcoord.member_results import LeaveGroupResult
-from logstore.errors import KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from ottla.groupcoord.member_commands import LeaveGroup, MemberIdentity
+from ottla.groupcoord.member_results import LeaveGroupResult
+from ottla.logstore.errors import KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 FIRST_BATCH_VERSION = 3
 

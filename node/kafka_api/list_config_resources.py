@@ -4,12 +4,12 @@
 all types if none is named: every topic, every broker, and the groups that have settings.
 """
 
-from logstore.errors import ErrorCode
-from metadata_raft.image import MetadataImage
-from metadata_raft.records import ConfigResourceType
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.list_config_resources import (
+from ottla.logstore.errors import ErrorCode
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,

@@ -5,12 +5,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from groupcoord.admin_commands import ListGroups
-from groupcoord.admin_results import ListGroupsResult
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.groupcoord.admin_commands import ListGroups
+from ottla.groupcoord.admin_results import ListGroupsResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
 def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> Any:

@@ -8,23 +8,23 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_reader import SegmentsChanged
-from logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
-from logstore.segment import TimestampAndOffset
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.replica.partition import Partition
-from node.services import Services
-from node.wire.messages.list_offsets import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_reader import SegmentsChanged
+from ottla.logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
+from ottla.logstore.segment import TimestampAndOffset
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.partition import Partition
+from ottla.node.services import Services
+from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from node.work.fair_pool import Allowance
-from node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
+from ottla.node.work.fair_pool import Allowance
+from ottla.node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
 
 _CONSUMER = -1
 _READ_COMMITTED = 1

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from metadata_raft.reassignment_control import OngoingReassignment, ongoing_reassignments
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.list_partition_reassignments import (
+from ottla.metadata_raft.reassignment_control import OngoingReassignment, ongoing_reassignments
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,

@@ -7,15 +7,15 @@ Since 1 by how long their transaction is open already (KIP-994); since 2 by an e
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from groupcoord.transactions.id_pattern import IdPattern
-from groupcoord.transactions.transaction_commands import ListTransactions
-from groupcoord.transactions.transaction_results import ListedTransaction, ListTransactionsResult
-from groupcoord.transactions.transaction_state import TransactionState as State
-from logstore.errors import ErrorCode, KafkaError
-from node.clock import thread_cpu_s
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.list_transactions import (
+from ottla.groupcoord.transactions.id_pattern import IdPattern
+from ottla.groupcoord.transactions.transaction_commands import ListTransactions
+from ottla.groupcoord.transactions.transaction_results import ListedTransaction, ListTransactionsResult
+from ottla.groupcoord.transactions.transaction_state import TransactionState as State
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.clock import thread_cpu_s
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,

@@ -11,25 +11,25 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import replace
-from logstore.schema_compiler import encoder
-from logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
-from metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
-from node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from node.kafka_api.leader_hints import controller_to_name
-from node.kafka_api.request_context import RequestContext
-from node.metadata.topic_creation import auto_created
-from node.net.answers import EncodedBody
-from node.services import Services
-from node.wire.messages.metadata import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import replace
+from ottla.logstore.schema_compiler import encoder
+from ottla.logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
+from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
+from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.node.kafka_api.leader_hints import controller_to_name
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.metadata.topic_creation import auto_created
+from ottla.node.net.answers import EncodedBody
+from ottla.node.services import Services
+from ottla.node.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from node.work.turns import Steps, take_turns
+from ottla.node.work.turns import Steps, take_turns
 
 TOPIC_ID_SINCE = 12
 CLUSTER_OPERATIONS_UNTIL = 10

@@ -8,20 +8,20 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
-from groupcoord.offset_results import OffsetCommitResult
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import MetadataImage, TopicImage
-from node.kafka_api.packed_commit import (
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
+from ottla.groupcoord.offset_results import OffsetCommitResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import MetadataImage, TopicImage
+from ottla.node.kafka_api.packed_commit import (
     FIRST_TOPIC_ID_VERSION,
     PackedCommit,
     encode_answer,
     packing_decoder,
 )
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside, EncodedBody
-from node.services import Services
-from node.wire.messages.offset_commit import (
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside, EncodedBody
+from ottla.node.services import Services
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from groupcoord.offset_commands import OffsetDelete
-from groupcoord.offset_results import OffsetDeleteResult
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.offset_delete import (
+from ottla.groupcoord.offset_commands import OffsetDelete
+from ottla.groupcoord.offset_results import OffsetDeleteResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,

@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from groupcoord.offset_commands import OffsetFetch
-from groupcoord.offset_fetch import NO_OFFSET
-from groupcoord.offset_results import FetchedOffset, OffsetFetchResult
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema_compiler import encoder
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage
-from node.coordinators.group_lag import PartitionLag, Place
-from node.coordinators.group_runtime import Make
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import EncodedBody
-from node.services import Services
-from node.wire.messages.offset_fetch import (
+from ottla.groupcoord.offset_commands import OffsetFetch
+from ottla.groupcoord.offset_fetch import NO_OFFSET
+from ottla.groupcoord.offset_results import FetchedOffset, OffsetFetchResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema_compiler import encoder
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.coordinators.group_lag import PartitionLag, Place
+from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import EncodedBody
+from ottla.node.services import Services
+from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchResponse,
@@ -32,7 +32,7 @@ from node.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from node.work.turns import Steps, in_turns, listed, take_turns
+from ottla.node.work.turns import Steps, in_turns, listed, take_turns
 
 Answer: TypeAlias = OffsetFetchResult | KafkaError  # of the coordinator, for one group
 Lags: TypeAlias = Mapping[Place, PartitionLag]

@@ -5,17 +5,17 @@
 
 from typing import Any
 
-from logstore.errors import KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.offset_for_leader_epoch import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderEpochResponse,
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
-from node.work.turns import Steps, in_turns
+from ottla.node.work.turns import Steps, in_turns
 
 
 def handle(services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Any:

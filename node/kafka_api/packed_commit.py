@@ -10,18 +10,18 @@ import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from groupcoord.offset_commands import PackedOffsets
-from logstore.errors import ErrorCode
-from logstore.schema import ZERO_UUID, Buffer
-from logstore.schema_compiler import Decoder
-from logstore.schema_decode import read_uvarint
-from logstore.schema_encode import uvarint
-from node.wire.messages.offset_commit import (
+from ottla.groupcoord.offset_commands import PackedOffsets
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.schema import ZERO_UUID, Buffer
+from ottla.logstore.schema_compiler import Decoder
+from ottla.logstore.schema_decode import read_uvarint
+from ottla.logstore.schema_encode import uvarint
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from node.wire.request_limits import MAX_ID_BYTES
+from ottla.node.wire.request_limits import MAX_ID_BYTES
 
 FIRST_LEADER_EPOCH_VERSION: Final = 6
 FIRST_STATIC_VERSION: Final = 7

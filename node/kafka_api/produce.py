@@ -9,24 +9,24 @@ acks=0 is never answered: an error closes the connection, so that the client not
 from collections.abc import Sequence
 from typing import Any
 
-from logstore.batch_validator import (
+from ottla.logstore.batch_validator import (
     ATTRIBUTES_POSITION,
     MAGIC_POSITION,
 )
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.record_batch import MAGIC, TRANSACTIONAL_BIT
-from logstore.schema import Buffer
-from node.kafka_api import transactional_produce
-from node.kafka_api.produce_append import ProduceAppend
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.services import Services
-from node.wire.messages.produce import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record_batch import MAGIC, TRANSACTIONAL_BIT
+from ottla.logstore.schema import Buffer
+from ottla.node.kafka_api import transactional_produce
+from ottla.node.kafka_api.produce_append import ProduceAppend
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.services import Services
+from ottla.node.wire.messages.produce import (
     ProduceRequest,
     TopicProduceResponse,
 )
-from node.work.turns import Steps, at_once, take_turns
+from ottla.node.work.turns import Steps, at_once, take_turns
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Any:

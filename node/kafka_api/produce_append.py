@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from logstore.batch_validator import (
+from ottla.logstore.batch_validator import (
     ATTRIBUTES_POSITION,
     OPENED_BY_RECEIVED,
     ValidBatch,
@@ -11,20 +11,20 @@ from logstore.batch_validator import (
     validate_at_once,
     validate_batch,
 )
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.partition_log import AppendResult
-from logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
-from logstore.schema import Buffer
-from logstore.verification import Guard
-from node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
-from node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import CloseConnection, Delayed
-from node.replica.delayed_produce import Place, later_of
-from node.replica.partition import Partition
-from node.services import Services
-from node.wire.messages.produce import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import AppendResult
+from ottla.logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
+from ottla.logstore.schema import Buffer
+from ottla.logstore.verification import Guard
+from ottla.node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
+from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import CloseConnection, Delayed
+from ottla.node.replica.delayed_produce import Place, later_of
+from ottla.node.replica.partition import Partition
+from ottla.node.services import Services
+from ottla.node.wire.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -34,9 +34,9 @@ from node.wire.messages.produce import (
     TopicProduceData,
     TopicProduceResponse,
 )
-from node.work.fair_pool import Allowance, Pause
-from node.work.opened_batches import HeldBatch
-from node.work.turns import STEPS_PER_TURN, Steps, give_way
+from ottla.node.work.fair_pool import Allowance, Pause
+from ottla.node.work.opened_batches import HeldBatch
+from ottla.node.work.turns import STEPS_PER_TURN, Steps, give_way
 
 NO_OFFSET = -1
 # How long acks=1 waits for a flush. A client's own time is for replicas, and may be a few milliseconds; for a

@@ -8,18 +8,18 @@ transactional id is looked for where none without is found, so that it costs the
 import struct
 from typing import Any, Final
 
-from logstore.errors import ErrorCode
-from logstore.record_batch import HEADER_SIZE, NO_TIMESTAMP
-from logstore.schema import replace
-from logstore.schema_compiler import encoder
-from logstore.schema_decode import read_uvarint
-from logstore.topic_partition import TopicPartition
-from node.kafka_api.internal_topics import is_internal_topic
-from node.kafka_api.produce_append import NO_OFFSET
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.services import Services
-from node.wire.messages.produce import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.record_batch import HEADER_SIZE, NO_TIMESTAMP
+from ottla.logstore.schema import replace
+from ottla.logstore.schema_compiler import encoder
+from ottla.logstore.schema_decode import read_uvarint
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.internal_topics import is_internal_topic
+from ottla.node.kafka_api.produce_append import NO_OFFSET
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.services import Services
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

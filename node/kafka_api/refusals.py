@@ -7,13 +7,13 @@ the code, as Apache Kafka's `getErrorResponse` does: one table of what stands wh
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer, Field, schema_of
-from logstore.schema_compiler import decoder
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.peer_api import PeerApi
-from node.wire.request_limits import cutting_decoder
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer, Field, schema_of
+from ottla.logstore.schema_compiler import decoder
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.peer_api import PeerApi
+from ottla.node.wire.request_limits import cutting_decoder
 
 # A larger request is answered with the beginnings of its names, and not at all if it has more elements: what
 # is refused must not be repeated by the megabyte. So few are named at once, more beside the loop.

@@ -1,11 +1,11 @@
 """RemoveRaftVoter: a node loses its vote in the metadata quorum (KIP-853)."""
 
-from logstore.errors import KafkaError
-from metadata_raft.commands import RemoveRaftVoter
-from node.kafka_api.add_raft_voter import check_cluster
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft.commands import RemoveRaftVoter
+from ottla.node.kafka_api.add_raft_voter import check_cluster
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
 
 async def handle(

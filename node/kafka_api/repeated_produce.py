@@ -12,21 +12,21 @@ beside the batch and may change between two requests is checked here too.
 import struct
 from collections.abc import Mapping
 
-from logstore.batch_validator import ATTRIBUTES_POSITION, may_take_long
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import AppendResult
-from logstore.record_batch import NO_TIMESTAMP, TRANSACTIONAL_BIT
-from node.clock import monotonic_s
-from node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
-from node.kafka_api.produce_append import FLUSH_TIMEOUT_MS, ProduceAppend
-from node.kafka_api.produce_heads import KnownHead, ProduceHeads
-from node.kafka_api.request_context import ConnectionInfo, RequestContext
-from node.kafka_api.transactional_produce import PRODUCER_AT
-from node.net.answers import Answer, Delayed, Pending, Run
-from node.replica.delayed_produce import Place
-from node.replica.partition import Partition
-from node.services import Services
-from node.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+from ottla.logstore.batch_validator import ATTRIBUTES_POSITION, may_take_long
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import AppendResult
+from ottla.logstore.record_batch import NO_TIMESTAMP, TRANSACTIONAL_BIT
+from ottla.node.clock import monotonic_s
+from ottla.node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
+from ottla.node.kafka_api.produce_append import FLUSH_TIMEOUT_MS, ProduceAppend
+from ottla.node.kafka_api.produce_heads import KnownHead, ProduceHeads
+from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.kafka_api.transactional_produce import PRODUCER_AT
+from ottla.node.net.answers import Answer, Delayed, Pending, Run
+from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.partition import Partition
+from ottla.node.services import Services
+from ottla.node.wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
 _producer = struct.Struct(">qh").unpack_from  # id, epoch
 

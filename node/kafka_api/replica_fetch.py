@@ -9,17 +9,17 @@ answered: the follower has news for it, such as a partition that this node leads
 from collections.abc import Sequence
 from typing import Any
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_reader import ColdRead
-from logstore.partition_log import FetchIsolation
-from node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure, slice_of
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
-from node.replica.follower_session import FedPartition, FollowerSession
-from node.replica.partition import Partition
-from node.services import Services
-from node.wire.messages.fetch import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_reader import ColdRead
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure, slice_of
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
+from ottla.node.replica.follower_session import FedPartition, FollowerSession
+from ottla.node.replica.partition import Partition
+from ottla.node.services import Services
+from ottla.node.wire.messages.fetch import (
     LEADER_SENT_DAMAGE,
     OWN_LOG_IS_DAMAGED,
     EpochEndOffset,
@@ -28,7 +28,7 @@ from node.wire.messages.fetch import (
     FetchResponse,
     PartitionData,
 )
-from node.work.turns import Steps, in_turns
+from ottla.node.work.turns import Steps, in_turns
 
 # A follower may ask for partitions that were just made, and whose logs come with that. For more than these
 # it is answered in turns with others.

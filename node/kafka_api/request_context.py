@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from node.counters.request_counters import RequestCounters
-from node.net.connection_info import ConnectionInfo
+from ottla.node.counters.request_counters import RequestCounters
+from ottla.node.net.connection_info import ConnectionInfo
 
 __all__ = ["ConnectionInfo", "RequestContext"]
 

@@ -6,9 +6,9 @@ here. `node/kafka_api/<api>.py` has the `handle` of each.
 
 from collections.abc import Mapping
 
-from node.settings.config import BrokerConfig
-from node.wire.api_keys import ApiKey
-from node.wire.peer_api import PeerApi
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.peer_api import PeerApi
 
 SERVED: dict[ApiKey, tuple[int, int]] = {
     # Served from 3 on. With a higher minimum librdkafka before 2.11.1 would not compress (KAFKA-18659).

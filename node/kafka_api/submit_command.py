@@ -4,12 +4,12 @@ A node speaks for itself: what concerns a broker (its registration, heartbeats, 
 broker's own connection alone.
 """
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.command_codec import decode_command, encode_reply
-from metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
-from node.kafka_api.request_context import RequestContext
-from node.services import QuorumServices
-from node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.command_codec import decode_command, encode_reply
+from ottla.metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import QuorumServices
+from ottla.node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
 
 
 def _check_sender(command: Command, peer_id: int) -> None:

@@ -5,12 +5,12 @@ Since 3 members may be static (KIP-345); since 5 protocol type and name are chec
 
 from typing import Any
 
-from groupcoord.member_commands import SyncGroup
-from groupcoord.member_results import SyncGroupResult
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.groupcoord.member_commands import SyncGroup
+from ottla.groupcoord.member_results import SyncGroupResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def handle(services: Services, context: RequestContext, request: SyncGroupRequest) -> Any:

@@ -9,19 +9,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from logstore.batch_validator import ATTRIBUTES_POSITION, MAGIC_POSITION
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
-from logstore.schema import Buffer
-from logstore.topic_partition import TopicPartition
-from logstore.verification import NOT_VERIFIED, Guard
-from node.coordinators.txn_gate import Codes, code_for_client
-from node.kafka_api.produce_append import ProduceAppend
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.services import Services
-from node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceResponse
-from node.work.turns import Steps, in_turns
+from ottla.logstore.batch_validator import ATTRIBUTES_POSITION, MAGIC_POSITION
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record_batch import HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
+from ottla.logstore.schema import Buffer
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED, Guard
+from ottla.node.coordinators.txn_gate import Codes, code_for_client
+from ottla.node.kafka_api.produce_append import ProduceAppend
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.services import Services
+from ottla.node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, TopicProduceResponse
+from ottla.node.work.turns import Steps, in_turns
 
 FIRST_VERSION_WITH_ABORTABLE: Final = 11
 FIRST_VERSION_THAT_ADDS: Final = 12

@@ -9,24 +9,24 @@ COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
-from groupcoord.offset_results import OffsetCommitResult
-from groupcoord.request_token import Token
-from logstore.errors import ErrorCode, KafkaError
-from logstore.verification import Guard
-from metadata_raft.image import MetadataImage
-from node.coordinators.group_runtime import TransactionPart
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside
-from node.services import Services
-from node.wire.messages.txn_offset_commit import (
+from ottla.groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
+from ottla.groupcoord.offset_results import OffsetCommitResult
+from ottla.groupcoord.request_token import Token
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.verification import Guard
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.coordinators.group_runtime import TransactionPart
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside
+from ottla.node.services import Services
+from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from node.work.turns import Steps, in_turns
+from ottla.node.work.turns import Steps, in_turns
 
 FIRST_LOADING_VERSION = 2
 FIRST_ABORTABLE_VERSION = 4

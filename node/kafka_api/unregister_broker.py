@@ -1,10 +1,10 @@
 """UnregisterBroker: a broker that will not come back is forgotten (KIP-500)."""
 
-from logstore.errors import KafkaError
-from metadata_raft.commands import UnregisterBroker
-from node.kafka_api.request_context import RequestContext
-from node.services import Services
-from node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft.commands import UnregisterBroker
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 async def handle(

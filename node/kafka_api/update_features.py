@@ -4,12 +4,12 @@
 fails as a whole; until 1 its success is said once more for each feature (KIP-1022).
 """
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpgradeType
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.request_timeout import command_timeout_ms
-from node.services import Services
-from node.wire.messages.update_features import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpgradeType
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.services import Services
+from ottla.node.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,

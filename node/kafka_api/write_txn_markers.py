@@ -7,15 +7,15 @@ an error of its own, and names a producer once, however many markers of it were 
 
 from typing import Any
 
-from logstore.errors import ErrorCode, KafkaError
-from node.coordinators.marker_messages import Codes, from_wire, to_response
-from node.coordinators.marker_writer import PEER_WAIT_MS
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside, Delayed
-from node.net.connection_info import NO_PEER
-from node.services import Services
-from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from node.work.turns import Steps, in_turns, take_turns
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.coordinators.marker_messages import Codes, from_wire, to_response
+from ottla.node.coordinators.marker_writer import PEER_WAIT_MS
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.connection_info import NO_PEER
+from ottla.node.services import Services
+from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from ottla.node.work.turns import Steps, in_turns, take_turns
 
 
 def handle(services: Services, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:

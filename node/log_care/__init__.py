@@ -1,4 +1,4 @@
-"""node.log_care: the care of the logs that no request asks for. Bottom-up:
+"""ottla.node.log_care: the care of the logs that no request asks for. Bottom-up:
 
 damaged_replicas  replicas of this node whose logs are damaged
 log_flusher       forces logs to disk, in threads

@@ -8,8 +8,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from node.replica.partition import Partition
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.replica.partition import Partition
 
 LEAVE_S: Final = 10.0  # how long a repair waits for the replica to be out of the ISR; then it goes on
 CHECK_S: Final = 0.02

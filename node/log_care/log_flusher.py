@@ -9,12 +9,12 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.flush_target import FlushTarget
-from logstore.latency import LatencyHistogram
-from logstore.partition_log import PartitionLog
-from node.clock import Clock, monotonic_s
-from node.replica.partition import Partition
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.flush_target import FlushTarget
+from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.partition_log import PartitionLog
+from ottla.node.clock import Clock, monotonic_s
+from ottla.node.replica.partition import Partition
 
 # Logs that are forced to disk side by side. The threads are also those of cold reads, of which some are left.
 MAX_FLUSHES: Final = 4

@@ -13,29 +13,29 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from typing import Final
 
-from logstore.checkpoint import (
+from ottla.logstore.checkpoint import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     REPLICATION_OFFSET_CHECKPOINT,
 )
-from logstore.cleaner import CleaningAborted, CleaningJob, clean_group, groups_to_clean, index_dirty
-from logstore.cleaner_manager import CleanerManager
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_manager import LogManager
-from logstore.log_mover import is_durable, next_step
-from logstore.offset_map import OffsetMap
-from logstore.partition_log import PartitionLog
-from logstore.producer_tally import SilentProducers
-from logstore.retention import SegmentSpan, is_flush_due, retention_plan
-from logstore.segment import Segment
-from logstore.topic_partition import TopicPartition
-from metadata_raft.raft_check import MetadataDamage
-from node.clock import Clock
-from node.log_care.damaged_replicas import DamagedReplicas
-from node.log_care.log_flusher import LogFlusher
-from node.log_care.log_scrub import LogScrub
-from node.log_care.segment_repair import SegmentRepair
-from node.settings.config import BrokerConfig
+from ottla.logstore.cleaner import CleaningAborted, CleaningJob, clean_group, groups_to_clean, index_dirty
+from ottla.logstore.cleaner_manager import CleanerManager
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.log_mover import is_durable, next_step
+from ottla.logstore.offset_map import OffsetMap
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.producer_tally import SilentProducers
+from ottla.logstore.retention import SegmentSpan, is_flush_due, retention_plan
+from ottla.logstore.segment import Segment
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.raft_check import MetadataDamage
+from ottla.node.clock import Clock
+from ottla.node.log_care.damaged_replicas import DamagedReplicas
+from ottla.node.log_care.log_flusher import LogFlusher
+from ottla.node.log_care.log_scrub import LogScrub
+from ottla.node.log_care.segment_repair import SegmentRepair
+from ottla.node.settings.config import BrokerConfig
 
 UPKEEP_INTERVAL_MS: Final = 1_000  # rolled segments are flushed and old files removed this often
 MAX_PACE_S: Final = 1.0

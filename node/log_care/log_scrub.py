@@ -15,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from logstore.checkpoint import decode_epochs
-from logstore.disk import Disk
-from logstore.errors import KafkaError
-from logstore.leader_epoch_cache import EpochEntry
-from logstore.log_check import (
+from ottla.logstore.checkpoint import decode_epochs
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.leader_epoch_cache import EpochEntry
+from ottla.logstore.log_check import (
     Damage,
     FileKind,
     LogCheck,
@@ -27,15 +27,15 @@ from logstore.log_check import (
     rebuilt_indexes,
     write_indexes,
 )
-from logstore.log_manager import LogManager
-from logstore.log_reader import SegmentsChanged
-from logstore.partition_log import PartitionLog
-from logstore.topic_partition import TopicPartition
-from metadata_raft.raft_check import MetadataDamage
-from node.clock import Clock
-from node.log_care.damaged_replicas import DamagedReplicas
-from node.log_care.segment_repair import Outcome, SegmentRepair
-from node.settings.config import BrokerConfig
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.log_reader import SegmentsChanged
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.raft_check import MetadataDamage
+from ottla.node.clock import Clock
+from ottla.node.log_care.damaged_replicas import DamagedReplicas
+from ottla.node.log_care.segment_repair import Outcome, SegmentRepair
+from ottla.node.settings.config import BrokerConfig
 
 # Of the time, the scrub works at most one part in so many: small batches cost more time than bytes.
 REST_PER_WORK: Final = 9

@@ -12,19 +12,19 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
-from logstore.disk import Disk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_check import Damage, LogCheck
-from logstore.partition_log import PartitionLog
-from logstore.record_batch import BatchHeader, iterate_headers
-from logstore.schema import Buffer
-from logstore.segment import Segment
-from logstore.segment_copy import SegmentCopy, begin_copy
-from logstore.topic_partition import TopicPartition
-from node.clock import Clock
-from node.replica.partition import Partition
-from node.replica.replication_quota import ReplicationQuotas
-from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.logstore.disk import Disk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_check import Damage, LogCheck
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.record_batch import BatchHeader, iterate_headers
+from ottla.logstore.schema import Buffer
+from ottla.logstore.segment import Segment
+from ottla.logstore.segment_copy import SegmentCopy, begin_copy
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.clock import Clock
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replication_quota import ReplicationQuotas
+from ottla.node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 
 FETCH_BYTES: Final = 1024 * 1024  # as a follower's replica.fetch.max.bytes
 FETCH_TIMEOUT_S: Final = 30.0

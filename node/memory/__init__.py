@@ -1,4 +1,4 @@
-"""node.memory: how much memory a node may have, and what takes it. Bottom-up:
+"""ottla.node.memory: how much memory a node may have, and what takes it. Bottom-up:
 
 memory_budget  one budget of memory for all that clients can make a node hold, divided among its parts
 memory_limit   how much memory this process may have

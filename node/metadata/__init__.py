@@ -1,4 +1,4 @@
-"""node.metadata: the metadata of the cluster on this node, and this broker's place in it. Bottom-up:
+"""ottla.node.metadata: the metadata of the cluster on this node, and this broker's place in it. Bottom-up:
 
 command_parts        a change of very many topics is sent to the controller in parts
 controller_runtime   the controller while this node leads

@@ -9,11 +9,11 @@ import asyncio
 import logging
 from itertools import islice
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.commands import AssignReplicasToDirs, ReplicaDirectory, ReportOfflineLogDirs
-from metadata_raft.records import LOST_DIRECTORY
-from node.metadata.metadata_runtime import MetadataRuntime
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.commands import AssignReplicasToDirs, ReplicaDirectory, ReportOfflineLogDirs
+from ottla.metadata_raft.records import LOST_DIRECTORY
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
 
 # As many as one request of Apache Kafka's brokers has; a command may need a record for each.
 MAX_ASSIGNMENTS_PER_COMMAND = 2_250

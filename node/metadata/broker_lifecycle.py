@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
-from metadata_raft.image import Endpoint
-from metadata_raft.records import BrokerEndpoint, BrokerFeature
-from node.clock import Clock
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.metadata.quorum_contact import QuorumContact
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
+from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature
+from ottla.node.clock import Clock
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.metadata.quorum_contact import QuorumContact
 
 # While something is about to change (unfencing, leaders that move), the controller is asked so often.
 IMPATIENT_S: Final = 0.05

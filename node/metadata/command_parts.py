@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
 
 # Of a part: to decide on a topic takes some 60 us, to apply and publish a record some 20 us.
 ITEMS_PER_PART: Final = 50

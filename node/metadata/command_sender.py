@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.command_codec import decode_reply, encode_command
-from metadata_raft.commands import AlterPartition, BrokerHeartbeat, Command, RegisterBroker, RequestId
-from metadata_raft.request_control import MAX_OPEN_REQUESTS
-from node.metadata.controller_runtime import Decided
-from node.net.peer_client import PeerClient
-from node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.command_codec import decode_reply, encode_command
+from ottla.metadata_raft.commands import AlterPartition, BrokerHeartbeat, Command, RegisterBroker, RequestId
+from ottla.metadata_raft.request_control import MAX_OPEN_REQUESTS
+from ottla.node.metadata.controller_runtime import Decided
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
 
 HEARTBEAT_PURPOSE: Final = "heartbeat"
 MIN_ANSWER_S: Final = 0.001  # for the answer to a request that goes out at the last moment

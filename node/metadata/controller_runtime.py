@@ -12,18 +12,18 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.latency import LatencyHistogram
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, Reply, RequestId
-from metadata_raft.controller import Controller
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.image import MetadataImage
-from metadata_raft.quorum import Quorum, ReplicaStatus
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import MetadataRecord, NoOpRecord
-from metadata_raft.voters import Voter
-from node.clock import Clock
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, Reply, RequestId
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.quorum import Quorum, ReplicaStatus
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import MetadataRecord, NoOpRecord
+from ottla.metadata_raft.voters import Voter
+from ottla.node.clock import Clock
 
 # Commands whose batches are on their way; a client that is told so asks again.
 MAX_PENDING: Final = 10_000

@@ -10,14 +10,14 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.image_changes import changes_between
-from metadata_raft.quorum import QuorumListener, QuorumStatus
-from metadata_raft.quorum_raft import RaftQuorum
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import Voter
-from node.metadata.metadata_observer import MetadataObserver
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.image_changes import changes_between
+from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus
+from ottla.metadata_raft.quorum_raft import RaftQuorum
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.voters import Voter
+from ottla.node.metadata.metadata_observer import MetadataObserver
 
 # How often it is looked whether this node has a vote and somebody to follow.
 LOOK_S: Final = 0.1

@@ -11,15 +11,15 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer
-from logstore.schema_compiler import encoder
-from metadata_raft.image import MetadataImage
-from metadata_raft.record_codec import MetadataBatch, encode_batch
-from metadata_raft.snapshot import encode_snapshot
-from node.net.answers import Delayed, EncodedBody
-from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse, VoterAddress
-from node.wire.messages.fetch_metadata_snapshot import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer
+from ottla.logstore.schema_compiler import encoder
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
+from ottla.metadata_raft.snapshot import encode_snapshot
+from ottla.node.net.answers import Delayed, EncodedBody
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse, VoterAddress
+from ottla.node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,
     FetchMetadataSnapshotResponse,
 )

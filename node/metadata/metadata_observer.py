@@ -11,17 +11,17 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.delta import replay_batch
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.image_changes import changes_between
-from metadata_raft.quorum import QuorumListener, QuorumStatus
-from metadata_raft.record_codec import MetadataBatch, decode_batch
-from metadata_raft.snapshot import decode_snapshot
-from metadata_raft.voters import Voter
-from node.net.peer_client import PeerClient
-from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
-from node.wire.messages.fetch_metadata_snapshot import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.image_changes import changes_between
+from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus
+from ottla.metadata_raft.record_codec import MetadataBatch, decode_batch
+from ottla.metadata_raft.snapshot import decode_snapshot
+from ottla.metadata_raft.voters import Voter
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+from ottla.node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,
     FetchMetadataSnapshotResponse,
 )

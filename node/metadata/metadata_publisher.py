@@ -5,15 +5,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from logstore.log_config import LogConfig
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, VoterImage
-from metadata_raft.records import ConfigResourceType
-from node.settings.broker_settings import BROKER_CONFIG_DEF
-from node.settings.config import BrokerConfig
-from node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, VoterImage
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs
 
 log = logging.getLogger(__name__)
 

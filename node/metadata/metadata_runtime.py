@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, overload
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.latency import LatencyHistogram
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.latency import LatencyHistogram
+from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AddRaftVoterReply,
     AllocateProducerIds,
@@ -55,16 +55,16 @@ from metadata_raft.commands import (
     UpdateFeatures,
     UpdateFeaturesReply,
 )
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage
-from metadata_raft.quorum import Quorum, QuorumStatus
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.request_control import REMEMBERED
-from node.clock import Clock
-from node.metadata.command_sender import CommandSender, Leader, RequestIds
-from node.metadata.controller_runtime import ControllerRuntime, Decided
-from node.metadata.encoded_answers import EncodedAnswers
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.quorum import Quorum, QuorumStatus
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.request_control import REMEMBERED
+from ottla.node.clock import Clock
+from ottla.node.metadata.command_sender import CommandSender, Leader, RequestIds
+from ottla.node.metadata.controller_runtime import ControllerRuntime, Decided
+from ottla.node.metadata.encoded_answers import EncodedAnswers
 
 # Who acts on committed metadata: (image, what changed since the image before).
 Listener = Callable[[MetadataImage, MetadataChanges], None]

@@ -2,8 +2,8 @@
 
 from asyncio import Future, get_running_loop, shield
 
-from metadata_raft.commands import AllocateProducerIds
-from node.metadata.metadata_runtime import MetadataRuntime
+from ottla.metadata_raft.commands import AllocateProducerIds
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
 
 
 class ProducerIds:

@@ -3,10 +3,10 @@
 import uuid
 from collections.abc import Callable, Sequence
 
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic, NewTopicConfig
-from metadata_raft.image import MetadataImage
-from node.settings.config import BrokerConfig
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from ottla.metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic, NewTopicConfig
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.settings.config import BrokerConfig
 
 OFFSETS_TOPIC = "__consumer_offsets"
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from logstore.latency import LatencyHistogram, quantile
-from logstore.topic_partition import uuid_to_text
-from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
-from node.counters.election_counters import ElectionCounters
-from node.metrics.family import (
+from ottla.logstore.latency import LatencyHistogram, quantile
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
+from ottla.node.counters.election_counters import ElectionCounters
+from ottla.node.metrics.family import (
     NO_LABELS,
     Family,
     LabelText,
@@ -24,7 +24,7 @@ from node.metrics.family import (
     labels,
     with_labels,
 )
-from node.metrics.readings import PartitionReading, QuorumReading
+from ottla.node.metrics.readings import PartitionReading, QuorumReading
 
 CLUSTER_VERSION: Final = "4.3"  # whose protocol is spoken
 

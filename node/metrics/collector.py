@@ -11,17 +11,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
-from logstore.errors import KafkaError
-from logstore.latency import LatencyHistogram
-from logstore.log_config import topic_config
-from logstore.volume import VolumeBytes, volume_bytes
-from metadata_raft.image import MetadataImage
-from node.clock import monotonic_s
-from node.counters.node_counts import latencies_of
-from node.counters.request_counters import RequestCounters
-from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
-from node.metrics import read_groups, read_node
-from node.metrics.cluster_families import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.log_config import topic_config
+from ottla.logstore.volume import VolumeBytes, volume_bytes
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.clock import monotonic_s
+from ottla.node.counters.node_counts import latencies_of
+from ottla.node.counters.request_counters import RequestCounters
+from ottla.node.counters.topic_counters import DELETED_TOPICS, TopicCounters
+from ottla.node.metrics import read_groups, read_node
+from ottla.node.metrics.cluster_families import (
     ClusterCounts,
     QuorumRates,
     controller_families,
@@ -30,14 +30,14 @@ from node.metrics.cluster_families import (
     kminion_families,
     raft_families,
 )
-from node.metrics.family import Family
-from node.metrics.group_families import (
+from ottla.node.metrics.family import Family
+from ottla.node.metrics.group_families import (
     consumer_group_families,
     coordinator_families,
     kminion_group_families,
 )
-from node.metrics.loop_watch import LoopWatch
-from node.metrics.node_families import (
+from ottla.node.metrics.loop_watch import LoopWatch
+from ottla.node.metrics.node_families import (
     ProcessFamilies,
     always,
     loop_families,
@@ -45,27 +45,27 @@ from node.metrics.node_families import (
     rest_families,
     scrape_families,
 )
-from node.metrics.pace import Pace
-from node.metrics.readings import GroupReading, NodeReading, PartitionReading
-from node.metrics.replica_families import (
+from ottla.node.metrics.pace import Pace
+from ottla.node.metrics.readings import GroupReading, NodeReading, PartitionReading
+from ottla.node.metrics.replica_families import (
     damage_families,
     flush_families,
     log_dir_families,
     partition_families,
     replica_manager_families,
 )
-from node.metrics.request_families import (
+from ottla.node.metrics.request_families import (
     connection_families,
     request_families,
     topic_families,
 )
-from node.metrics.windows import Window, counts_since
-from node.net.peer_client import SOFTWARE_VERSION
-from node.node_facts import NodeFacts
-from node.services import Services
-from node.settings.config import BrokerConfig
-from node.settings.metrics_settings import KAFKA_EXPORTER, KMINION
-from node.work.turns import Steps, take_turns
+from ottla.node.metrics.windows import Window, counts_since
+from ottla.node.net.peer_client import SOFTWARE_VERSION
+from ottla.node.node_facts import NodeFacts
+from ottla.node.services import Services
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.metrics_settings import KAFKA_EXPORTER, KMINION
+from ottla.node.work.turns import Steps, take_turns
 
 # For the ends of logs that other nodes lead, and for a file system that hangs.
 LAG_TIMEOUT_S: Final = read_groups.LAG_TIMEOUT_S + 0.5

@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE_OPENMETRICS
 
-from node.clock import monotonic_s
-from node.metrics.collector import NodeCollector
-from node.metrics.family import Family, gauge, labels
-from node.metrics.pace import Pace
-from node.node_facts import NodeFacts
+from ottla.node.clock import monotonic_s
+from ottla.node.metrics.collector import NodeCollector
+from ottla.node.metrics.family import Family, gauge, labels
+from ottla.node.metrics.pace import Pace
+from ottla.node.node_facts import NodeFacts
 
 KEPT_S: Final = 1.0
 LINES_AT_ONCE: Final = 64  # some 50 us

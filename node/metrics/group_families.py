@@ -4,8 +4,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from node.metrics.family import Family, Row, gauge, labels, with_labels
-from node.metrics.readings import CommittedReading, GroupReading, NodeReading
+from ottla.node.metrics.family import Family, Row, gauge, labels, with_labels
+from ottla.node.metrics.readings import CommittedReading, GroupReading, NodeReading
 
 _NAMES: Final = {
     "numgroupsstable": "Stable",

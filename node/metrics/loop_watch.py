@@ -11,8 +11,8 @@ import asyncio
 import threading
 import time
 
-from logstore.latency import LatencyHistogram
-from node.clock import monotonic_s
+from ottla.logstore.latency import LatencyHistogram
+from ottla.node.clock import monotonic_s
 
 
 class LoopWatch:

@@ -6,10 +6,10 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 
-from node.counters.rest_work import RestWork
-from node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, info, labels, of_library
-from node.metrics.loop_watch import LoopWatch
-from node.metrics.readings import NodeReading
+from ottla.node.counters.rest_work import RestWork
+from ottla.node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, info, labels, of_library
+from ottla.node.metrics.loop_watch import LoopWatch
+from ottla.node.metrics.readings import NodeReading
 
 _UNREGISTERED: Final = CollectorRegistry()
 _PROCESS_IO: Final = Path("/proc/self/io")

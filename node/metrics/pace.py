@@ -8,7 +8,7 @@ loop finds the interpreter free, and waits for a turn at most.
 import asyncio
 from typing import Final
 
-from node.clock import monotonic_s
+from ottla.node.clock import monotonic_s
 
 TURN_S: Final = 0.0003
 PAUSE_S: Final = 0.001  # uvloop's timers have no less

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from logstore.latency import quantile
-from node.clock import monotonic_s
-from node.counters.node_counts import METERS, NodeCounts, read_counts
-from node.metrics.windows import Window, counts_since
-from node.node_facts import NodeFacts
-from node.work.turns import at_once
+from ottla.logstore.latency import quantile
+from ottla.node.clock import monotonic_s
+from ottla.node.counters.node_counts import METERS, NodeCounts, read_counts
+from ottla.node.metrics.windows import Window, counts_since
+from ottla.node.node_facts import NodeFacts
+from ottla.node.work.turns import at_once
 
 WINDOW_S: Final = 5.0
 

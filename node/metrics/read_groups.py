@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.offset_values import read_offset_value
-from groupcoord.shard import Group
-from logstore.topic_partition import TopicPartition
-from node.coordinators.group_lag import PartitionLag, Place
-from node.metrics.readings import CommittedReading, GroupReading
-from node.services import Services
-from node.work.turns import Steps
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.offset_values import read_offset_value
+from ottla.groupcoord.shard import Group
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators.group_lag import PartitionLag, Place
+from ottla.node.metrics.readings import CommittedReading, GroupReading
+from ottla.node.services import Services
+from ottla.node.work.turns import Steps
 
 # For the ends of logs that other nodes lead. Who does not answer by then is left out of this scrape.
 LAG_TIMEOUT_S: Final = 2.0

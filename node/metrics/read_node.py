@@ -5,23 +5,23 @@ have thousands.
 from collections import Counter
 from typing import Final
 
-from logstore.cleaner_manager import CleanerManager
-from logstore.log_manager import LogManager
-from metadata_raft.image import MetadataImage
-from metadata_raft.quorum import Quorum
-from metadata_raft.quorum_raft import RaftQuorum
-from node.metadata.member_quorum import MemberQuorum
-from node.metrics.readings import (
+from ottla.logstore.cleaner_manager import CleanerManager
+from ottla.logstore.log_manager import LogManager
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.quorum import Quorum
+from ottla.metadata_raft.quorum_raft import RaftQuorum
+from ottla.node.metadata.member_quorum import MemberQuorum
+from ottla.node.metrics.readings import (
     ListenerReading,
     LogDirReading,
     NodeReading,
     PartitionReading,
     QuorumReading,
 )
-from node.net.listener import Listener
-from node.replica.partition import Partition
-from node.services import Services
-from node.work.turns import Steps
+from ottla.node.net.listener import Listener
+from ottla.node.replica.partition import Partition
+from ottla.node.services import Services
+from ottla.node.work.turns import Steps
 
 # Different (name, version) of clients that are told apart: both are what a client says of itself.
 MAX_SOFTWARE: Final = 20

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from logstore.latency import LatencyHistogram
-from logstore.volume import VolumeBytes
-from node.log_care.log_scrub import LogScrub
-from node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, labels, summary_ms
-from node.metrics.readings import LogDirReading, NodeReading, PartitionReading
+from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.volume import VolumeBytes
+from ottla.node.log_care.log_scrub import LogScrub
+from ottla.node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, labels, summary_ms
+from ottla.node.metrics.readings import LogDirReading, NodeReading, PartitionReading
 
 
 def replica_manager_families(reading: NodeReading, partitions: Sequence[PartitionReading]) -> list[Family]:

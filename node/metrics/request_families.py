@@ -5,12 +5,12 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
-from logstore.errors import ErrorCode
-from logstore.latency import LatencyHistogram
-from node.counters.node_counts import request_counts
-from node.counters.request_counters import RequestCounters
-from node.counters.topic_counters import DELETED_TOPICS, TopicCounters
-from node.metrics.family import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.latency import LatencyHistogram
+from ottla.node.counters.node_counts import request_counts
+from ottla.node.counters.request_counters import RequestCounters
+from ottla.node.counters.topic_counters import DELETED_TOPICS, TopicCounters
+from ottla.node.metrics.family import (
     NO_LABELS,
     Family,
     LabelText,
@@ -21,7 +21,7 @@ from node.metrics.family import (
     labels,
     summary_ms,
 )
-from node.metrics.readings import ListenerReading
+from ottla.node.metrics.readings import ListenerReading
 
 # (name, attribute of TopicCounters, words); by topic and as a sum, as Kafka has both.
 _TOPIC_METERS: Final = (

@@ -1,4 +1,4 @@
-"""node.net: sockets: listeners and connections, and the client side of a connection. Bottom-up:
+"""ottla.node.net: sockets: listeners and connections, and the client side of a connection. Bottom-up:
 
 connection_info     who is at the other end of a connection
 file_pipe           a pipe on the way from files to sockets

@@ -8,8 +8,8 @@ A handler returns its response, None for no answer at all, an awaitable of eithe
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from logstore.schema import Buffer
-from node.net.file_pipe import Piece
+from ottla.logstore.schema import Buffer
+from ottla.node.net.file_pipe import Piece
 
 C = TypeVar("C")  # a connection
 

@@ -20,18 +20,18 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, Protocol, cast
 
-from logstore.disk import FileRecords
-from logstore.schema import Buffer
-from node.net.answers import Answer, CloseConnection, Pending, Service
-from node.net.connection_info import ConnectionInfo
-from node.net.file_pipe import FilePipe, Piece
-from node.net.file_sender import FileSender
-from node.net.gathered_answers import GatheredAnswers
-from node.net.receive_memory import ReceiveMemory
-from node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
-from node.net.send_buffers import SendBuffers
-from node.net.unsent_answers import UnsentAnswers
-from node.wire.framing import foreign_protocol
+from ottla.logstore.disk import FileRecords
+from ottla.logstore.schema import Buffer
+from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.net.file_pipe import FilePipe, Piece
+from ottla.node.net.file_sender import FileSender
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
+from ottla.node.net.send_buffers import SendBuffers
+from ottla.node.net.unsent_answers import UnsentAnswers
+from ottla.node.wire.framing import foreign_protocol
 
 INITIAL_BUFFER_BYTES = 8 * 1024  # A few small requests; 5,000 idle clients cost 40 MB.
 # From here on a read stops at the end of a frame, so that the next one starts at the start of the buffer.

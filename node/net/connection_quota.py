@@ -8,7 +8,7 @@ as in Apache Kafka.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from node.net.connection_reserve import ConnectionReserve
+from ottla.node.net.connection_reserve import ConnectionReserve
 
 NO_LIMIT = 2**31 - 1
 

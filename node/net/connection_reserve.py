@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from node.net.connection_info import ConnectionInfo
-from node.wire.api_keys import ApiKey
-from node.wire.peer_api import PeerApi
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.peer_api import PeerApi
 
 # Not one: each program of an administrator has a connection to the address that it was given and one to the
 # node that is found there, and the REST API of this node asks through connections of its own, which it keeps.

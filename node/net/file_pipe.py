@@ -11,8 +11,8 @@ import os
 from contextlib import suppress
 from typing import Final
 
-from logstore.disk import FileRecords
-from logstore.schema import Buffer
+from ottla.logstore.disk import FileRecords
+from ottla.logstore.schema import Buffer
 
 Piece = Buffer | FileRecords
 

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from logstore.disk import FileRecords
-from logstore.schema import Buffer
-from node.net.file_pipe import CAPACITY_BYTES, FilePipe, Piece
-from node.net.send_buffers import SendBuffers
+from ottla.logstore.disk import FileRecords
+from ottla.logstore.schema import Buffer
+from ottla.node.net.file_pipe import CAPACITY_BYTES, FilePipe, Piece
+from ottla.node.net.send_buffers import SendBuffers
 
 LARGE_BUFFER_BYTES = 64 * 1024
 CHUNK_BYTES = CAPACITY_BYTES  # Sent at once; a cold one is read into memory.

@@ -14,18 +14,18 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
-from node.net.answers import Answer, CloseConnection, Pending, Service
-from node.net.connection import Connection
-from node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
-from node.net.connection_quota import ConnectionQuota
-from node.net.connection_reserve import is_opening
-from node.net.file_pipe import FilePipe
-from node.net.gathered_answers import GatheredAnswers
-from node.net.pacing import pace, stop_pacing
-from node.net.receive_memory import ReceiveMemory
-from node.net.receive_windows import ReceiveWindows, widest_bytes
-from node.net.send_buffers import SendBuffers
-from node.net.unsent_answers import UnsentAnswers
+from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
+from ottla.node.net.connection import Connection
+from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
+from ottla.node.net.connection_quota import ConnectionQuota
+from ottla.node.net.connection_reserve import is_opening
+from ottla.node.net.file_pipe import FilePipe
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.pacing import pace, stop_pacing
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
+from ottla.node.net.send_buffers import SendBuffers
+from ottla.node.net.unsent_answers import UnsentAnswers
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
 COMPLAINTS_PER_SWEEP = 20  # Log lines about bad connections between two sweeps; the rest is counted.

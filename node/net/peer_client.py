@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from logstore.dial_errors import dial_problem
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import schema_of
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.framing import NOT_KAFKA, FrameSplitter, foreign_protocol
-from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.logstore.dial_errors import dial_problem
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import schema_of
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.framing import NOT_KAFKA, FrameSplitter, foreign_protocol
+from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
 SOFTWARE_NAME: Final = "ottla"
 SOFTWARE_VERSION: Final = "0.1.0"

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, uuid_to_text
-from node.wire.messages.peer_handshake import HELLO, PROVE, PeerHandshakeRequest, PeerHandshakeResponse
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.node.wire.messages.peer_handshake import HELLO, PROVE, PeerHandshakeRequest, PeerHandshakeResponse
 
 NONCE_BYTES: Final = 32
 _NAMES: Final = struct.Struct(">i16s16s")

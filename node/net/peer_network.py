@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import Endpoint
-from node.net.peer_client import PeerClient
-from node.net.peer_handshake import NONCE_BYTES, PeerGate, PeerIdentity, hello, prove
-from node.wire.messages.peer_handshake import PeerHandshakeResponse
-from node.wire.peer_api import PeerApi
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import Endpoint
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, PeerIdentity, hello, prove
+from ottla.node.wire.messages.peer_handshake import PeerHandshakeResponse
+from ottla.node.wire.peer_api import PeerApi
 
 DIAL_TIMEOUT_S: Final = 5.0  # for a connection and its handshake; a living peer on a full machine needs less
 PROBE_TIMEOUT_S: Final = 0.5

@@ -1,4 +1,4 @@
-"""node.process: the process of one node. Bottom-up:
+"""ottla.node.process: the process of one node. Bottom-up:
 
 stop_signals  the signals that ask a process to end, and who sent them
 garbage       the collector of garbage looks at new objects only

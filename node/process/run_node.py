@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import uvloop
 
-from node.broker import Broker
-from node.process.garbage import freeze
-from node.process.open_files import raise_open_file_limit
-from node.process.stop_signals import received_signals, stop_signals
-from node.settings.config import BrokerConfig
+from ottla.node.broker import Broker
+from ottla.node.process.garbage import freeze
+from ottla.node.process.open_files import raise_open_file_limit
+from ottla.node.process.stop_signals import received_signals, stop_signals
+from ottla.node.settings.config import BrokerConfig
 
 log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""node.replica: the partitions that this node has, as leader or follower. Bottom-up:
+"""ottla.node.replica: the partitions that this node has, as leader or follower. Bottom-up:
 
 delayed_fetch      a fetch that found too few bytes, at rest until an append (or a timer) wakes it
 delayed_operation  a request at rest until each of its partitions has come to what it waits for

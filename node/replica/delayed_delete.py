@@ -6,8 +6,8 @@ with its fetches.
 
 from typing import NamedTuple, Protocol
 
-from logstore.errors import ErrorCode
-from node.replica.delayed_operation import DelayedOperation
+from ottla.logstore.errors import ErrorCode
+from ottla.node.replica.delayed_operation import DelayedOperation
 
 
 class Deletion(NamedTuple):

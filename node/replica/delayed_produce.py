@@ -7,8 +7,8 @@ meanwhile fails alone.
 
 from typing import NamedTuple, Protocol
 
-from logstore.errors import ErrorCode
-from node.replica.delayed_operation import DelayedOperation
+from ottla.logstore.errors import ErrorCode
+from ottla.node.replica.delayed_operation import DelayedOperation
 
 
 class ReplicatedPartition(Protocol):

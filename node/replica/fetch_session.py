@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.messages.fetch import FetchPartition, ForgottenTopic, PartitionData
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.messages.fetch import FetchPartition, ForgottenTopic, PartitionData
 
 NO_SESSION = 0
 INITIAL_EPOCH = 0  # of a fetch that wants a session

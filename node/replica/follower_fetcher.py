@@ -13,12 +13,12 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, cast
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.leader_epoch_cache import EpochEndOffset
-from logstore.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from logstore.schema import Buffer
-from node.replica.fetch_session import NO_SESSION
-from node.replica.follower_state import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.logstore.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
+from ottla.logstore.schema import Buffer
+from ottla.node.replica.fetch_session import NO_SESSION
+from ottla.node.replica.follower_state import (
     FetchBounds,
     FollowedPartition,
     FollowerFetches,
@@ -30,10 +30,10 @@ from node.replica.follower_state import (
     step_for,
     truncation_offset,
 )
-from node.replica.partition import Partition
-from node.replica.replication_quota import ReplicationQuotas
-from node.wire.messages.fetch import FetchResponse, PartitionData
-from node.wire.messages.list_offsets import (
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replication_quota import ReplicationQuotas
+from ottla.node.wire.messages.fetch import FetchResponse, PartitionData
+from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,

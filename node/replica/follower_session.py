@@ -9,8 +9,8 @@ Only what is dirty is looked at. News of offsets alone do not wake: they go with
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from node.replica.fetch_session import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.replica.fetch_session import (
     MAX_EPOCH,
     NO_SESSION,
     PARTITION_BYTES,
@@ -18,9 +18,9 @@ from node.replica.fetch_session import (
     FetchItem,
     PartitionKey,
 )
-from node.replica.isr import InSyncReplicas
-from node.replica.partition import Partition
-from node.wire.messages.fetch import ForgottenTopic
+from ottla.node.replica.isr import InSyncReplicas
+from ottla.node.replica.partition import Partition
+from ottla.node.wire.messages.fetch import ForgottenTopic
 
 # num.replica.fetchers of a follower may be larger than one; what it had before a lost connection is useless.
 MAX_SESSIONS_OF_A_FOLLOWER: Final = 16

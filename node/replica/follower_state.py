@@ -10,11 +10,11 @@ from enum import Enum
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode
-from logstore.leader_epoch_cache import EpochEndOffset
-from node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
-from node.replica.partition import Partition
-from node.wire.messages.fetch import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
+from ottla.node.replica.partition import Partition
+from ottla.node.wire.messages.fetch import (
     LEADER_SENT_DAMAGE,
     OWN_LOG_IS_DAMAGED,
     FetchPartition,

@@ -9,16 +9,16 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AlteredPartition,
     AlteredTopic,
     AlterPartition,
     AlterPartitionReply,
     BrokerState,
 )
-from node.replica.isr import IsrProposal
-from node.replica.partition import Partition
+from ottla.node.replica.isr import IsrProposal
+from ottla.node.replica.partition import Partition
 
 RETRY_S: Final = 0.05
 MAX_PROPOSALS: Final = 2_000  # of one command, which may need a record for each

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from logstore.batch_validator import LATEST_PRODUCE_VERSION, ValidBatch
-from logstore.errors import ErrorCode, KafkaError
-from logstore.leader_epoch_cache import EpochEndOffset
-from logstore.partition_log import (
+from ottla.logstore.batch_validator import LATEST_PRODUCE_VERSION, ValidBatch
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.logstore.partition_log import (
     LATEST_TIMESTAMP,
     MAX_TIMESTAMP,
     AppendOrigin,
@@ -19,20 +19,20 @@ from logstore.partition_log import (
     FetchIsolation,
     PartitionLog,
 )
-from logstore.record import EndTransactionMarker
-from logstore.record_batch import HEADER_SIZE, BatchHeader, read_header
-from logstore.schema import Buffer
-from logstore.segment import TimestampAndOffset
-from logstore.topic_partition import TopicPartition
-from logstore.verification import Guard
-from node.counters.topic_counters import TopicCounters
-from node.replica.delayed_delete import DelayedDelete
-from node.replica.delayed_fetch import DelayedFetch
-from node.replica.delayed_operation import check_all
-from node.replica.delayed_produce import DelayedProduce, Place
-from node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
-from node.replica.refused_batches import RefusedBatches
-from node.replica.replica_context import ReplicaContext, lone_context
+from ottla.logstore.record import EndTransactionMarker
+from ottla.logstore.record_batch import HEADER_SIZE, BatchHeader, read_header
+from ottla.logstore.schema import Buffer
+from ottla.logstore.segment import TimestampAndOffset
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import Guard
+from ottla.node.counters.topic_counters import TopicCounters
+from ottla.node.replica.delayed_delete import DelayedDelete
+from ottla.node.replica.delayed_fetch import DelayedFetch
+from ottla.node.replica.delayed_operation import check_all
+from ottla.node.replica.delayed_produce import DelayedProduce, Place
+from ottla.node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
+from ottla.node.replica.refused_batches import RefusedBatches
+from ottla.node.replica.replica_context import ReplicaContext, lone_context
 
 NO_LEADER = -1
 NO_EPOCH = -1

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from metadata_raft.image import BrokerImage
-from node.replica.partition import Partition
+from ottla.metadata_raft.image import BrokerImage
+from ottla.node.replica.partition import Partition
 
 NO_PREFERENCE: Final = -1
 

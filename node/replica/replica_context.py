@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from logstore.partition_log import PartitionLog
-from node.replica.isr import Eligible, IsrProposal
+from ottla.logstore.partition_log import PartitionLog
+from ottla.node.replica.isr import Eligible, IsrProposal
 
 # A partition, as `propose` is told it.
 P = TypeVar("P")

@@ -11,24 +11,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.log_manager import LogManager
-from logstore.partition_log import PartitionLog
-from logstore.topic_partition import TopicPartition
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
-from metadata_raft.records import ConfigResourceType
-from node.counters.topic_counters import TopicCounters, without_topics
-from node.replica.delayed_delete import DelayedDelete, Deletion
-from node.replica.delayed_fetch import DelayedFetch
-from node.replica.delayed_operation import DelayedOperation
-from node.replica.delayed_produce import DelayedProduce, Place
-from node.replica.fetch_session import DEFAULT_LIMIT_BYTES, FetchSessionCache
-from node.replica.follower_session import FollowerSession, FollowerSessions
-from node.replica.partition import Assignment, Partition
-from node.replica.replica_context import ReplicaContext
-from node.replica.replication_quota import ReplicationQuotas
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.counters.topic_counters import TopicCounters, without_topics
+from ottla.node.replica.delayed_delete import DelayedDelete, Deletion
+from ottla.node.replica.delayed_fetch import DelayedFetch
+from ottla.node.replica.delayed_operation import DelayedOperation
+from ottla.node.replica.delayed_produce import DelayedProduce, Place
+from ottla.node.replica.fetch_session import DEFAULT_LIMIT_BYTES, FetchSessionCache
+from ottla.node.replica.follower_session import FollowerSession, FollowerSessions
+from ottla.node.replica.partition import Assignment, Partition
+from ottla.node.replica.replica_context import ReplicaContext
+from ottla.node.replica.replication_quota import ReplicationQuotas
 
 # Kafka's default of max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
 DEFAULT_SESSION_SLOTS = 1000

@@ -9,13 +9,13 @@ import zlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from metadata_raft.commands import AlterPartition, AlterPartitionReply
-from node.replica.follower_fetcher import FetcherWorld, FollowerFetcher
-from node.replica.follower_state import Key
-from node.replica.isr_updates import IsrUpdates
-from node.replica.partition import NO_LEADER, Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.commands import AlterPartition, AlterPartitionReply
+from ottla.node.replica.follower_fetcher import FetcherWorld, FollowerFetcher
+from ottla.node.replica.follower_state import Key
+from ottla.node.replica.isr_updates import IsrUpdates
+from ottla.node.replica.partition import NO_LEADER, Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 
 # As often as half of replica.lag.time.max.ms in Apache Kafka; a second is soon enough for one that came back.
 MAX_CHECK_S: Final = 1.0

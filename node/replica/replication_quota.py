@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from node.replica.partition import Partition
+from ottla.node.replica.partition import Partition
 
 EVERY_REPLICA: Final = "*"
 UNLIMITED: Final = 2**63 - 1

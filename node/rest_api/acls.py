@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from node.rest_api.rest_error import KAFKA_BAD_REQUEST, RestError, bad_request
-from node.rest_api.route import NAME, STRING, Answer, QueryParameter, RestContext, RestRequest, Route
+from ottla.node.rest_api.rest_error import KAFKA_BAD_REQUEST, RestError, bad_request
+from ottla.node.rest_api.route import NAME, STRING, Answer, QueryParameter, RestContext, RestRequest, Route
 
 TAG: Final = "ACL (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/acls"

@@ -6,8 +6,8 @@ from typing import Final
 
 import orjson
 
-from node.net.peer_client import SOFTWARE_VERSION
-from node.rest_api import (
+from ottla.node.net.peer_client import SOFTWARE_VERSION
+from ottla.node.rest_api import (
     acls,
     broker_configs,
     brokers,
@@ -35,7 +35,7 @@ from node.rest_api import (
     topics,
     transactions,
 )
-from node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
+from ottla.node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
 
 _AREAS: Final = (
     clusters.ROUTES,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from node.rest_api.rest_error import RestError
+from ottla.node.rest_api.rest_error import RestError
 
 # A page of 32 MiB of records is 43 MiB of base64, and twice that while it is put together.
 ROOM_BYTES: Final = 128 * 1024 * 1024

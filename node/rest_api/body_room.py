@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from node.rest_api.rest_error import RestError
+from ottla.node.rest_api.rest_error import RestError
 
 # A body that is read takes several times its size.
 ROOM_BYTES: Final = 64 * 1024 * 1024

@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from node.client.config_admin import config_of_all_brokers, config_of_broker, describe_resources
-from node.client.topic_admin import ConfigResource
-from node.rest_api.brokers import broker_or_404, living_brokers
-from node.rest_api.configs import (
+from ottla.node.client.config_admin import config_of_all_brokers, config_of_broker, describe_resources
+from ottla.node.client.topic_admin import ConfigResource
+from ottla.node.rest_api.brokers import broker_or_404, living_brokers
+from ottla.node.rest_api.configs import (
     TAG,
     WITH_DOCUMENTATION,
     Owner,
@@ -14,9 +14,9 @@ from node.rest_api.configs import (
     config_schema,
     wants_documentation,
 )
-from node.rest_api.resource import Data, collection, resource_name, url
-from node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
-from node.wire.messages.describe_configs import DescribeConfigsResourceResult
+from ottla.node.rest_api.resource import Data, collection, resource_name, url
+from ottla.node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 KIND: Final = "KafkaBrokerConfig"
 CLUSTER_KIND: Final = "KafkaClusterConfig"

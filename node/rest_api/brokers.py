@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Final
 
-from node.client.cluster_admin import describe_cluster
-from node.client.topic_admin import describe_topics
-from node.rest_api.replicas import REPLICAS, replica_data
-from node.rest_api.resource import (
+from ottla.node.client.cluster_admin import describe_cluster
+from ottla.node.client.topic_admin import describe_topics
+from ottla.node.rest_api.replicas import REPLICAS, replica_data
+from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
@@ -17,9 +17,9 @@ from node.rest_api.resource import (
     resource_schema,
     url,
 )
-from node.rest_api.rest_error import not_found
-from node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
-from node.wire.messages.describe_cluster import DescribeClusterBroker
+from ottla.node.rest_api.rest_error import not_found
+from ottla.node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 
 TAG: Final = "Broker (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/brokers"

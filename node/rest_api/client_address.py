@@ -8,7 +8,7 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Final
 
-from node.settings.rest_settings import Network
+from ottla.node.settings.rest_settings import Network
 
 MAX_FORWARDED: Final = 16  # proxies one behind the other; what stands further to the left is not looked at
 

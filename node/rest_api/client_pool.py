@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from node.client.cluster_client import Client, Opening
-from node.client.deadline import Deadline
-from node.node_facts import NodeFacts
-from node.rest_api.fair_places import Bounds, FairPlaces
-from node.rest_api.rest_error import RestError
-from node.work.fair_pool import FairPool
+from ottla.node.client.cluster_client import Client, Opening
+from ottla.node.client.deadline import Deadline
+from ottla.node.node_facts import NodeFacts
+from ottla.node.rest_api.fair_places import Bounds, FairPlaces
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.work.fair_pool import FairPool
 
 MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node
 MAX_IDLE: Final = 8

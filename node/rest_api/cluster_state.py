@@ -2,14 +2,14 @@
 
 from typing import Any, Final
 
-from node.client.cluster_admin import describe_cluster
-from node.client.cluster_health import cluster_health
-from node.client.log_dirs import BrokerLogDirs, LogDirView, describe_log_dirs
-from node.client.quorum_admin import describe_quorum, quorum_as_json
-from node.client.quorum_silence import moment_as_text
-from node.client.refusal import find_broker
-from node.rest_api.json_schema import Schema
-from node.rest_api.operation_words import (
+from ottla.node.client.cluster_admin import describe_cluster
+from ottla.node.client.cluster_health import cluster_health
+from ottla.node.client.log_dirs import BrokerLogDirs, LogDirView, describe_log_dirs
+from ottla.node.client.quorum_admin import describe_quorum, quorum_as_json
+from ottla.node.client.quorum_silence import moment_as_text
+from ottla.node.client.refusal import find_broker
+from ottla.node.rest_api.json_schema import Schema
+from ottla.node.rest_api.operation_words import (
     MAX_LISTED,
     NULL_INT64,
     NULL_STRING,
@@ -20,7 +20,7 @@ from node.rest_api.operation_words import (
     place,
     record,
 )
-from node.rest_api.route import (
+from ottla.node.rest_api.route import (
     BOOLEAN,
     INT32,
     INT64,

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from node.client.cluster_admin import describe_cluster
-from node.rest_api.resource import (
+from ottla.node.client.cluster_admin import describe_cluster
+from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
@@ -14,7 +14,7 @@ from node.rest_api.resource import (
     resource_schema,
     url,
 )
-from node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Cluster (v3)"
 _CLUSTER: Final = resource_schema(

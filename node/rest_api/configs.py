@@ -4,8 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from node.client.cluster_client import Client
-from node.client.config_admin import (
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.config_admin import (
     DELETE,
     SET,
     ConfigChange,
@@ -13,11 +13,11 @@ from node.client.config_admin import (
     change_config,
     describe_resources,
 )
-from node.client.topic_admin import ConfigResource
-from node.rest_api.json_schema import Json, Schema
-from node.rest_api.resource import Data, collection, collection_schema, resource, resource_schema
-from node.rest_api.rest_error import not_found
-from node.rest_api.route import (
+from ottla.node.client.topic_admin import ConfigResource
+from ottla.node.rest_api.json_schema import Json, Schema
+from ottla.node.rest_api.resource import Data, collection, collection_schema, resource, resource_schema
+from ottla.node.rest_api.rest_error import not_found
+from ottla.node.rest_api.route import (
     BOOLEAN,
     NAME,
     STRING,
@@ -28,7 +28,7 @@ from node.rest_api.route import (
     RestRequest,
     Route,
 )
-from node.wire.messages.describe_configs import DescribeConfigsResourceResult
+from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 TAG: Final = "Configs (v3)"
 MAX_CHANGES: Final = 1_000  # of one request; a broker has some 250 settings

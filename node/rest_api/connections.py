@@ -15,9 +15,9 @@ from typing import Any, Final, cast
 from aiohttp import StreamReader, web
 from aiohttp.web_protocol import RequestHandler
 
-from node.rest_api.client_address import network_of
-from node.rest_api.http_answer import error_answer
-from node.rest_api.rest_error import RestError
+from ottla.node.rest_api.client_address import network_of
+from ottla.node.rest_api.http_answer import error_answer
+from ottla.node.rest_api.rest_error import RestError
 
 MAX_CONNECTIONS: Final = 1024  # each costs an open file, which logs and Kafka clients need too
 FIRST_REQUEST_TIMEOUT_S: Final = 30.0  # who connects and asks nothing

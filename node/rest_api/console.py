@@ -7,9 +7,9 @@ stands in the page itself.
 
 from typing import Final
 
-from node.console.page_files import INDEX, PageFile, is_unchanged, page_files
-from node.net.peer_client import SOFTWARE_VERSION
-from node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
+from ottla.node.console.page_files import INDEX, PageFile, is_unchanged, page_files
+from ottla.node.net.peer_client import SOFTWARE_VERSION
+from ottla.node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
 
 POLICY: Final = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"

@@ -8,11 +8,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import group_lag, topic_admin
-from node.client.consumer import READ_COMMITTED
-from node.client.group_admin import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import group_lag, topic_admin
+from ottla.node.client.consumer import READ_COMMITTED
+from ottla.node.client.group_admin import (
     CLASSIC,
     CONSUMER,
     GroupMemberView,
@@ -22,8 +22,8 @@ from node.client.group_admin import (
     describe_groups,
     list_groups,
 )
-from node.client.group_member import PROTOCOL_TYPE
-from node.rest_api.resource import (
+from ottla.node.client.group_member import PROTOCOL_TYPE
+from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
@@ -34,8 +34,8 @@ from node.rest_api.resource import (
     resource_schema,
     url,
 )
-from node.rest_api.rest_error import not_found
-from node.rest_api.route import (
+from ottla.node.rest_api.rest_error import not_found
+from ottla.node.rest_api.route import (
     BOOLEAN,
     INTEGER,
     NAME,

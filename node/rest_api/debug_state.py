@@ -9,12 +9,12 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
-from groupcoord.transactions.transaction_shard import Shard
-from node.node_view import NodeView
-from node.replica.partition import Partition
-from node.rest_api.operation_words import record
-from node.rest_api.resource import DataPieces
-from node.rest_api.route import (
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.node.node_view import NodeView
+from ottla.node.replica.partition import Partition
+from ottla.node.rest_api.operation_words import record
+from ottla.node.rest_api.resource import DataPieces
+from ottla.node.rest_api.route import (
     INT32,
     INT64,
     STRING,
@@ -25,7 +25,7 @@ from node.rest_api.route import (
     RestRequest,
     Route,
 )
-from node.rest_api.state_words import in_words
+from ottla.node.rest_api.state_words import in_words
 
 NODE, PARTITIONS, GROUPS, TRANSACTIONS = "node", "partitions", "groups", "transactions"
 DEFAULT_LIMIT: Final = 20

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Final, NamedTuple
 
-from node.counters.rest_work import RestWork
-from node.rest_api.rest_error import RestError
+from ottla.node.counters.rest_work import RestWork
+from ottla.node.rest_api.rest_error import RestError
 
 RETRY_AFTER_S: Final = 2
 # How long work goes on at least before it gives way to an address that waits.

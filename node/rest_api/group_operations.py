@@ -3,13 +3,20 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from node.client import group_admin, group_as_json, group_reset
-from node.client.group_offsets import Edge, ShiftBy, Target, ToOffset
-from node.client.moments import parse_duration, parse_moment
-from node.rest_api.json_schema import Schema
-from node.rest_api.operation_words import GIVEN_TOPICS, NULL_INT64, NULL_STRING, listed, record, topics_of
-from node.rest_api.rest_error import bad_request
-from node.rest_api.route import (
+from ottla.node.client import group_admin, group_as_json, group_reset
+from ottla.node.client.group_offsets import Edge, ShiftBy, Target, ToOffset
+from ottla.node.client.moments import parse_duration, parse_moment
+from ottla.node.rest_api.json_schema import Schema
+from ottla.node.rest_api.operation_words import (
+    GIVEN_TOPICS,
+    NULL_INT64,
+    NULL_STRING,
+    listed,
+    record,
+    topics_of,
+)
+from ottla.node.rest_api.rest_error import bad_request
+from ottla.node.rest_api.route import (
     BOOLEAN,
     INT32,
     INT64,

@@ -5,12 +5,12 @@ By Confluent's paths the assignments are a request for each member, and lag in t
 
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from node.client import group_lag
-from node.client.group_admin import GroupMemberView, describe_group
-from node.client.group_lag import PartitionLag
-from node.rest_api.operation_words import NULL_INT64, NULL_STRING, PARTITION, listed, place, record
-from node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import group_lag
+from ottla.node.client.group_admin import GroupMemberView, describe_group
+from ottla.node.client.group_lag import PartitionLag
+from ottla.node.rest_api.operation_words import NULL_INT64, NULL_STRING, PARTITION, listed, place, record
+from ottla.node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Operations: groups"
 _MEMBER: Final = record(

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from node.client import group_lag
-from node.client.group_admin import GroupView, ListedGroup, describe_groups, list_groups
-from node.client.group_lag import GroupLag
-from node.rest_api.operation_words import (
+from ottla.node.client import group_lag
+from ottla.node.client.group_admin import GroupView, ListedGroup, describe_groups, list_groups
+from ottla.node.client.group_lag import GroupLag
+from ottla.node.rest_api.operation_words import (
     MISSING,
     MISSING_TOLD,
     NULL_INT64,
@@ -14,7 +14,7 @@ from node.rest_api.operation_words import (
     missing_brokers,
     record,
 )
-from node.rest_api.route import (
+from ottla.node.rest_api.route import (
     INT32,
     STRING,
     Answer,

@@ -9,10 +9,10 @@ from typing import Final
 import orjson
 from aiohttp import ClientConnectionResetError, hdrs, web
 
-from logstore.errors import KafkaError
-from node.rest_api.answer_room import AnswerPart
-from node.rest_api.rest_error import RestError
-from node.rest_api.route import JSON, Answer
+from ottla.logstore.errors import KafkaError
+from ottla.node.rest_api.answer_room import AnswerPart
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.rest_api.route import JSON, Answer
 
 WRITE_TIMEOUT_S: Final = 30.0  # for a reader to take a piece
 PIECE_BYTES: Final = 256 * 1024

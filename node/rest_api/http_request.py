@@ -12,13 +12,13 @@ from typing import Any, Final
 import orjson
 from aiohttp import hdrs, web
 
-from node.rest_api.answer_room import AnswerPart
-from node.rest_api.body_room import BodyPart
-from node.rest_api.connections import Connection
-from node.rest_api.json_schema import Json, Schema, problem_of
-from node.rest_api.request_guard import SAFE_METHODS, check_content_type
-from node.rest_api.rest_error import RestError, bad_request, invalid_payload, not_found
-from node.rest_api.route import QueryParameter, RestRequest, Route
+from ottla.node.rest_api.answer_room import AnswerPart
+from ottla.node.rest_api.body_room import BodyPart
+from ottla.node.rest_api.connections import Connection
+from ottla.node.rest_api.json_schema import Json, Schema, problem_of
+from ottla.node.rest_api.request_guard import SAFE_METHODS, check_content_type
+from ottla.node.rest_api.rest_error import RestError, bad_request, invalid_payload, not_found
+from ottla.node.rest_api.route import QueryParameter, RestRequest, Route
 
 BODY_TIMEOUT_S: Final = 30.0  # for a whole body, or for the next piece of a stream
 _INTEGER = re.compile(r"-?[0-9]{1,19}")

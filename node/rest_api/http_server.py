@@ -13,29 +13,29 @@ from typing import Any, Final
 
 from aiohttp import hdrs, web
 
-from logstore.errors import KafkaError
-from node.client.deadline import Deadline
-from node.client.quorum_silence import moment_as_text
-from node.client.refusal import Refused
-from node.counters.rest_work import RestWork
-from node.memory.memory_budget import MemoryBudget
-from node.net.connection_info import plain_address
-from node.node_facts import NodeFacts
-from node.rest_api.answer_room import AnswerPart, AnswerRoom
-from node.rest_api.body_room import BodyPart, BodyRoom
-from node.rest_api.client_address import client_of
-from node.rest_api.client_pool import ClientPool
-from node.rest_api.connections import Connection, Connections
-from node.rest_api.fair_places import Bounds, FairPlaces
-from node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
-from node.rest_api.http_request import judge_request
-from node.rest_api.own_names import configured_names, look_up_full_name
-from node.rest_api.record_service import RecordService
-from node.rest_api.request_guard import SAFE_METHODS, RequestGuard
-from node.rest_api.rest_error import BROKER_NOT_AVAILABLE, RestError, not_found, rest_error_of
-from node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
-from node.rest_api.spelling import prefix_of, spellings
-from node.settings.config import BrokerConfig
+from ottla.logstore.errors import KafkaError
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.quorum_silence import moment_as_text
+from ottla.node.client.refusal import Refused
+from ottla.node.counters.rest_work import RestWork
+from ottla.node.memory.memory_budget import MemoryBudget
+from ottla.node.net.connection_info import plain_address
+from ottla.node.node_facts import NodeFacts
+from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
+from ottla.node.rest_api.body_room import BodyPart, BodyRoom
+from ottla.node.rest_api.client_address import client_of
+from ottla.node.rest_api.client_pool import ClientPool
+from ottla.node.rest_api.connections import Connection, Connections
+from ottla.node.rest_api.fair_places import Bounds, FairPlaces
+from ottla.node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
+from ottla.node.rest_api.http_request import judge_request
+from ottla.node.rest_api.own_names import configured_names, look_up_full_name
+from ottla.node.rest_api.record_service import RecordService
+from ottla.node.rest_api.request_guard import SAFE_METHODS, RequestGuard
+from ottla.node.rest_api.rest_error import BROKER_NOT_AVAILABLE, RestError, not_found, rest_error_of
+from ottla.node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
+from ottla.node.rest_api.spelling import prefix_of, spellings
+from ottla.node.settings.config import BrokerConfig
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
 WAITING_SHARE: Final = 0.75  # of the time of a page, for its turn: the rest is enough to read something

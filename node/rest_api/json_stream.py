@@ -8,7 +8,7 @@ or too long, ends the stream: where the next document would begin cannot be know
 import re
 from typing import Any, Final
 
-from node.client.exact_json import load_json
+from ottla.node.client.exact_json import load_json
 
 # Between two documents; within one it can stand in a text alone, since a comma parts the items of an array.
 _BOUNDARY: Final = re.compile(rb"\}[ \t\r\n]*\{")

@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from node.client import cluster_admin, leader_moves
-from node.client.leader_moves import LeaderMoves
-from node.client.refusal import find_broker
-from node.rest_api.operation_words import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import cluster_admin, leader_moves
+from ottla.node.client.leader_moves import LeaderMoves
+from ottla.node.client.refusal import find_broker
+from ottla.node.rest_api.operation_words import (
     GIVEN_PARTITIONS,
     MAX_LISTED,
     TOPIC,
@@ -16,8 +16,8 @@ from node.rest_api.operation_words import (
     places_of,
     record,
 )
-from node.rest_api.rest_error import bad_request
-from node.rest_api.route import (
+from ottla.node.rest_api.rest_error import bad_request
+from ottla.node.rest_api.route import (
     BOOLEAN,
     INT32,
     INT64,

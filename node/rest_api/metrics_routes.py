@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from typing import Final
 
-from node.client.node_counts import node_counts
-from node.counters.node_counts import METERS
-from node.metrics.exposition import Scraper
-from node.metrics.rates import ClusterRates, Rates, as_json, together
-from node.rest_api.json_schema import Schema
-from node.rest_api.operation_words import listed, record
-from node.rest_api.route import INTEGER, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.client.node_counts import node_counts
+from ottla.node.counters.node_counts import METERS
+from ottla.node.metrics.exposition import Scraper
+from ottla.node.metrics.rates import ClusterRates, Rates, as_json, together
+from ottla.node.rest_api.json_schema import Schema
+from ottla.node.rest_api.operation_words import listed, record
+from ottla.node.rest_api.route import INTEGER, STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Metrics"
 TEXT: Final = "text/plain"

@@ -2,12 +2,12 @@
 
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from node.client import cluster_admin, decommission, throttles
-from node.client.decommission import Progress
-from node.client.reassignments import MoveProgress, moves_in_progress
-from node.client.throttles import FOLLOWER_RATE, LEADER_RATE, LOG_DIRS_RATE, RATES, Throttles
-from node.rest_api.operation_words import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import cluster_admin, decommission, throttles
+from ottla.node.client.decommission import Progress
+from ottla.node.client.reassignments import MoveProgress, moves_in_progress
+from ottla.node.client.throttles import FOLLOWER_RATE, LEADER_RATE, LOG_DIRS_RATE, RATES, Throttles
+from ottla.node.rest_api.operation_words import (
     BROKER_IDS,
     MAX_GIVEN,
     MISSING,
@@ -22,8 +22,8 @@ from node.rest_api.operation_words import (
     place,
     record,
 )
-from node.rest_api.rest_error import bad_request
-from node.rest_api.route import (
+from ottla.node.rest_api.rest_error import bad_request
+from ottla.node.rest_api.route import (
     BOOLEAN,
     INT32,
     STRING,

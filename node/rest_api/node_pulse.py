@@ -6,8 +6,8 @@ hold up an answer, and a loop that hangs shows by the age of what it wrote. Pure
 
 from typing import Final, NamedTuple
 
-from node.node_state import NodeState
-from node.rest_api.readiness import NodeStatus, problem_of
+from ottla.node.node_state import NodeState
+from ottla.node.rest_api.readiness import NodeStatus, problem_of
 
 PERIOD_S: Final = 0.25  # between two beats
 # As long as the REST API waits for the loop (`node_facts`), and the beat that may just have been missed.

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from node.rest_api.rest_error import ERROR
-from node.rest_api.route import CUT_OFF_SINCE, JSON, Response, Route
+from ottla.node.rest_api.rest_error import ERROR
+from ottla.node.rest_api.route import CUT_OFF_SINCE, JSON, Response, Route
 
 VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from node.rest_api.json_schema import Schema
-from node.rest_api.route import INT32, INT64, STRING
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.rest_api.json_schema import Schema
+from ottla.node.rest_api.route import INT32, INT64, STRING
 
 # Of what may be tens of thousands: a list in an answer has so many, and a count tells how many there are.
 MAX_LISTED: Final = 1_000

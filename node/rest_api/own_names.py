@@ -9,7 +9,7 @@ import socket
 import threading
 from collections.abc import Callable
 
-from node.settings.config import BrokerConfig
+from ottla.node.settings.config import BrokerConfig
 
 
 def configured_names(config: BrokerConfig) -> list[str]:

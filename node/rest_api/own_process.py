@@ -7,13 +7,13 @@ import time
 from itertools import islice
 from typing import Any, Final
 
-from logstore.compression import missing_codecs
-from node.metrics.read_node import voter_of
-from node.net.peer_client import SOFTWARE_VERSION
-from node.node_view import NodeView
-from node.rest_api.operation_words import NULL_STRING, listed, record
-from node.rest_api.route import INT32, INT64, STRING, Answer, Response, RestContext, RestRequest, Route
-from node.wire.api_keys import ApiKey
+from ottla.logstore.compression import missing_codecs
+from ottla.node.metrics.read_node import voter_of
+from ottla.node.net.peer_client import SOFTWARE_VERSION
+from ottla.node.node_view import NodeView
+from ottla.node.rest_api.operation_words import NULL_STRING, listed, record
+from ottla.node.rest_api.route import INT32, INT64, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.wire.api_keys import ApiKey
 
 _REFUSED: Final = record(
     {"software": NULL_STRING, "api": STRING, "version": {"type": "integer"}, "count": INT64},

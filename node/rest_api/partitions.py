@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from node.client.topic_admin import EARLIEST, LATEST, describe_topics, list_offsets
-from node.rest_api.replicas import partition_or_404
-from node.rest_api.resource import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.topic_admin import EARLIEST, LATEST, describe_topics, list_offsets
+from ottla.node.rest_api.replicas import partition_or_404
+from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
@@ -16,8 +16,8 @@ from node.rest_api.resource import (
     resource_schema,
     url,
 )
-from node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, bad_request
-from node.rest_api.route import (
+from ottla.node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, bad_request
+from ottla.node.rest_api.route import (
     INT32,
     INT64,
     STRING,
@@ -28,7 +28,7 @@ from node.rest_api.route import (
     RestRequest,
     Route,
 )
-from node.wire.messages.metadata import MetadataResponsePartition
+from ottla.node.wire.messages.metadata import MetadataResponsePartition
 
 TAG: Final = "Partition (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/topics/{topic_name}/partitions"

@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Final, cast
 
-from node.node_view import NodeView
-from node.rest_api.node_pulse import PERIOD_S, NodePulse
-from node.rest_api.probe_answers import END_OF_HEAD, MAX_HEAD_BYTES, answer_of
-from node.rest_api.probes import state_of
-from node.rest_api.server_thread import BACKLOG, RestPortError, bound
-from node.settings.rest_settings import PROBE_LISTENER, RestAddress
+from ottla.node.node_view import NodeView
+from ottla.node.rest_api.node_pulse import PERIOD_S, NodePulse
+from ottla.node.rest_api.probe_answers import END_OF_HEAD, MAX_HEAD_BYTES, answer_of
+from ottla.node.rest_api.probes import state_of
+from ottla.node.rest_api.server_thread import BACKLOG, RestPortError, bound
+from ottla.node.settings.rest_settings import PROBE_LISTENER, RestAddress
 
 MAX_CONNECTIONS: Final = 64  # each an open file; a kubelet and some load balancers have a few at a time
 TIME_LIMIT_S: Final = 5.0  # for a request to come and its answer to be taken

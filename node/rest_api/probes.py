@@ -6,13 +6,13 @@ help them. Both answer whatever the cluster does, in a sentence.
 
 from typing import Any, Final
 
-from logstore.errors import KafkaError
-from node.metrics.read_node import voter_of
-from node.node_view import NodeView
-from node.rest_api.node_pulse import ALIVE, READY
-from node.rest_api.operation_words import record
-from node.rest_api.readiness import NodeStatus, problem_of
-from node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.logstore.errors import KafkaError
+from ottla.node.metrics.read_node import voter_of
+from ottla.node.node_view import NodeView
+from ottla.node.rest_api.node_pulse import ALIVE, READY
+from ottla.node.rest_api.operation_words import record
+from ottla.node.rest_api.readiness import NodeStatus, problem_of
+from ottla.node.rest_api.route import STRING, Answer, Response, RestContext, RestRequest, Route
 
 TAG: Final = "Node"
 _STATUS: Final = record({"status": STRING, "message": STRING}, title="NodeStatus")

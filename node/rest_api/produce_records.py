@@ -10,14 +10,21 @@ from typing import Any, Final
 
 import orjson
 
-from logstore.errors import KafkaError
-from node.client.exact_json import load_json
-from node.client.record_sender import DELIVERY_TIMEOUT_S, TopicInfo
-from node.rest_api.record_json import report_place
-from node.rest_api.record_stream import Accepted, RecordStream, accept
-from node.rest_api.resource import Data
-from node.rest_api.rest_error import ERROR, RestError, bad_request, invalid_payload, not_found, rest_error_of
-from node.rest_api.route import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.client.exact_json import load_json
+from ottla.node.client.record_sender import DELIVERY_TIMEOUT_S, TopicInfo
+from ottla.node.rest_api.record_json import report_place
+from ottla.node.rest_api.record_stream import Accepted, RecordStream, accept
+from ottla.node.rest_api.resource import Data
+from ottla.node.rest_api.rest_error import (
+    ERROR,
+    RestError,
+    bad_request,
+    invalid_payload,
+    not_found,
+    rest_error_of,
+)
+from ottla.node.rest_api.route import (
     INTEGER,
     NAME,
     STRING,

@@ -17,15 +17,15 @@ from urllib.parse import urlencode
 
 import orjson
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.ask_leaders import Answers
-from node.client.cluster_client import Client
-from node.client.deadline import Deadline
-from node.client.newest_records import MAX_COUNTED, Shortfall, Span
-from node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
-from node.rest_api.record_json import AUTO, FORMATS, shown_record
-from node.rest_api.record_place import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.ask_leaders import Answers
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.newest_records import MAX_COUNTED, Shortfall, Span
+from ottla.node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
+from ottla.node.rest_api.record_json import AUTO, FORMATS, shown_record
+from ottla.node.rest_api.record_place import (
     CURSOR_PATTERN,
     EARLIEST,
     LATEST,
@@ -41,10 +41,10 @@ from node.rest_api.record_place import (
     positions,
     spans,
 )
-from node.rest_api.record_reader import Found, RecordReader
-from node.rest_api.resource import Data, DataPieces, collection, collection_schema, url
-from node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, bad_request, rest_error_of
-from node.rest_api.route import (
+from ottla.node.rest_api.record_reader import Found, RecordReader
+from ottla.node.rest_api.resource import Data, DataPieces, collection, collection_schema, url
+from ottla.node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, bad_request, rest_error_of
+from ottla.node.rest_api.route import (
     INTEGER,
     NAME,
     STRING,

@@ -8,10 +8,10 @@ making do not count: they may take hours.
 
 from typing import Final, NamedTuple
 
-from metadata_raft.image import MetadataImage
-from node.client.quorum_admin import HOW_A_COPY_VOTES
-from node.client.quorum_silence import cut_off_sentence
-from node.metadata.broker_lifecycle import BrokerState
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES
+from ottla.node.client.quorum_silence import cut_off_sentence
+from ottla.node.metadata.broker_lifecycle import BrokerState
 
 STILL_STARTING: Final = "This node does not serve yet: "  # what its log says while it starts, and why
 

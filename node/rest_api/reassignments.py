@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_admin import list_moves
-from node.client.topic_admin import describe_topics
-from node.rest_api.resource import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_admin import list_moves
+from ottla.node.client.topic_admin import describe_topics
+from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
@@ -17,9 +17,9 @@ from node.rest_api.resource import (
     resource_schema,
     url,
 )
-from node.rest_api.rest_error import not_found
-from node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
-from node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
+from ottla.node.rest_api.rest_error import not_found
+from ottla.node.rest_api.route import INT32, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
 
 TAG: Final = "Partition (v3)"
 ALL_PATH: Final = "/v3/clusters/{cluster_id}/topics/-/partitions/-/reassignment"

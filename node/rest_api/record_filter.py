@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
-from logstore.record import Record
-from node.client.exact_json import is_same_json, load_for_comparison
-from node.rest_api.rest_error import bad_request
+from ottla.logstore.record import Record
+from ottla.node.client.exact_json import is_same_json, load_for_comparison
+from ottla.node.rest_api.rest_error import bad_request
 
 Filter = Callable[[Record], bool]
 

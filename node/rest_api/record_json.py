@@ -16,10 +16,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from logstore.record import Headers, Record
-from node.client.exact_json import dump_json
-from node.client.producer import ProducerRecord
-from node.rest_api.rest_error import RestError, invalid_payload
+from ottla.logstore.record import Headers, Record
+from ottla.node.client.exact_json import dump_json
+from ottla.node.client.producer import ProducerRecord
+from ottla.node.rest_api.rest_error import RestError, invalid_payload
 
 BINARY, STRING, JSON = "BINARY", "STRING", "JSON"
 AUTO: Final = "AUTO"

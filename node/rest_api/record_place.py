@@ -9,13 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from logstore.topic_partition import TopicPartition
-from node.client import topic_admin
-from node.client.ask_leaders import Answers, briefly, error_of, may_pass
-from node.client.cluster_client import Client
-from node.client.newest_records import Shortfall, Span, newest_offsets
-from node.rest_api.record_json import MAX_PARTITION, parse_timestamp
-from node.rest_api.rest_error import bad_request
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import topic_admin
+from ottla.node.client.ask_leaders import Answers, briefly, error_of, may_pass
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.newest_records import Shortfall, Span, newest_offsets
+from ottla.node.rest_api.record_json import MAX_PARTITION, parse_timestamp
+from ottla.node.rest_api.rest_error import bad_request
 
 MAX_PARTITIONS: Final = 100  # read at a time: each event of a live tail names the place in all of them
 MAX_INT64: Final = 2**63 - 1

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from logstore.errors import KafkaError
-from logstore.record import Record
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_client import Client
-from node.client.consumer import SHORT_ROUNDS, Consumer
-from node.client.deadline import Deadline
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record import Record
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.consumer import SHORT_ROUNDS, Consumer
+from ottla.node.client.deadline import Deadline
 
 
 class Found(NamedTuple):

@@ -3,9 +3,9 @@
 import logging
 from collections.abc import Callable
 
-from node.client.cluster_client import Client
-from node.client.record_sender import RecordSender
-from node.rest_api.fair_places import FairPlaces
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.record_sender import RecordSender
+from ottla.node.rest_api.fair_places import FairPlaces
 
 log = logging.getLogger(__name__)
 

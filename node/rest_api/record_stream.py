@@ -11,20 +11,20 @@ from typing import Any, Final
 
 import orjson
 
-from logstore.errors import KafkaError
-from node.client.deadline import Deadline
-from node.client.record_batches import Delivery
-from node.client.record_sender import RecordSender, TopicInfo
-from node.rest_api.body_room import BodyPart
-from node.rest_api.json_stream import JsonStream
-from node.rest_api.record_json import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.record_batches import Delivery
+from ottla.node.client.record_sender import RecordSender, TopicInfo
+from ottla.node.rest_api.body_room import BodyPart
+from ottla.node.rest_api.json_stream import JsonStream
+from ottla.node.rest_api.record_json import (
     PARTITION_NOT_FOUND,
     ParsedRecord,
     delivery_report,
     parse_record,
     report_place,
 )
-from node.rest_api.rest_error import RestError, rest_error_of
+from ottla.node.rest_api.rest_error import RestError, rest_error_of
 
 MAX_UNDER_WAY: Final = 10_000  # records of one stream without a report
 MAX_REPORTS: Final = 2_000  # in one piece of the answer

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from node.client.topic_admin import describe_topics
-from node.rest_api.resource import (
+from ottla.node.client.topic_admin import describe_topics
+from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
@@ -14,9 +14,18 @@ from node.rest_api.resource import (
     resource_schema,
     url,
 )
-from node.rest_api.rest_error import not_found
-from node.rest_api.route import BOOLEAN, INT32, STRING, Answer, Response, RestContext, RestRequest, Route
-from node.wire.messages.metadata import MetadataResponsePartition
+from ottla.node.rest_api.rest_error import not_found
+from ottla.node.rest_api.route import (
+    BOOLEAN,
+    INT32,
+    STRING,
+    Answer,
+    Response,
+    RestContext,
+    RestRequest,
+    Route,
+)
+from ottla.node.wire.messages.metadata import MetadataResponsePartition
 
 TAG: Final = "Replica (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/topics/{topic_name}/partitions/{partition_id}/replicas"

@@ -10,8 +10,8 @@ from urllib.parse import quote
 
 import orjson
 
-from node.rest_api.answer_room import AnswerPart
-from node.rest_api.json_schema import Schema
+from ottla.node.rest_api.answer_room import AnswerPart
+from ottla.node.rest_api.json_schema import Schema
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9._~-]*")
 

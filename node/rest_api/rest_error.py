@@ -9,8 +9,8 @@ clients of theirs know: 500 is left for what nobody foresaw.
 from collections.abc import Mapping
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from node.rest_api.json_schema import Schema
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.rest_api.json_schema import Schema
 
 E = ErrorCode
 

@@ -10,13 +10,13 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from node.client.cluster_client import Client
-from node.client.deadline import Deadline
-from node.node_facts import NodeFacts
-from node.rest_api.answer_room import AnswerPart
-from node.rest_api.body_room import BodyPart
-from node.rest_api.json_schema import Json, Schema
-from node.rest_api.record_service import RecordService
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.deadline import Deadline
+from ottla.node.node_facts import NodeFacts
+from ottla.node.rest_api.answer_room import AnswerPart
+from ottla.node.rest_api.body_room import BodyPart
+from ottla.node.rest_api.json_schema import Json, Schema
+from ottla.node.rest_api.record_service import RecordService
 
 # As long as a request may take over all its retries; less than most HTTP clients wait.
 REQUEST_TIMEOUT_S: Final = 15.0

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Final
 
 import uvloop
 
-from node.counters.rest_work import RestWork
-from node.memory.memory_budget import MemoryBudget
-from node.memory.memory_uses import MemoryUses
-from node.node_facts import NodeFacts
-from node.node_view import NodeView
-from node.settings.config import BrokerConfig
-from node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
+from ottla.node.counters.rest_work import RestWork
+from ottla.node.memory.memory_budget import MemoryBudget
+from ottla.node.memory.memory_uses import MemoryUses
+from ottla.node.node_facts import NodeFacts
+from ottla.node.node_view import NodeView
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 
 if TYPE_CHECKING:
-    from node.rest_api.http_server import HttpServer
+    from ottla.node.rest_api.http_server import HttpServer
 
 BACKLOG: Final = 128
 STOP_TIMEOUT_S: Final = 5.0
@@ -151,8 +151,8 @@ class RestServer:
             if self._is_ended:
                 return
             self._loop, self._end = asyncio.get_running_loop(), end
-        from node.rest_api.all_routes import ALL_ROUTES
-        from node.rest_api.http_server import HttpServer
+        from ottla.node.rest_api.all_routes import ALL_ROUTES
+        from ottla.node.rest_api.http_server import HttpServer
 
         # Sockets of its own: closing them here closes none that the node may still be asked about.
         server = HttpServer(ALL_ROUTES, facts, config, self._memory)

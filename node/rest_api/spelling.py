@@ -8,7 +8,7 @@ in between may let one of them through.
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from node.rest_api.route import Route
+from ottla.node.rest_api.route import Route
 
 API: Final = "/v3/"
 CONFLUENT_SERVER: Final = "/kafka"

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping, Set
 from enum import Enum
 from typing import Any, Final
 
-from node.wire.describe import MAX_BYTES, SECRET_FIELDS, Json
+from ottla.node.wire.describe import MAX_BYTES, SECRET_FIELDS, Json
 
 MAX_VALUES: Final = 2_000  # of one state machine: 2 ms at most
 MAX_DEPTH: Final = 6  # a shard's group, its members, what one of them said
 MAX_TEXT: Final = 256
 CUT: Final = "..."
 # Whose objects are opened; any other is named by its class alone.
-PACKAGES: Final = ("groupcoord", "logstore", "metadata_raft", "node.replica")
+PACKAGES: Final = ("ottla.groupcoord", "ottla.logstore", "ottla.metadata_raft", "ottla.node.replica")
 
 
 def in_words(machine: object) -> Json:

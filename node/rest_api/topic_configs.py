@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from logstore.errors import KafkaError
-from node.client import topic_admin
-from node.client.config_admin import ConfigChange, change_configs, describe_resources
-from node.client.topic_admin import ConfigResource, config_of_topic
-from node.rest_api.configs import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.client import topic_admin
+from ottla.node.client.config_admin import ConfigChange, change_configs, describe_resources
+from ottla.node.client.topic_admin import ConfigResource, config_of_topic
+from ottla.node.rest_api.configs import (
     ALTER,
     CHANGED,
     MAX_CHANGES,
@@ -22,11 +22,11 @@ from node.rest_api.configs import (
     config_schema,
     wants_documentation,
 )
-from node.rest_api.json_schema import Schema
-from node.rest_api.resource import Data, DataPieces, collection, resource_name, url
-from node.rest_api.rest_error import rest_error_of
-from node.rest_api.route import NAME, STRING, Answer, Response, RestContext, RestRequest, Route
-from node.wire.messages.describe_configs import DescribeConfigsResourceResult
+from ottla.node.rest_api.json_schema import Schema
+from ottla.node.rest_api.resource import Data, DataPieces, collection, resource_name, url
+from ottla.node.rest_api.rest_error import rest_error_of
+from ottla.node.rest_api.route import NAME, STRING, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceResult
 
 KIND: Final = "KafkaTopicConfig"
 TOPICS_AT_A_TIME: Final = 20  # some 20 ms of work; a topic has 40 settings

@@ -5,11 +5,11 @@ By Confluent's paths it is three requests for each partition, and offsets and si
 
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from node.client import group_lag, topic_admin
-from node.client.log_dirs import BrokerLogDirs, describe_log_dirs
-from node.rest_api.route import INT32, INTEGER, NAME, Answer, Response, RestContext, RestRequest, Route
-from node.wire.messages.metadata import MetadataResponsePartition
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import group_lag, topic_admin
+from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs
+from ottla.node.rest_api.route import INT32, INTEGER, NAME, Answer, Response, RestContext, RestRequest, Route
+from ottla.node.wire.messages.metadata import MetadataResponsePartition
 
 TAG: Final = "Operations (v1)"
 _OR_NULL: Final = {"type": ["integer", "null"]}

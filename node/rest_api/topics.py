@@ -4,13 +4,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import check_topic_name
-from node.client import topic_admin
-from node.kafka_api.authorized_operations import TOPIC_OPERATIONS
-from node.rest_api.configs import VALUE, text_of
-from node.rest_api.json_schema import Json, Schema
-from node.rest_api.resource import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import check_topic_name
+from ottla.node.client import topic_admin
+from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS
+from ottla.node.rest_api.configs import VALUE, text_of
+from ottla.node.rest_api.json_schema import Json, Schema
+from ottla.node.rest_api.resource import (
     RELATED,
     Data,
     collection,
@@ -22,8 +22,8 @@ from node.rest_api.resource import (
     resource_schema,
     url,
 )
-from node.rest_api.rest_error import bad_request, invalid_payload
-from node.rest_api.route import (
+from ottla.node.rest_api.rest_error import bad_request, invalid_payload
+from ottla.node.rest_api.route import (
     BOOLEAN,
     INT32,
     NAME,
@@ -35,8 +35,8 @@ from node.rest_api.route import (
     RestRequest,
     Route,
 )
-from node.wire.messages.metadata import MetadataResponseTopic
-from node.work.turns import listed
+from ottla.node.wire.messages.metadata import MetadataResponseTopic
+from ottla.node.work.turns import listed
 
 TAG: Final = "Topic (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/topics"

@@ -2,10 +2,10 @@
 
 from typing import Any, Final
 
-from logstore.topic_partition import TopicPartition
-from node.client import txn_admin, txn_as_json, txn_control
-from node.rest_api.json_schema import Schema
-from node.rest_api.operation_words import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import txn_admin, txn_as_json, txn_control
+from ottla.node.rest_api.json_schema import Schema
+from ottla.node.rest_api.operation_words import (
     MISSING,
     MISSING_TOLD,
     NULL_INT64,
@@ -14,8 +14,8 @@ from node.rest_api.operation_words import (
     missing_brokers,
     record,
 )
-from node.rest_api.rest_error import not_found
-from node.rest_api.route import (
+from ottla.node.rest_api.rest_error import not_found
+from ottla.node.rest_api.route import (
     BOOLEAN,
     INT32,
     INT64,

@@ -13,8 +13,8 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
 
 LOOK_UP_SECONDS: Final = 5.0  # between two looks for addresses that have changed
 TIMEOUT_SECONDS: Final = 2.0

@@ -1,4 +1,4 @@
-"""node.settings: the settings of a node: tables, configuration file and command line. Bottom-up:
+"""ottla.node.settings: the settings of a node: tables, configuration file and command line. Bottom-up:
 
 listener_settings      `listeners` and its relatives
 properties_file        Java's properties files

@@ -1,7 +1,7 @@
 """The table of broker settings that a node honours: Kafka's names, types, defaults, limits and scopes.
 
 `BROKER_CONFIG_DEF` feeds the parser of `config`, DescribeConfigs and AlterConfigs. The settings of topics
-that a broker has as defaults (`log.*`) come from `logstore.log_config`.
+that a broker has as defaults (`log.*`) come from `ottla.logstore.log_config`.
 
 Where a default is not Kafka's: `log.dir`, so that a node and an Apache Kafka without configuration can live
 on one machine; `socket.listen.backlog.size`, because 50 refuses clients that all come back at once; `node.id`
@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from logstore.config_def import (
+from ottla.logstore.config_def import (
     INT_MAX,
     ConfigDef,
     ConfigScope,
@@ -22,15 +22,15 @@ from logstore.config_def import (
     entries,
     one_of,
 )
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import BROKER_LOG_KEYS, check_compaction_lags, topic_defaults
-from node.memory.memory_budget import MIN_MEMORY_BYTES
-from node.settings.cluster_settings import CLUSTER_SETTINGS
-from node.settings.group_settings import GROUP_SETTINGS
-from node.settings.metrics_settings import METRICS_SETTINGS
-from node.settings.rest_settings import REST_SETTINGS
-from node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
-from node.settings.transaction_settings import TRANSACTION_SETTINGS
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import BROKER_LOG_KEYS, check_compaction_lags, topic_defaults
+from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
+from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
+from ottla.node.settings.group_settings import GROUP_SETTINGS
+from ottla.node.settings.metrics_settings import METRICS_SETTINGS
+from ottla.node.settings.rest_settings import REST_SETTINGS
+from ottla.node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
+from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
 DEDUPE_BUFFER: Final = "log.cleaner.dedupe.buffer.size"

@@ -16,21 +16,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from logstore.config_def import ConfigScope, ConfigValue
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import uuid_from_text
-from node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
-from node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
-from node.settings.group_settings import check_group_settings, within_limits
-from node.settings.listener_settings import (
+from ottla.logstore.config_def import ConfigScope, ConfigValue
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import uuid_from_text
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
+from ottla.node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
+from ottla.node.settings.group_settings import check_group_settings, within_limits
+from ottla.node.settings.listener_settings import (
     Listener,
     check_served,
     parse_connection_limits,
     parse_listeners,
     parse_protocol_map,
 )
-from node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
-from node.settings.rest_settings import (
+from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
+from ottla.node.settings.rest_settings import (
     REST_LISTENERS,
     Network,
     RestAddress,
@@ -40,7 +40,7 @@ from node.settings.rest_settings import (
     parse_rest_listeners,
     parse_trusted_proxies,
 )
-from node.settings.settings_not_honoured import NOT_HONOURED, restricts
+from ottla.node.settings.settings_not_honoured import NOT_HONOURED, restricts
 
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 

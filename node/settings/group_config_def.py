@@ -9,8 +9,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from groupcoord.coordinator_config import GroupConfig
-from logstore.config_def import (
+from ottla.groupcoord.coordinator_config import GroupConfig
+from ottla.logstore.config_def import (
     ConfigDef,
     ConfigKey,
     ConfigScope,
@@ -20,8 +20,8 @@ from logstore.config_def import (
     at_least,
     one_of,
 )
-from logstore.errors import ErrorCode, KafkaError
-from node.settings.setting import BOOLEAN, INT, LONG, STRING, setting
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.settings.setting import BOOLEAN, INT, LONG, STRING, setting
 
 # What Java reads as a duration that is not negative; the counts of digits keep it within Java's seconds.
 _DURATION: Final = re.compile(

@@ -7,8 +7,8 @@ single groups are in `group_config_def`.
 from collections.abc import Mapping
 from typing import Final
 
-from groupcoord.coordinator_config import MigrationPolicy
-from logstore.config_def import (
+from ottla.groupcoord.coordinator_config import MigrationPolicy
+from ottla.logstore.config_def import (
     INT_MAX,
     ConfigScope,
     ConfigValue,
@@ -18,8 +18,8 @@ from logstore.config_def import (
     list_of,
     one_of,
 )
-from logstore.errors import ErrorCode, KafkaError
-from node.settings.setting import HIGH, INT, LIST, LONG, SHORT, STRING, setting
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.settings.setting import HIGH, INT, LIST, LONG, SHORT, STRING, setting
 
 # The assignors by the names that members use, and by those of Kafka's classes.
 _KAFKAS_ASSIGNORS: Final = "org.apache.kafka.coordinator.group.assignor."

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from logstore.config_def import ConfigScope, at_least, between, list_of
-from node.settings.setting import INT, LIST, LOW, setting
+from ottla.logstore.config_def import ConfigScope, at_least, between, list_of
+from ottla.node.settings.setting import INT, LIST, LOW, setting
 
 KAFKA_EXPORTER: Final = "kafka_exporter"
 KMINION: Final = "kminion"

@@ -5,10 +5,10 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from logstore.config_def import at_least, between
-from logstore.errors import ErrorCode, KafkaError
-from node.settings.listener_settings import MAX_PORT
-from node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
+from ottla.logstore.config_def import at_least, between
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.settings.listener_settings import MAX_PORT
+from ottla.node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
 
 REST_LISTENERS: Final = "ottla.rest.listeners"
 ADVERTISED_REST_LISTENER: Final = "ottla.rest.advertised.listener"

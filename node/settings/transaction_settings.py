@@ -5,8 +5,8 @@ Names, defaults and limits are Apache Kafka 4.3.1's; `ottla.` begins the names o
 
 from typing import Final
 
-from logstore.config_def import ConfigScope, at_least
-from node.settings.setting import BOOLEAN, HIGH, INT, LOW, SHORT, setting
+from ottla.logstore.config_def import ConfigScope, at_least
+from ottla.node.settings.setting import BOOLEAN, HIGH, INT, LOW, SHORT, setting
 
 TRANSACTION_SETTINGS: Final = (
     setting(

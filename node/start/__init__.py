@@ -1,4 +1,4 @@
-"""node.start: how the parts of a node are made, each finished when it is handed on. Bottom-up:
+"""ottla.node.start: how the parts of a node are made, each finished when it is handed on. Bottom-up:
 
 world           what a node stands on: clock, files, chance, and the release that it is of
 signals         events of early parts that later parts listen to

@@ -4,32 +4,32 @@ import logging
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.log_dir import LogDir
-from logstore.log_manager import LogManager
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.volume import DirectoryLock
-from node.kafka_api.dispatch import Dispatcher
-from node.kafka_api.served_apis import Served, served_by
-from node.memory.memory_budget import MemoryBudget, divide
-from node.memory.memory_limit import memory_limit_bytes
-from node.memory.memory_uses import MemoryUses
-from node.net.connection_quota import ConnectionQuota
-from node.net.peer_handshake import PeerGate, PeerIdentity
-from node.net.peer_network import PeerNetwork
-from node.net.receive_memory import ReceiveMemory
-from node.net.receive_windows import ReceiveWindows, widest_bytes
-from node.net.send_buffers import SendBuffers
-from node.net.unsent_answers import UnsentAnswers
-from node.node_state import NodeState
-from node.settings.config import BrokerConfig
-from node.start.node_tasks import NodeTasks
-from node.start.part_settings import connection_limits
-from node.start.peer_addresses import PeerAddresses
-from node.start.signals import Signal
-from node.start.world import World
-from node.work.fair_pool import FairPool
-from node.work.large_requests import LargeRequests
-from node.work.opened_batches import OpenedBatches
+from ottla.logstore.log_dir import LogDir
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.volume import DirectoryLock
+from ottla.node.kafka_api.dispatch import Dispatcher
+from ottla.node.kafka_api.served_apis import Served, served_by
+from ottla.node.memory.memory_budget import MemoryBudget, divide
+from ottla.node.memory.memory_limit import memory_limit_bytes
+from ottla.node.memory.memory_uses import MemoryUses
+from ottla.node.net.connection_quota import ConnectionQuota
+from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
+from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
+from ottla.node.net.send_buffers import SendBuffers
+from ottla.node.net.unsent_answers import UnsentAnswers
+from ottla.node.node_state import NodeState
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.start.node_tasks import NodeTasks
+from ottla.node.start.part_settings import connection_limits
+from ottla.node.start.peer_addresses import PeerAddresses
+from ottla.node.start.signals import Signal
+from ottla.node.start.world import World
+from ottla.node.work.fair_pool import FairPool
+from ottla.node.work.large_requests import LargeRequests
+from ottla.node.work.opened_batches import OpenedBatches
 
 # Threads for the two kinds of work of clients that may take long: opening batches and looking up times.
 # 100 MiB of records of 7 bytes take 0.5 CPU s.

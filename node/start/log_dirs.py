@@ -4,12 +4,12 @@ import hmac
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
-from metadata_raft.image import MetadataImage
-from node.metadata.metadata_publisher import log_config_of
-from node.start.foundation import Foundation
-from node.start.quorum import FoundQuorum, check_cluster
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata.metadata_publisher import log_config_of
+from ottla.node.start.foundation import Foundation
+from ottla.node.start.quorum import FoundQuorum, check_cluster
 
 _CLUSTER_ID_LABEL: Final = b"ottla cluster id 1:"
 

@@ -2,28 +2,28 @@
 
 from collections.abc import Sequence
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import CreateTopics, NewTopic
-from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import Endpoint, MetadataImage
-from node.counters.election_counters import ElectionCounters
-from node.metadata.assignments_manager import AssignmentsManager
-from node.metadata.broker_lifecycle import BrokerLifecycle, Registration
-from node.metadata.command_sender import CommandSender
-from node.metadata.encoded_answers import EncodedAnswers
-from node.metadata.metadata_feed import MetadataFeed
-from node.metadata.metadata_publisher import controller_config
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.metadata.producer_ids import ProducerIds
-from node.net.listener import Listener
-from node.services import QuorumServices
-from node.settings.config import BrokerConfig
-from node.start.foundation import Foundation
-from node.start.node_tasks import cause_of
-from node.start.peer_watch import PeerWatch
-from node.start.quorum import OpenQuorum
-from node.start.sockets import registered_listeners
-from node.wire.messages.fetch_metadata import VoterAddress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import CreateTopics, NewTopic
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.node.counters.election_counters import ElectionCounters
+from ottla.node.metadata.assignments_manager import AssignmentsManager
+from ottla.node.metadata.broker_lifecycle import BrokerLifecycle, Registration
+from ottla.node.metadata.command_sender import CommandSender
+from ottla.node.metadata.encoded_answers import EncodedAnswers
+from ottla.node.metadata.metadata_feed import MetadataFeed
+from ottla.node.metadata.metadata_publisher import controller_config
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.metadata.producer_ids import ProducerIds
+from ottla.node.net.listener import Listener
+from ottla.node.services import QuorumServices
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.start.foundation import Foundation
+from ottla.node.start.node_tasks import cause_of
+from ottla.node.start.peer_watch import PeerWatch
+from ottla.node.start.quorum import OpenQuorum
+from ottla.node.start.sockets import registered_listeners
+from ottla.node.wire.messages.fetch_metadata import VoterAddress
 
 
 def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[Listener]) -> QuorumServices:

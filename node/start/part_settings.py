@@ -1,12 +1,12 @@
 """The settings of a node as its parts name them."""
 
-from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
-from groupcoord.transactions.transaction_config import TransactionConfig
-from node.net.connection_quota import ConnectionLimits
-from node.replica.follower_fetcher import FetcherSettings
-from node.replica.follower_state import FetchBounds
-from node.settings.config import BrokerConfig
-from node.settings.group_settings import assignor_names
+from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.node.net.connection_quota import ConnectionLimits
+from ottla.node.replica.follower_fetcher import FetcherSettings
+from ottla.node.replica.follower_state import FetchBounds
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.group_settings import assignor_names
 
 
 def connection_limits(config: BrokerConfig) -> ConnectionLimits:

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable
 
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.quorum import Quorum
-from node.node_state import NodeState
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.quorum import Quorum
+from ottla.node.node_state import NodeState
 
 
 class PeerAddresses:

@@ -8,12 +8,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage
-from node.metadata.command_sender import HEARTBEAT_PURPOSE
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.net.peer_network import PeerNetwork
-from node.start.node_tasks import NodeTasks
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata.command_sender import HEARTBEAT_PURPOSE
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.start.node_tasks import NodeTasks
 
 # A dying process closes its sockets one after the other, so its port may still take the first connection.
 GONE_PROBES: Final = 4

@@ -6,22 +6,22 @@ import socket
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, uuid_to_text
-from metadata_raft.commands import AddRaftVoter, VoterListener
-from metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
-from metadata_raft.quorum import Quorum
-from metadata_raft.quorum_raft import RaftQuorum
-from metadata_raft.raft_core import SnapshotRule
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
-from metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum, link_tls
-from metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
-from node.metadata.member_quorum import MemberQuorum
-from node.metadata.metadata_observer import MetadataObserver
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.settings.config import BrokerConfig
-from node.start.foundation import Foundation
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.metadata_raft.commands import AddRaftVoter, VoterListener
+from ottla.metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
+from ottla.metadata_raft.quorum import Quorum
+from ottla.metadata_raft.quorum_raft import RaftQuorum
+from ottla.metadata_raft.raft_core import SnapshotRule
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
+from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum, link_tls
+from ottla.metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
+from ottla.node.metadata.member_quorum import MemberQuorum
+from ottla.node.metadata.metadata_observer import MetadataObserver
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.start.foundation import Foundation
 
 ASK_PAUSE_SECONDS: Final = 0.5
 # A node that may vote asks so long at most, where it has a log of its own.

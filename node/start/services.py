@@ -4,43 +4,43 @@ import logging
 import uuid
 from collections.abc import Sequence
 
-from groupcoord.shard_bytes import NodeBytes
-from logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
-from logstore.compression import Compression
-from logstore.log_dir import LogDir
-from logstore.log_manager import LogManager
-from logstore.partition_log import PartitionLog
-from logstore.recovery import RECORDS_ARE_LOST
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import METADATA_TOPIC
-from metadata_raft.raft_check import damage_in
-from node.coordinators.group_configs import GroupConfigs
-from node.coordinators.group_lag import GroupLag
-from node.coordinators.group_runtime import GroupRuntime
-from node.coordinators.marker_sender import MarkerSender
-from node.coordinators.marker_writer import MarkerWriter
-from node.coordinators.txn_gate import TxnGate
-from node.coordinators.txn_runtime import TxnRuntime
-from node.log_care.damaged_replicas import DamagedReplicas
-from node.log_care.log_maintenance import LogMaintenance
-from node.log_care.segment_repair import SegmentRepair
-from node.metadata.metadata_publisher import controller_config, log_config_of
-from node.metadata.topic_creation import offsets_topic, transactions_topic
-from node.net.gathered_answers import GatheredAnswers
-from node.net.listener import Listener
-from node.replica.follower_fetcher import FetcherWorld
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
-from node.replica.replication import Replication
-from node.security.administrators import Administrators
-from node.services import QuorumServices, Services
-from node.settings.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
-from node.settings.cluster_settings import ANYWHERE
-from node.settings.config import BrokerConfig
-from node.start.foundation import Foundation
-from node.start.metadata import create_topic
-from node.start.node_tasks import in_thread, monotonic_ms
-from node.start.part_settings import (
+from ottla.groupcoord.shard_bytes import NodeBytes
+from ottla.logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
+from ottla.logstore.compression import Compression
+from ottla.logstore.log_dir import LogDir
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.recovery import RECORDS_ARE_LOST
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import METADATA_TOPIC
+from ottla.metadata_raft.raft_check import damage_in
+from ottla.node.coordinators.group_configs import GroupConfigs
+from ottla.node.coordinators.group_lag import GroupLag
+from ottla.node.coordinators.group_runtime import GroupRuntime
+from ottla.node.coordinators.marker_sender import MarkerSender
+from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.coordinators.txn_gate import TxnGate
+from ottla.node.coordinators.txn_runtime import TxnRuntime
+from ottla.node.log_care.damaged_replicas import DamagedReplicas
+from ottla.node.log_care.log_maintenance import LogMaintenance
+from ottla.node.log_care.segment_repair import SegmentRepair
+from ottla.node.metadata.metadata_publisher import controller_config, log_config_of
+from ottla.node.metadata.topic_creation import offsets_topic, transactions_topic
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.listener import Listener
+from ottla.node.replica.follower_fetcher import FetcherWorld
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.replica.replication import Replication
+from ottla.node.security.administrators import Administrators
+from ottla.node.services import QuorumServices, Services
+from ottla.node.settings.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
+from ottla.node.settings.cluster_settings import ANYWHERE
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.start.foundation import Foundation
+from ottla.node.start.metadata import create_topic
+from ottla.node.start.node_tasks import in_thread, monotonic_ms
+from ottla.node.start.part_settings import (
     connection_limits,
     coordinator_config,
     fetcher_settings,

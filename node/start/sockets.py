@@ -3,11 +3,11 @@
 import socket
 from collections.abc import Sequence
 
-from metadata_raft.image import Endpoint
-from node.net.gathered_answers import GatheredAnswers
-from node.net.listener import Listener, ListenerLimits
-from node.settings.config import BrokerConfig
-from node.start.foundation import Foundation
+from ottla.metadata_raft.image import Endpoint
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.listener import Listener, ListenerLimits
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.start.foundation import Foundation
 
 
 async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Listener]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import uvloop
 
-from logstore.disk import Disk, OsDisk
-from metadata_raft.cluster_features import SUPPORTED_FEATURES
-from node.clock import Clock, SystemClock
-from node.kafka_api.served_apis import Served
+from ottla.logstore.disk import Disk, OsDisk
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.node.clock import Clock, SystemClock
+from ottla.node.kafka_api.served_apis import Served
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 

@@ -1,4 +1,4 @@
-"""node.tools: reading tools: log, wire, the state that internal logs stand for. Bottom-up:
+"""ottla.node.tools: reading tools: log, wire, the state that internal logs stand for. Bottom-up:
 
 closed_pipe       what a command does when its output cannot be written any more
 internal_records  the records of Kafka's internal topics in words

@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from logstore import checkpoint
-from logstore.escaped_text import escape_controls
-from logstore.meta_properties import META_PROPERTIES
-from node.tools import log_files
-from node.tools.closed_pipe import end_quietly, output_refused
-from node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value
+from ottla.logstore import checkpoint
+from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.meta_properties import META_PROPERTIES
+from ottla.node.tools import log_files
+from ottla.node.tools.closed_pipe import end_quietly, output_refused
+from ottla.node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value
 
 EXIT_BROKEN: Final = 1
 EXIT_USAGE: Final = 2

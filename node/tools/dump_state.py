@@ -12,17 +12,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.offset_values import read_offset_value
-from groupcoord.shard import Shard as GroupShard
-from groupcoord.transactions.transaction_shard import Shard as TransactionShard
-from metadata_raft.image import METADATA_TOPIC, MetadataImage
-from metadata_raft.snapshot import image_records
-from node.tools.closed_pipe import end_quietly
-from node.tools.dump_log import EXIT_BROKEN, EXIT_USAGE
-from node.tools.internal_records import transaction_in_words
-from node.tools.replayed_log import EVERYTHING, Replayed, State, UnreadableError, kind_of, replayed
-from node.wire.describe import describe
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.offset_values import read_offset_value
+from ottla.groupcoord.shard import Shard as GroupShard
+from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
+from ottla.metadata_raft.snapshot import image_records
+from ottla.node.tools.closed_pipe import end_quietly
+from ottla.node.tools.dump_log import EXIT_BROKEN, EXIT_USAGE
+from ottla.node.tools.internal_records import transaction_in_words
+from ottla.node.tools.replayed_log import EVERYTHING, Replayed, State, UnreadableError, kind_of, replayed
+from ottla.node.wire.describe import describe
 
 METADATA, GROUP, REPLAY = "dump-metadata", "dump-group", "replay"
 WORDS: Final = {

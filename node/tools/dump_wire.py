@@ -11,13 +11,13 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from logstore.errors import KafkaError
-from logstore.schema import Buffer
-from node.tools.closed_pipe import end_quietly
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.describe import describe, describe_line
-from node.wire.framing import LENGTH_BYTES, frame_at
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.schema import Buffer
+from ottla.node.tools.closed_pipe import end_quietly
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.describe import describe, describe_line
+from ottla.node.wire.framing import LENGTH_BYTES, frame_at
 
 MAX_FRAME_BYTES = 2**31 - 1  # the file is here already, so any size that it can hold is welcome
 

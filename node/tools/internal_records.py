@@ -5,14 +5,14 @@
 import json
 from collections.abc import Callable
 
-from groupcoord import record_codec as group_record_codec
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
-from logstore.errors import KafkaError
-from logstore.record import Record
-from metadata_raft import record_codec
-from node.wire.describe import describe
+from ottla.groupcoord import record_codec as group_record_codec
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record import Record
+from ottla.metadata_raft import record_codec
+from ottla.node.wire.describe import describe
 
 # The words for the key and for the payload of a record; None for what is not there.
 Wording = Callable[[Record], tuple[str | None, str | None]]

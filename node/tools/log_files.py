@@ -14,10 +14,10 @@ from typing import BinaryIO, Final, NamedTuple
 
 from crc32c import crc32c
 
-from logstore.errors import KafkaError
-from logstore.offset_index import ROW as OFFSET_ROW
-from logstore.record import Record, iterate_records, parse_marker
-from logstore.record_batch import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.offset_index import ROW as OFFSET_ROW
+from ottla.logstore.record import Record, iterate_records, parse_marker
+from ottla.logstore.record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
@@ -26,10 +26,10 @@ from logstore.record_batch import (
     computed_crc,
     read_header,
 )
-from logstore.time_index import ROW as TIME_ROW
-from logstore.topic_partition import ZERO_UUID, uuid_from_text
-from logstore.transaction_index import ROW as TRANSACTION_ROW
-from node.tools.internal_records import Wording, as_text, wording_for
+from ottla.logstore.time_index import ROW as TIME_ROW
+from ottla.logstore.topic_partition import ZERO_UUID, uuid_from_text
+from ottla.logstore.transaction_index import ROW as TRANSACTION_ROW
+from ottla.node.tools.internal_records import Wording, as_text, wording_for
 
 Value = str | int | bool | None | list[str]
 BATCH, RECORD, ROW, NOTE = "batch", "record", "row", "note"

@@ -9,22 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from groupcoord import shard_load
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.offset_log_scan import OffsetLogScan
-from groupcoord.shard import Shard as GroupShard
-from groupcoord.transactions import transaction_scan
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from groupcoord.transactions.transaction_scan import TransactionScan
-from groupcoord.transactions.transaction_shard import Shard as TransactionShard
-from logstore.errors import KafkaError
-from logstore.record_batch import check_batch
-from metadata_raft.delta import MetadataDelta
-from metadata_raft.image import METADATA_TOPIC, MetadataImage
-from metadata_raft.record_codec import decode_batch
-from metadata_raft.snapshot import decode_snapshot
-from node.settings.config import BrokerConfig, parse_config
-from node.start.part_settings import coordinator_config, transaction_config
+from ottla.groupcoord import shard_load
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.shard import Shard as GroupShard
+from ottla.groupcoord.transactions import transaction_scan
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from ottla.groupcoord.transactions.transaction_scan import TransactionScan
+from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record_batch import check_batch
+from ottla.metadata_raft.delta import MetadataDelta
+from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
+from ottla.metadata_raft.record_codec import decode_batch
+from ottla.metadata_raft.snapshot import decode_snapshot
+from ottla.node.settings.config import BrokerConfig, parse_config
+from ottla.node.start.part_settings import coordinator_config, transaction_config
 
 EVERYTHING: Final = 2**63 - 1
 _SEGMENT = re.compile(r"\d{20}\.log")

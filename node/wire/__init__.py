@@ -1,4 +1,4 @@
-"""node.wire: bytes of the Kafka protocol and the objects that they stand for.
+"""ottla.node.wire: bytes of the Kafka protocol and the objects that they stand for.
 
 Bottom-up: `api_keys` and `peer_api` (numbers and names of the APIs), `messages/` (the shape of each),
 `headers` (what stands before every body), `codec` (whole frames), `framing` (a byte stream cut into frames),

@@ -9,18 +9,18 @@ import struct
 from importlib import import_module
 from typing import Any
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer, schema_of
-from logstore.schema_compiler import Decoder, Encoder, decoder, encoder
-from node.wire.api_keys import ApiKey
-from node.wire.headers import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer, schema_of
+from ottla.logstore.schema_compiler import Decoder, Encoder, decoder, encoder
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.headers import (
     RequestHeader,
     decode_response_header,
     encode_request_header,
     peek_api,
 )
-from node.wire.headers import decode_request_header as decode_header
-from node.wire.peer_api import api_of
+from ottla.node.wire.headers import decode_request_header as decode_header
+from ottla.node.wire.peer_api import api_of
 
 _LENGTH = struct.Struct(">i")
 _LENGTH_AND_CORRELATION_ID = struct.Struct(">ii")
@@ -49,7 +49,7 @@ def _import_classes(api_key: int) -> tuple[type[Any], type[Any], int]:
         api = api_of(api_key)
     except ValueError:
         raise unknown from None
-    name = f"node.wire.messages.{api.name.lower()}"
+    name = f"ottla.node.wire.messages.{api.name.lower()}"
     try:
         module = import_module(name)
     except ModuleNotFoundError as missing:

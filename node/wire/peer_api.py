@@ -7,7 +7,7 @@ PEER_HANDSHAKE that they belong to the cluster. Their numbers are far from Kafka
 from enum import IntEnum
 from typing import Final
 
-from node.wire.api_keys import ApiKey
+from ottla.node.wire.api_keys import ApiKey
 
 FIRST_PEER_API: Final = 30_000
 

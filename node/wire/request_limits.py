@@ -15,13 +15,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import ErrorCode
-from logstore.schema_compiler import Decoder
-from logstore.schema_decode import FieldLimit, Limits, build_decoder
-from logstore.schema_source import STRING_MAX_BYTES
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.peer_api import PeerApi
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.schema_compiler import Decoder
+from ottla.logstore.schema_decode import FieldLimit, Limits, build_decoder
+from ottla.logstore.schema_source import STRING_MAX_BYTES
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.peer_api import PeerApi
 
 MAX_ID_BYTES: Final = 1_024
 # Elements of a client's request, more of which are refused; nodes of the cluster may send more. What is done

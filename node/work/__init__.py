@@ -1,4 +1,4 @@
-"""node.work: work that would hold up the loop: in turns, or beside it. Bottom-up:
+"""ottla.node.work: work that would hold up the loop: in turns, or beside it. Bottom-up:
 
 aside_lane      work of groups beside the loop, in a few threads of its own, in turns
 fair_pool       threads for one kind of work that a client may make long, shared fairly by CPU time

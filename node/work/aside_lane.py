@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from groupcoord.aside import AsideResult, AsideWork, steps
-from node.clock import thread_cpu_s
+from ottla.groupcoord.aside import AsideResult, AsideWork, steps
+from ottla.node.clock import thread_cpu_s
 
 THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.background.threads)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from node.net.connection_info import ConnectionInfo
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.net.connection_info import ConnectionInfo
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)

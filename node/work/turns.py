@@ -11,8 +11,8 @@ from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
-from logstore.schema import schema_of
-from node.clock import thread_cpu_s
+from ottla.logstore.schema import schema_of
+from ottla.node.clock import thread_cpu_s
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]

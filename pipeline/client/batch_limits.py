@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from logstore.errors import KafkaError
-from node.wire.messages.describe_configs import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from pipeline.client.answers import check
-from pipeline.client.metadata import Cluster
+from ottla.pipeline.client.answers import check
+from ottla.pipeline.client.metadata import Cluster
 
 _TOPIC: Final = 2  # the type of a resource that has settings
 # A batch larger than a segment is refused as well.

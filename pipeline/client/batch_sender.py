@@ -11,24 +11,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import increment_sequence, read_header
-from logstore.schema import Buffer
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
-from node.wire.messages.produce import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record_batch import increment_sequence, read_header
+from ottla.logstore.schema import Buffer
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from pipeline.client.answers import to_error
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.connections import Purpose
-from pipeline.client.metadata import Cluster
-from pipeline.client.retries import is_retriable, monotonic_ms
-from pipeline.columns.batch_halves import split_in_halves
+from ottla.pipeline.client.answers import to_error
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.retries import is_retriable, monotonic_ms
+from ottla.pipeline.columns.batch_halves import split_in_halves
 
 # From 12 on a batch may make its partition part of the transaction, and a pair lives for one (KIP-890).
 # A pair that may be ended again and again, by whoever does it, is that of the protocol before.

@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from node.wire.messages.describe_configs import (
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from pipeline.client.answers import check
-from pipeline.client.connections import Purpose
-from pipeline.client.metadata import Cluster
+from ottla.pipeline.client.answers import check
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.metadata import Cluster
 
 _BROKER: Final = 4  # the type of a resource that has settings
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
-from pipeline.client.setting_names import PREFIX, check_names
-from pipeline.words import OptionError
+from ottla.pipeline.client.setting_names import PREFIX, check_names
+from ottla.pipeline.words import OptionError
 
 T = TypeVar("T")
 

@@ -13,14 +13,14 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, NamedTuple, NoReturn
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Buffer, schema_of
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.framing import NOT_KAFKA, foreign_protocol
-from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from pipeline.client.client_settings import ClientSettings
-from pipeline.client.retries import monotonic_ms
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Buffer, schema_of
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.framing import NOT_KAFKA, foreign_protocol
+from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.retries import monotonic_ms
 
 # An answer to a fetch may be larger than was asked for by one batch, and a batch may be a quarter of that.
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024

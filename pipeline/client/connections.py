@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from pipeline.client.client_settings import ClientSettings
-from pipeline.client.connection import Connection
-from pipeline.client.setting_names import PREFIX
-from pipeline.words import OptionError
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.setting_names import PREFIX
+from ottla.pipeline.words import OptionError
 
 MAX_NODES: Final = 10_000  # in one answer; far beyond Kafka's largest clusters
 

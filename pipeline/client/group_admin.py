@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.messages.consumer_group_describe import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
 )
-from node.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from pipeline.client.answers import check
-from pipeline.client.connection import Connection
-from pipeline.client.connections import Purpose
-from pipeline.client.metadata import Cluster, Kind
+from ottla.node.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
+from ottla.node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.pipeline.client.answers import check
+from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.metadata import Cluster, Kind
 
 DEAD: Final = "Dead"  # the state of a group that there is not
 WITHOUT_MEMBERS: Final = frozenset({"Empty", DEAD})

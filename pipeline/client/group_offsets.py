@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.offset_commit import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from node.wire.messages.offset_fetch import (
+from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -21,9 +21,9 @@ from node.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from pipeline.client.answers import check
-from pipeline.client.connection import Connection
-from pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Kind, TopicGone
+from ottla.pipeline.client.answers import check
+from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Kind, TopicGone
 
 # From 10 on topics are asked by id; a group remembers topics by name, those that are gone as well.
 BY_NAME: Final = 9

@@ -2,16 +2,16 @@
 
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.messages.incremental_alter_configs import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from pipeline.client.answers import to_error
-from pipeline.client.metadata import Cluster
-from pipeline.client.retries import is_retriable
+from ottla.pipeline.client.answers import to_error
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.retries import is_retriable
 
 RETENTION: Final = "ottla.offsets.retention.ms"
 FOR_EVER: Final = "-1"

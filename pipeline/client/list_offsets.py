@@ -3,19 +3,19 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.list_offsets import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from pipeline.client.answers import to_error
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.connections import Purpose
-from pipeline.client.metadata import Cluster, Leader
-from pipeline.client.retries import is_retriable
+from ottla.pipeline.client.answers import to_error
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.metadata import Cluster, Leader
+from ottla.pipeline.client.retries import is_retriable
 
 LATEST: Final = -1
 EARLIEST: Final = -2

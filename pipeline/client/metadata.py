@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from node.wire.messages.metadata import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.node.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
 )
-from pipeline.client.answers import check, to_error
-from pipeline.client.client_settings import ClientSettings
-from pipeline.client.connection import Connection
-from pipeline.client.connections import Connections, Purpose
-from pipeline.client.retries import Retries, is_retriable, monotonic_ms
+from ottla.pipeline.client.answers import check, to_error
+from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connections import Connections, Purpose
+from ottla.pipeline.client.retries import Retries, is_retriable, monotonic_ms
 
 R = TypeVar("R")
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

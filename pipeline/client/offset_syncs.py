@@ -15,11 +15,11 @@ from typing import Final
 
 import pyarrow as pa
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
-from pipeline.columns.offset_runs import OffsetRun, Steps, find_steps, make_runs
-from pipeline.columns.row_columns import RowColumns
-from pipeline.columns.varints import Int64s
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
+from ottla.pipeline.columns.offset_runs import OffsetRun, Steps, find_steps, make_runs
+from ottla.pipeline.columns.row_columns import RowColumns
+from ottla.pipeline.columns.varints import Int64s
 
 BATCHES_A_LEVEL: Final = 64
 LAST_LEVEL: Final = 63

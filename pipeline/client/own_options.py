@@ -5,8 +5,8 @@ Spark hands options to Python in lower case; what a user is told of one has the 
 
 from collections.abc import Iterable, Mapping
 
-from pipeline.client.setting_names import PREFIX
-from pipeline.words import OptionError, with_nearest
+from ottla.pipeline.client.setting_names import PREFIX
+from ottla.pipeline.words import OptionError, with_nearest
 
 
 def own_options(

@@ -9,19 +9,25 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import HEADER_SIZE
-from logstore.schema import Buffer
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from pipeline.client.answers import check, to_error
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.connections import Purpose
-from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
-from pipeline.client.metadata import Cluster
-from pipeline.client.offset_range import OffsetRange
-from pipeline.client.retries import is_retriable
-from pipeline.columns.fetched_batches import KEY_AND_VALUE, Fetched, open_fetched
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record_batch import HEADER_SIZE
+from ottla.logstore.schema import Buffer
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.node.wire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    PartitionData,
+)
+from ottla.pipeline.client.answers import check, to_error
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.client.retries import is_retriable
+from ottla.pipeline.columns.fetched_batches import KEY_AND_VALUE, Fetched, open_fetched
 
 BY_NAME: Final = 12  # topic ids since 13
 # Before the first answer nobody knows how long rows are. A guess too low costs a second fetch, one too high

@@ -5,8 +5,8 @@ What costs a small batch its time are connections and metadata, and both live he
 
 from typing import Final
 
-from pipeline.client.client_settings import ClientSettings
-from pipeline.client.metadata import Cluster
+from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.metadata import Cluster
 
 # Of queries that a worker has met; each holds a connection or two to a node.
 MAX_CLUSTERS: Final = 16

@@ -1,9 +1,9 @@
 """A producer id for one who writes without transactions; any node gives it."""
 
-from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from pipeline.client.answers import check
-from pipeline.client.metadata import Cluster
-from pipeline.columns.producer_pair import ProducerPair
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.pipeline.client.answers import check
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.columns.producer_pair import ProducerPair
 
 NO_TRANSACTION_MS = 2**31 - 1  # as Java's producer says
 

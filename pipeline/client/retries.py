@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from pipeline.client.client_settings import ClientSettings
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.pipeline.client.client_settings import ClientSettings
 
 R = TypeVar("R")
 

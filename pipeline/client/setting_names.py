@@ -8,7 +8,7 @@ one would be missed it is refused with the reason: better no query than one that
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from pipeline.words import HIDDEN, OptionError, with_nearest
+from ottla.pipeline.words import HIDDEN, OptionError, with_nearest
 
 PREFIX: Final = "kafka."  # of a client's settings among Spark's options
 

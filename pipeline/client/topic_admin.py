@@ -10,33 +10,33 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.messages.create_partitions import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
 )
-from node.wire.messages.create_topics import (
+from ottla.node.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from node.wire.messages.describe_configs import (
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
     DescribeConfigsResult,
 )
-from node.wire.messages.incremental_alter_configs import (
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from pipeline.client.answers import to_error
-from pipeline.client.metadata import Cluster
-from pipeline.client.retries import is_retriable
+from ottla.pipeline.client.answers import to_error
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.retries import is_retriable
 
 R = TypeVar("R")
 

@@ -8,26 +8,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from node.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
-from node.wire.messages.describe_transactions import DescribeTransactionsRequest
-from node.wire.messages.end_txn import EndTxnRequest
-from node.wire.messages.init_producer_id import InitProducerIdRequest
-from node.wire.messages.list_transactions import ListTransactionsRequest
-from node.wire.messages.txn_offset_commit import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.node.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from ottla.node.wire.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.node.wire.messages.end_txn import EndTxnRequest
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.node.wire.messages.list_transactions import ListTransactionsRequest
+from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from pipeline.client.answers import check
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.connections import Purpose
-from pipeline.client.group_offsets import CommittedOffset
-from pipeline.client.metadata import MOVED, Cluster, Kind
-from pipeline.client.retries import is_retriable
-from pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.client.answers import check
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.group_offsets import CommittedOffset
+from ottla.pipeline.client.metadata import MOVED, Cluster, Kind
+from ottla.pipeline.client.retries import is_retriable
+from ottla.pipeline.columns.producer_pair import ProducerPair
 
 R = TypeVar("R")
 

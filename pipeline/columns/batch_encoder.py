@@ -7,10 +7,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.compression import Compression, compress
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import seal_batch
-from logstore.record_batch import (
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import seal_batch
+from ottla.logstore.record_batch import (
     HEADER_SIZE,
     MAGIC,
     NO_LEADER_EPOCH,
@@ -21,10 +21,10 @@ from logstore.record_batch import (
     BatchHeader,
     increment_sequence,
 )
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.columns.row_columns import NOW, RowColumns
-from pipeline.columns.varints import Int64s, varint_sizes, write_varints
-from pipeline.words import OptionError
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.columns.row_columns import NOW, RowColumns
+from ottla.pipeline.columns.varints import Int64s, varint_sizes, write_varints
+from ottla.pipeline.words import OptionError
 
 _NOTHING: Final = pa.scalar(b"", pa.binary())
 _NO_ATTRIBUTES: Final = pa.scalar(b"\0", pa.binary())

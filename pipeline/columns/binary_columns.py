@@ -5,9 +5,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from logstore.varint import ByteSource
-from pipeline.columns.number_columns import number_column
-from pipeline.columns.varints import Int64s
+from ottla.logstore.varint import ByteSource
+from ottla.pipeline.columns.number_columns import number_column
+from ottla.pipeline.columns.varints import Int64s
 
 MAX_COLUMN_BYTES: Final = 2**31 - 1  # Spark's columns have offsets of 32 bits
 

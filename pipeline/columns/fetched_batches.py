@@ -7,23 +7,23 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from logstore.compression import MAX_DECOMPRESSED_BYTES, decompress
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import MIN_RECORD_BYTES
-from logstore.record_batch import (
+from ottla.logstore.compression import MAX_DECOMPRESSED_BYTES, decompress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import MIN_RECORD_BYTES
+from ottla.logstore.record_batch import (
     COMPRESSION_MASK,
     HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     BatchHeader,
     TimestampType,
 )
-from logstore.varint import ByteSource
-from pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather, gather_one
-from pipeline.columns.header_columns import read_headers
-from pipeline.columns.record_columns import RecordColumns
-from pipeline.columns.record_walk import Section, last_of_first, walk_records
-from pipeline.columns.varints import Bytes, Int64s, read_varints, read_varlongs
-from pipeline.columns.visible_batches import AbortedTransaction, batches_in_range
+from ottla.logstore.varint import ByteSource
+from ottla.pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather, gather_one
+from ottla.pipeline.columns.header_columns import read_headers
+from ottla.pipeline.columns.record_columns import RecordColumns
+from ottla.pipeline.columns.record_walk import Section, last_of_first, walk_records
+from ottla.pipeline.columns.varints import Bytes, Int64s, read_varints, read_varlongs
+from ottla.pipeline.columns.visible_batches import AbortedTransaction, batches_in_range
 
 # A fetch of 8 MiB may hold thousands of small batches, each of which opens into 100 MiB, and one of these is
 # fifteen million records of seven bytes or fifty million headers, for which numpy would take gigabytes. What

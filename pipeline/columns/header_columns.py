@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.varint import ByteSource
-from pipeline.columns.binary_columns import Part, gather
-from pipeline.columns.number_columns import flag_column, number_column
-from pipeline.columns.varints import Bytes, Int64s, read_varints
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.varint import ByteSource
+from ottla.pipeline.columns.binary_columns import Part, gather
+from ottla.pipeline.columns.number_columns import flag_column, number_column
+from ottla.pipeline.columns.varints import Bytes, Int64s, read_varints
 
 HEADER_TYPE: Final = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 HEADERS_TYPE: Final = pa.list_(pa.field("element", HEADER_TYPE))

@@ -10,9 +10,9 @@ from typing import Final
 
 import numpy as np
 
-from logstore.errors import KafkaError
-from logstore.record import MIN_RECORD_BYTES
-from pipeline.columns.varints import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record import MIN_RECORD_BYTES
+from ottla.pipeline.columns.varints import (
     NUMBER_OF_PAIR,
     SIZE_OF_PAIR,
     Bytes,

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.columns.varints import Int64s
+from ottla.pipeline.columns.varints import Int64s
 
 
 class OffsetRun(NamedTuple):

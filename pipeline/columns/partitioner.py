@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.columns.murmur2 import murmur2
-from pipeline.words import OptionError
+from ottla.pipeline.columns.murmur2 import murmur2
+from ottla.pipeline.words import OptionError
 
 _WITHOUT_SIGN: Final = np.uint32(0x7FFFFFFF)
 

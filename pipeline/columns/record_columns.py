@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.header_columns import HEADERS_TYPE
-from pipeline.columns.number_columns import number_column, text_column
-from pipeline.columns.varints import Int64s
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.header_columns import HEADERS_TYPE
+from ottla.pipeline.columns.number_columns import number_column, text_column
+from ottla.pipeline.columns.varints import Int64s
 
 TIMESTAMP_TYPE: Final = pa.timestamp("us", tz="UTC")
 # Spark's own schema, to the letter: it compares what a reader yields with what it announced.

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import MIN_RECORD_BYTES
-from logstore.varint import MAX_VARINT_BYTES
-from pipeline.columns.landmarks import find_landmarks
-from pipeline.columns.varints import REACH_OF_PAIR, Bytes, Int64s, read_pairs, read_varints
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import MIN_RECORD_BYTES
+from ottla.logstore.varint import MAX_VARINT_BYTES
+from ottla.pipeline.columns.landmarks import find_landmarks
+from ottla.pipeline.columns.varints import REACH_OF_PAIR, Bytes, Int64s, read_pairs, read_varints
 
 # A numpy step costs as much as this many records in the loop.
 MIN_LOCK_STEP: Final = 48

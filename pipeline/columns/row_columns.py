@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.header_columns import HEADER_TYPE
-from pipeline.columns.partitioner import Sticky, partitions_of
-from pipeline.columns.varints import Int64s
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.header_columns import HEADER_TYPE
+from ottla.pipeline.columns.partitioner import Sticky, partitions_of
+from ottla.pipeline.columns.varints import Int64s
+from ottla.pipeline.words import OptionError
 
 NOW: Final = -1  # the timestamp of a row that has none: when its batch is made
 _UNITS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}

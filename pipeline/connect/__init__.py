@@ -1,6 +1,6 @@
 """connect: streams from files and tables of databases, and to web hooks: what Kafka Connect is for.
 
-Files go through Spark's own readers. What becomes a lake is in `pipeline.lake`. The map, bottom-up:
+Files go through Spark's own readers. What becomes a lake is in `ottla.pipeline.lake`. The map, bottom-up:
 
 record_mapping      columns of rows into keys and values
 file_source         lines, CSV and JSON: the new files of a directory

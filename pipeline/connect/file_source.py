@@ -13,9 +13,9 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.connect.record_mapping import RecordMapping, to_records
-from pipeline.option_values import OptionValues
-from pipeline.words import OptionError
+from ottla.pipeline.connect.record_mapping import RecordMapping, to_records
+from ottla.pipeline.option_values import OptionValues
+from ottla.pipeline.words import OptionError
 
 
 class FileFormat(Enum):

@@ -11,11 +11,11 @@ from typing import Final
 import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 
-from logstore.escaped_text import escape_controls
-from pipeline.client.retries import monotonic_ms
-from pipeline.connect.http_options import IDEMPOTENCY_KEY, HttpOptions
-from pipeline.connect.http_requests import RETRIED
-from pipeline.words import without_secrets
+from ottla.logstore.escaped_text import escape_controls
+from ottla.pipeline.client.retries import monotonic_ms
+from ottla.pipeline.connect.http_options import IDEMPOTENCY_KEY, HttpOptions
+from ottla.pipeline.connect.http_requests import RETRIED
+from ottla.pipeline.words import without_secrets
 
 MAX_ANSWER_BYTES: Final = 4096
 SHOWN_CHARACTERS: Final = 200

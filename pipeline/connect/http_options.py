@@ -7,9 +7,9 @@ from enum import Enum
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from pipeline.client.client_settings import ClientSettings, Role
-from pipeline.option_values import OptionValues, shown
-from pipeline.words import OptionError
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.option_values import OptionValues, shown
+from ottla.pipeline.words import OptionError
 
 METHODS: Final = ("post", "put", "patch")
 HEADER_PREFIX: Final = "http.header."

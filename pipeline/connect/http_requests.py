@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NoReturn
 
-from pipeline.connect.http_options import BodyFormat
+from ottla.pipeline.connect.http_options import BodyFormat
 
 # What another attempt may mend: the server's own trouble, and being asked too soon or too often.
 RETRIED: Final = frozenset({408, 425, 429, *range(500, 600)})

@@ -15,10 +15,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.columns.header_columns import HEADERS_TYPE
-from pipeline.connect.http_client import Answer, HttpClient, HttpFailure
-from pipeline.connect.http_options import HttpOptions
-from pipeline.connect.http_requests import (
+from ottla.pipeline.columns.header_columns import HEADERS_TYPE
+from ottla.pipeline.connect.http_client import Answer, HttpClient, HttpFailure
+from ottla.pipeline.connect.http_options import HttpOptions
+from ottla.pipeline.connect.http_requests import (
     Place,
     Verdict,
     content_type,
@@ -27,8 +27,8 @@ from pipeline.connect.http_requests import (
     to_array,
     to_element,
 )
-from pipeline.query import QuerySettings
-from pipeline.words import OptionError
+from ottla.pipeline.query import QuerySettings
+from ottla.pipeline.words import OptionError
 
 PLACES: Final = ("topic", "partition", "offset")
 REFUSED_SCHEMA: Final = "key binary, value binary, headers array<struct<key: string, value: binary>>"

@@ -5,9 +5,9 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 
-from pipeline.option_values import OptionValues
-from pipeline.row_texts import as_json, as_text, column
-from pipeline.words import OptionError
+from ottla.pipeline.option_values import OptionValues
+from ottla.pipeline.row_texts import as_json, as_text, column
+from ottla.pipeline.words import OptionError
 
 OUTPUTS: Final = ("records", "rows")
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import types as T
 
-from pipeline.option_values import shown
-from pipeline.words import OptionError
+from ottla.pipeline.option_values import shown
+from ottla.pipeline.words import OptionError
 
 MAX_DECIMAL_DIGITS: Final = 38
 UTC: Final = pa.timestamp("us", tz="UTC")

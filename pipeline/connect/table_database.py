@@ -9,15 +9,15 @@ from contextlib import contextmanager
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from pipeline.connect.table_columns import (
+from ottla.pipeline.connect.table_columns import (
     TableColumn,
     postgresql_column,
     sqlite_column,
     with_texts,
 )
-from pipeline.connect.table_options import Engine, OutOfRange, TableOptions
-from pipeline.connect.table_queries import Question
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_options import Engine, OutOfRange, TableOptions
+from ottla.pipeline.connect.table_queries import Question
+from ottla.pipeline.words import OptionError
 
 BUSY_TIMEOUT_S: Final = 30  # how long SQLite waits for one who writes
 CONNECT_TIMEOUT_S: Final = 10

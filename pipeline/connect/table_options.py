@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
-from pipeline.connect.record_mapping import RecordMapping
-from pipeline.option_values import OptionValues, shown
-from pipeline.words import OptionError
+from ottla.pipeline.connect.record_mapping import RecordMapping
+from ottla.pipeline.option_values import OptionValues, shown
+from ottla.pipeline.words import OptionError
 
 MAX_BATCH_ROWS: Final = 10_000_000
 DEFAULT_BATCH_ROWS: Final = 100_000

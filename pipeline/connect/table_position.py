@@ -7,8 +7,8 @@ same range, and what was committed to the table in between with a place behind i
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pipeline.connect.table_options import Mode, TableOptions
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_options import Mode, TableOptions
+from ottla.pipeline.words import OptionError
 
 Value = str | int
 

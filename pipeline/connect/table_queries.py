@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipeline.connect.table_columns import TEXTS, TableColumn, has_nan, is_whole_number, limits_of
-from pipeline.connect.table_options import Engine, OutOfRange, TableOptions
-from pipeline.connect.table_position import Position, Value
-from pipeline.option_values import shown
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_columns import TEXTS, TableColumn, has_nan, is_whole_number, limits_of
+from ottla.pipeline.connect.table_options import Engine, OutOfRange, TableOptions
+from ottla.pipeline.connect.table_position import Position, Value
+from ottla.pipeline.option_values import shown
+from ottla.pipeline.words import OptionError
 
 # Milliseconds since 1970 of a column that is text, or already is that number, as Java's driver stores it.
 _SQLITE_MS = "CAST(round((julianday({0}) - 2440587.5) * 86400000.0) AS INTEGER)"

@@ -19,13 +19,13 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.connect.table_columns import TableColumn, arrow_schema, spark_schema, to_batch
-from pipeline.connect.table_database import Database, TableError, open_database
-from pipeline.connect.table_options import Mode, TableOptions
-from pipeline.connect.table_position import START, Position, Value, from_offset, to_offset
-from pipeline.connect.table_queries import Question, TableQueries
-from pipeline.option_values import shown
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_columns import TableColumn, arrow_schema, spark_schema, to_batch
+from ottla.pipeline.connect.table_database import Database, TableError, open_database
+from ottla.pipeline.connect.table_options import Mode, TableOptions
+from ottla.pipeline.connect.table_position import START, Position, Value, from_offset, to_offset
+from ottla.pipeline.connect.table_queries import Question, TableQueries
+from ottla.pipeline.option_values import shown
+from ottla.pipeline.words import OptionError
 
 FORMAT: Final = "ottla_table"
 ROWS_AT_ONCE: Final = 10_000  # some megabytes, as much as Spark wants in an Arrow batch

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.connect.record_mapping import to_records
-from pipeline.connect.table_columns import texts_name
-from pipeline.connect.table_options import TableOptions
-from pipeline.connect.table_reader import FORMAT, TableDataSource, find_columns
+from ottla.pipeline.connect.record_mapping import to_records
+from ottla.pipeline.connect.table_columns import texts_name
+from ottla.pipeline.connect.table_options import TableOptions
+from ottla.pipeline.connect.table_reader import FORMAT, TableDataSource, find_columns
 
 
 def read_stream(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:

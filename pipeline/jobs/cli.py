@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 
 import typer
 
-from logstore.escaped_text import escape_controls
+from ottla.logstore.escaped_text import escape_controls
 
 if TYPE_CHECKING:
-    from pipeline.jobs.job import JobFile
-    from pipeline.jobs.job_status import JobStatus
+    from ottla.pipeline.jobs.job import JobFile
+    from ottla.pipeline.jobs.job_status import JobStatus
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
@@ -53,13 +53,13 @@ def run(
     if unknown:
         names = ", ".join(one.name for one in read.jobs)
         _fail(f"There is no job {unknown[0]} in {file}; there are {names}.", EXIT_USAGE)
-    from pipeline.jobs.job_status import JobState
-    from pipeline.jobs.runner import JobRun
-    from pipeline.jobs.status_files import AlreadyRunsError
-    from pipeline.spark.java import NoJavaError
-    from pipeline.spark.metrics_server import MetricsServer
-    from pipeline.spark.query_metrics import QueryMetrics
-    from pipeline.spark.session import NoFormatError
+    from ottla.pipeline.jobs.job_status import JobState
+    from ottla.pipeline.jobs.runner import JobRun
+    from ottla.pipeline.jobs.status_files import AlreadyRunsError
+    from ottla.pipeline.spark.java import NoJavaError
+    from ottla.pipeline.spark.metrics_server import MetricsServer
+    from ottla.pipeline.spark.query_metrics import QueryMetrics
+    from ottla.pipeline.spark.session import NoFormatError
 
     metrics = None if metrics_port is None else QueryMetrics()
     if metrics is not None and metrics_port is not None:
@@ -85,8 +85,8 @@ def validate(files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...")
     What is wrong is told as FILE:LINE: key: reason, all of it at once.
     """
     _need_spark()
-    from pipeline.jobs.job_reader import read_job_file
-    from pipeline.jobs.problems import JobFileError
+    from ottla.pipeline.jobs.job_reader import read_job_file
+    from ottla.pipeline.jobs.problems import JobFileError
 
     is_wrong = False
     for file in files:
@@ -114,9 +114,9 @@ def status(
     read = _read(file)
     import json
 
-    from pipeline.jobs.job_status import JobState, StatusError
-    from pipeline.jobs.status_files import find_status
-    from pipeline.jobs.status_table import as_table
+    from ottla.pipeline.jobs.job_status import JobState, StatusError
+    from ottla.pipeline.jobs.status_files import find_status
+    from ottla.pipeline.jobs.status_table import as_table
 
     if read.status_folder is None:
         _fail(f"The storage {read.storage} is no local folder: name one by `status:` in {file}.", EXIT_USAGE)
@@ -135,8 +135,8 @@ def status(
 
 def _read(file: Path) -> "JobFile":
     _need_spark()
-    from pipeline.jobs.job_reader import read_job_file
-    from pipeline.jobs.problems import JobFileError
+    from ottla.pipeline.jobs.job_reader import read_job_file
+    from ottla.pipeline.jobs.problems import JobFileError
 
     try:
         return read_job_file(file)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
-from pipeline.jobs import job, spark_formats
-from pipeline.jobs.kinds import SinkKind, SourceKind
-from pipeline.jobs.option_judge import judge
-from pipeline.jobs.problems import unknown
-from pipeline.jobs.python_functions import FunctionError, check_function, parse_function
-from pipeline.jobs.registry import SINKS, SOURCES, TASKS
-from pipeline.jobs.tree_values import Place, TreeValues, Value
-from pipeline.query import OutputMode
+from ottla.pipeline.jobs import job, spark_formats
+from ottla.pipeline.jobs.kinds import SinkKind, SourceKind
+from ottla.pipeline.jobs.option_judge import judge
+from ottla.pipeline.jobs.problems import unknown
+from ottla.pipeline.jobs.python_functions import FunctionError, check_function, parse_function
+from ottla.pipeline.jobs.registry import SINKS, SOURCES, TASKS
+from ottla.pipeline.jobs.tree_values import Place, TreeValues, Value
+from ottla.pipeline.query import OutputMode
 
 K = TypeVar("K", SourceKind, SinkKind)
 

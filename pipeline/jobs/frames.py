@@ -6,9 +6,9 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.jobs import spark_formats
-from pipeline.jobs.job import Endpoint, Flow, PythonStep, SqlStep
-from pipeline.jobs.registry import SOURCES
+from ottla.pipeline.jobs import spark_formats
+from ottla.pipeline.jobs.job import Endpoint, Flow, PythonStep, SqlStep
+from ottla.pipeline.jobs.registry import SOURCES
 
 # The rows of the step before, for SQL after a step that has no name.
 PREVIOUS: Final = "previous"

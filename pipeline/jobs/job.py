@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.query import QuerySettings
+from ottla.pipeline.query import QuerySettings
 
 Options = Mapping[str, str]
 

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from pipeline.jobs.flow_reader import FlowReader
-from pipeline.jobs.job import Flow, Job, JobFile
-from pipeline.jobs.problems import JobFileError, Problem, Problems
-from pipeline.jobs.registry import TASKS
-from pipeline.jobs.tree_values import Place, TreeValues, Value
-from pipeline.jobs.yaml_tree import YamlError, read_tree
-from pipeline.query import (
+from ottla.pipeline.jobs.flow_reader import FlowReader
+from ottla.pipeline.jobs.job import Flow, Job, JobFile
+from ottla.pipeline.jobs.problems import JobFileError, Problem, Problems
+from ottla.pipeline.jobs.registry import TASKS
+from ottla.pipeline.jobs.tree_values import Place, TreeValues, Value
+from ottla.pipeline.jobs.yaml_tree import YamlError, read_tree
+from ottla.pipeline.query import (
     OUTPUT_MODES,
     AvailableNow,
     OutputMode,
@@ -26,7 +26,7 @@ from pipeline.query import (
     Trigger,
     parse_interval_ms,
 )
-from pipeline.words import OptionError
+from ottla.pipeline.words import OptionError
 
 FILE_KEYS: Final = (
     "name",

@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
-from pipeline.source.progress import lag_of_source
-from pipeline.words import OptionError
+from ottla.pipeline.source.progress import lag_of_source
+from ottla.pipeline.words import OptionError
 
 MAX_STATUS_BYTES: Final = 1024 * 1024
 # A trace of Java's is long; the file is for those who want to know why, not for all of it.

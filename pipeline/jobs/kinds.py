@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pipeline.query import OUTPUT_MODES, OutputMode, QuerySettings
+from ottla.pipeline.query import OUTPUT_MODES, OutputMode, QuerySettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

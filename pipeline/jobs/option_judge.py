@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from pipeline.jobs.tree_values import Options, Place, TreeValues
-from pipeline.words import OptionError
+from ottla.pipeline.jobs.tree_values import Options, Place, TreeValues
+from ottla.pipeline.words import OptionError
 
 # A judge stops at the first. What it refuses is taken away and it is asked again, for so many.
 MAX_PROBLEMS: Final = 20

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipeline.words import nearest, without_secrets
+from ottla.pipeline.words import nearest, without_secrets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

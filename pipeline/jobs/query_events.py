@@ -13,7 +13,7 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
 )
 
-from pipeline.spark.progress_listener import java_listener
+from ottla.pipeline.spark.progress_listener import java_listener
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject

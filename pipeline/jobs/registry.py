@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from pipeline.jobs import spark_formats
-from pipeline.jobs.kinds import Options, SinkKind, SourceKind, TaskKind
-from pipeline.query import QuerySettings
+from ottla.pipeline.jobs import spark_formats
+from ottla.pipeline.jobs.kinds import Options, SinkKind, SourceKind, TaskKind
+from ottla.pipeline.query import QuerySettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def _ottla_source() -> SourceKind:
-    from pipeline.source.source_options import Mode, SourceOptions
-    from pipeline.spark.fresh_table import read_fresh
+    from ottla.pipeline.source.source_options import Mode, SourceOptions
+    from ottla.pipeline.spark.fresh_table import read_fresh
 
     return SourceKind(
         judge_stream=lambda options: SourceOptions.from_options(options, Mode.STREAM),
@@ -30,7 +30,7 @@ def _ottla_source() -> SourceKind:
 
 
 def _ottla_sink() -> SinkKind:
-    from pipeline.sink.sink_options import SinkOptions
+    from ottla.pipeline.sink.sink_options import SinkOptions
 
     return SinkKind(judge=SinkOptions.from_options, start=_start_ottla, complete=_with_transactional_id)
 
@@ -61,34 +61,34 @@ def _start_ottla(frame: "DataFrame", options: Options, query: QuerySettings) -> 
 
 
 def _file_source() -> SourceKind:
-    from pipeline.connect.file_source import FileOptions, read_stream
+    from ottla.pipeline.connect.file_source import FileOptions, read_stream
 
     return SourceKind(judge_stream=FileOptions.from_options, stream=read_stream)
 
 
 def _table_source() -> SourceKind:
-    from pipeline.connect.table_options import TableOptions
-    from pipeline.connect.table_source import read_stream
+    from ottla.pipeline.connect.table_options import TableOptions
+    from ottla.pipeline.connect.table_source import read_stream
 
     return SourceKind(judge_stream=TableOptions.from_options, stream=read_stream)
 
 
 def _lake_sink() -> SinkKind:
-    from pipeline.lake.sink import LakeOptions, start
+    from ottla.pipeline.lake.sink import LakeOptions, start
 
     return SinkKind(judge=LakeOptions.from_options, start=start, output_modes=("append",))
 
 
 def _http_sink() -> SinkKind:
-    from pipeline.connect.http_options import HttpOptions
-    from pipeline.connect.http_sink import start
+    from ottla.pipeline.connect.http_options import HttpOptions
+    from ottla.pipeline.connect.http_sink import start
 
     return SinkKind(judge=HttpOptions.from_options, start=start, output_modes=("append", "update"))
 
 
 def _load_task() -> TaskKind:
-    from pipeline.lake.load import run
-    from pipeline.lake.load_options import LoadOptions
+    from ottla.pipeline.lake.load import run
+    from ottla.pipeline.lake.load_options import LoadOptions
 
     def start(spark: "SparkSession", options: Options, _query: QuerySettings) -> None:
         # How far it is stands beside its rows, so there is neither a query nor a checkpoint.
@@ -98,8 +98,8 @@ def _load_task() -> TaskKind:
 
 
 def _mirror_task() -> TaskKind:
-    from pipeline.mirror.mirror_job import run
-    from pipeline.mirror.mirror_options import MirrorOptions
+    from ottla.pipeline.mirror.mirror_job import run
+    from ottla.pipeline.mirror.mirror_options import MirrorOptions
 
     return TaskKind(
         judge=MirrorOptions.from_options,

@@ -18,11 +18,11 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from pipeline.jobs import spark_formats
-from pipeline.jobs.frames import rows_of
-from pipeline.jobs.job import Flow, Job, JobFile
-from pipeline.jobs.job_status import MAX_TRACE_CHARS, JobState, JobStatus, cause_of, read_progress
-from pipeline.jobs.query_events import (
+from ottla.pipeline.jobs import spark_formats
+from ottla.pipeline.jobs.frames import rows_of
+from ottla.pipeline.jobs.job import Flow, Job, JobFile
+from ottla.pipeline.jobs.job_status import MAX_TRACE_CHARS, JobState, JobStatus, cause_of, read_progress
+from ottla.pipeline.jobs.query_events import (
     Event,
     Idled,
     Inbox,
@@ -33,14 +33,14 @@ from pipeline.jobs.query_events import (
     StopAsked,
     Terminated,
 )
-from pipeline.jobs.registry import SINKS, TASKS
-from pipeline.jobs.status_files import running, write_status
-from pipeline.jobs.stop_signals import stopping
-from pipeline.spark.active_session import activate
-from pipeline.spark.metrics_server import MetricsListener
-from pipeline.spark.query_metrics import QueryMetrics
-from pipeline.spark.session import start_session
-from pipeline.words import without_secrets
+from ottla.pipeline.jobs.registry import SINKS, TASKS
+from ottla.pipeline.jobs.status_files import running, write_status
+from ottla.pipeline.jobs.stop_signals import stopping
+from ottla.pipeline.spark.active_session import activate
+from ottla.pipeline.spark.metrics_server import MetricsListener
+from ottla.pipeline.spark.query_metrics import QueryMetrics
+from ottla.pipeline.spark.session import start_session
+from ottla.pipeline.words import without_secrets
 
 # A status is written at least so often.
 HEARTBEAT_S: Final = 5.0

@@ -4,9 +4,9 @@ which nothing could run.
 
 from typing import TYPE_CHECKING, Final
 
-from pipeline.jobs.kinds import Options, SinkKind, SourceKind
-from pipeline.query import QuerySettings
-from pipeline.words import OptionError
+from ottla.pipeline.jobs.kinds import Options, SinkKind, SourceKind
+from ottla.pipeline.query import QuerySettings
+from ottla.pipeline.words import OptionError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from pipeline.jobs.job_status import (
+from ottla.pipeline.jobs.job_status import (
     MAX_STATUS_BYTES,
     JobState,
     JobStatus,

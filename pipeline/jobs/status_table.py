@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from logstore.escaped_text import escape_controls
-from pipeline.jobs.job_status import JobState, JobStatus
+from ottla.logstore.escaped_text import escape_controls
+from ottla.pipeline.jobs.job_status import JobState, JobStatus
 
 HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD")
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pipeline.client.setting_names import is_secret
-from pipeline.jobs.environment_values import VariableError, fill_in
-from pipeline.jobs.problems import Problems, unknown
-from pipeline.jobs.yaml_tree import Items, Members, Text, Tree
+from ottla.pipeline.client.setting_names import is_secret
+from ottla.pipeline.jobs.environment_values import VariableError, fill_in
+from ottla.pipeline.jobs.problems import Problems, unknown
+from ottla.pipeline.jobs.yaml_tree import Items, Members, Text, Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,9 +22,9 @@ from uuid import uuid4
 
 import pyarrow.parquet as pq
 
-from pipeline.lake.manifest import MAX_MANIFEST_BYTES, LakeError, LakeFile, Manifest, Owner
-from pipeline.option_values import shown
-from pipeline.words import OptionError
+from ottla.pipeline.lake.manifest import MAX_MANIFEST_BYTES, LakeError, LakeFile, Manifest, Owner
+from ottla.pipeline.option_values import shown
+from ottla.pipeline.words import OptionError
 
 BATCH_COLUMN: Final = "batch"
 _BATCH: Final = re.compile(rf"{BATCH_COLUMN}=(0|[1-9][0-9]{{0,17}})")

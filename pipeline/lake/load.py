@@ -14,15 +14,15 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.client.metadata import Cluster
-from pipeline.lake.directory import LakeDirectory
-from pipeline.lake.load_options import LoadOptions
-from pipeline.lake.load_plan import plan_load, steps
-from pipeline.lake.manifest import LakeError, Manifest, Offsets, Owner
-from pipeline.lake.sink import add_batch
-from pipeline.source.data_loss import LossPolicy
-from pipeline.source.option_names import ENDS, STARTS, SUBSCRIPTIONS
-from pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.lake.directory import LakeDirectory
+from ottla.pipeline.lake.load_options import LoadOptions
+from ottla.pipeline.lake.load_plan import plan_load, steps
+from ottla.pipeline.lake.manifest import LakeError, Manifest, Offsets, Owner
+from ottla.pipeline.lake.sink import add_batch
+from ottla.pipeline.source.data_loss import LossPolicy
+from ottla.pipeline.source.option_names import ENDS, STARTS, SUBSCRIPTIONS
+from ottla.pipeline.source.source_offsets import SourceOffsets
 
 WRITER: Final = "load"
 _SECONDS_OF_DAY: Final = 86_400

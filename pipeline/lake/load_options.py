@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pipeline.lake.sink import LakeOptions
-from pipeline.option_values import OptionValues
-from pipeline.source.option_names import WHERE
-from pipeline.source.source_options import Mode, SourceOptions
-from pipeline.words import OptionError
+from ottla.pipeline.lake.sink import LakeOptions
+from ottla.pipeline.option_values import OptionValues
+from ottla.pipeline.source.option_names import WHERE
+from ottla.pipeline.source.source_options import Mode, SourceOptions
+from ottla.pipeline.words import OptionError
 
 LAYOUTS: Final = ("topic", "partition", "date", "hour")
 FORMATS: Final = ("binary", "string")

@@ -7,16 +7,16 @@ go on growing comes to an end.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.metadata import Cluster
-from pipeline.lake.manifest import Offsets
-from pipeline.source.admission import rate_limit
-from pipeline.source.data_loss import LossPolicy, is_replaced, losses_between
-from pipeline.source.log_ends import edge_offsets, resolve
-from pipeline.source.range_limits import Edge
-from pipeline.source.source_offsets import SourceOffsets
-from pipeline.source.source_options import SourceOptions
-from pipeline.source.subscription import find_subscribed
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.lake.manifest import Offsets
+from ottla.pipeline.source.admission import rate_limit
+from ottla.pipeline.source.data_loss import LossPolicy, is_replaced, losses_between
+from ottla.pipeline.source.log_ends import edge_offsets, resolve
+from ottla.pipeline.source.range_limits import Edge
+from ottla.pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.source.source_options import SourceOptions
+from ottla.pipeline.source.subscription import find_subscribed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pipeline.source.source_offsets import SourceOffsets, read_offsets
-from pipeline.words import OptionError
+from ottla.pipeline.source.source_offsets import SourceOffsets, read_offsets
+from ottla.pipeline.words import OptionError
 
 VERSION: Final = 1
 MAX_MANIFEST_BYTES: Final = 64 * 1024 * 1024  # a million files of sixty bytes

@@ -12,11 +12,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.lake.directory import BATCH_COLUMN, LakeDirectory, local_path, measure
-from pipeline.lake.manifest import Manifest, Owner
-from pipeline.option_values import OptionValues
-from pipeline.query import QuerySettings
-from pipeline.words import OptionError
+from ottla.pipeline.lake.directory import BATCH_COLUMN, LakeDirectory, local_path, measure
+from ottla.pipeline.lake.manifest import Manifest, Owner
+from ottla.pipeline.option_values import OptionValues
+from ottla.pipeline.query import QuerySettings
+from ottla.pipeline.words import OptionError
 
 COMPRESSION: Final = ("zstd", "snappy", "gzip", "lz4_raw", "none")
 _QUERY_ID: Final = "sql.streaming.queryId"

@@ -8,16 +8,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_admin import ListedGroup, has_members, list_groups
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
-from pipeline.client.list_offsets import EARLIEST, list_offsets
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.mirror.group_plan import plan_commits
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.mirror.offset_map import OffsetMap
-from pipeline.mirror.sync_reader import SyncReader
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_admin import ListedGroup, has_members, list_groups
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from ottla.pipeline.client.list_offsets import EARLIEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.mirror.group_plan import plan_commits
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.offset_map import OffsetMap
+from ottla.pipeline.mirror.sync_reader import SyncReader
 
 # What a coordinator says who finds members where there were none a moment ago.
 _HAS_MEMBERS = frozenset(

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_offsets import CommittedOffset
-from pipeline.mirror.offset_map import OffsetMap
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_offsets import CommittedOffset
+from ottla.pipeline.mirror.offset_map import OffsetMap
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.mirror.mirror_rounds import MirrorRounds, RoundsThread, RowCount
-from pipeline.mirror.mirror_status import MirrorStatus, partition_status, source_cluster, target_cluster
-from pipeline.mirror.mirrored_rows import mirrored_rows, sink_options
-from pipeline.mirror.sync_reader import SyncReader
-from pipeline.mirror.topic_changes import TopicChanges
-from pipeline.mirror.topic_follower import TopicFollower
-from pipeline.query import AvailableNow, QuerySettings
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.mirror_rounds import MirrorRounds, RoundsThread, RowCount
+from ottla.pipeline.mirror.mirror_status import MirrorStatus, partition_status, source_cluster, target_cluster
+from ottla.pipeline.mirror.mirrored_rows import mirrored_rows, sink_options
+from ottla.pipeline.mirror.sync_reader import SyncReader
+from ottla.pipeline.mirror.topic_changes import TopicChanges
+from ottla.pipeline.mirror.topic_follower import TopicFollower
+from ottla.pipeline.query import AvailableNow, QuerySettings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pipeline.client.client_settings import ClientSettings, Role
-from pipeline.client.setting_names import PREFIX
-from pipeline.client.topic_admin import CLUSTER_DEFAULT
-from pipeline.mirror.name_patterns import NameFilter, read_patterns
-from pipeline.mirror.replication_policy import DEFAULT_POLICY, INTERNAL, ReplicationPolicy, read_policy
-from pipeline.option_values import OptionValues, shown
-from pipeline.words import OptionError
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.setting_names import PREFIX
+from ottla.pipeline.client.topic_admin import CLUSTER_DEFAULT
+from ottla.pipeline.mirror.name_patterns import NameFilter, read_patterns
+from ottla.pipeline.mirror.replication_policy import DEFAULT_POLICY, INTERNAL, ReplicationPolicy, read_policy
+from ottla.pipeline.option_values import OptionValues, shown
+from ottla.pipeline.words import OptionError
 
 SOURCE: Final = "source.cluster."
 TARGET: Final = "target.cluster."

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from logstore.errors import KafkaError
-from pipeline.client.metadata import TopicGone
-from pipeline.client.retries import monotonic_ms
-from pipeline.mirror.group_follower import GroupFollower
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.mirror.mirror_status import RoundsStatus, source_cluster, target_cluster
-from pipeline.mirror.topic_follower import TopicFollower
-from pipeline.words import OptionError
+from ottla.logstore.errors import KafkaError
+from ottla.pipeline.client.metadata import TopicGone
+from ottla.pipeline.client.retries import monotonic_ms
+from ottla.pipeline.mirror.group_follower import GroupFollower
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.mirror_status import RoundsStatus, source_cluster, target_cluster
+from ottla.pipeline.mirror.topic_follower import TopicFollower
+from ottla.pipeline.words import OptionError
 
 LONGEST_WAIT_S: Final = 60
 

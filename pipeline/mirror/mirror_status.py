@@ -3,15 +3,15 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.client_settings import ClientSettings, Role
-from pipeline.client.group_offsets import committed_offsets
-from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
-from pipeline.client.metadata import Cluster
-from pipeline.mirror.group_follower import GroupSync
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.mirror.sync_reader import SyncReader
-from pipeline.mirror.topic_follower import TopicFollower
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.group_offsets import committed_offsets
+from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.mirror.group_follower import GroupSync
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.sync_reader import SyncReader
+from ottla.pipeline.mirror.topic_follower import TopicFollower
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

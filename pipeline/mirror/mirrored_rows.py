@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pipeline.source.java_regex import PatternError, translated
-from pipeline.words import OptionError
+from ottla.pipeline.source.java_regex import PatternError, translated
+from ottla.pipeline.words import OptionError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

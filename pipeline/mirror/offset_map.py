@@ -9,8 +9,8 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.offset_runs import OffsetRun
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.offset_runs import OffsetRun
 
 # Of one partition, in memory: some 100 bytes each.
 RUNS_MAX: Final = 4_096

@@ -9,9 +9,9 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import check_topic_name
-from pipeline.words import OptionError
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import check_topic_name
+from ottla.pipeline.words import OptionError
 
 DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "IdentityReplicationPolicy"

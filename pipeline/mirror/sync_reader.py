@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.offset_range import OffsetRange
-from pipeline.client.offset_syncs import decode_sync
-from pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
-from pipeline.mirror.offset_map import OffsetMap
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.client.offset_syncs import decode_sync
+from ottla.pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
+from ottla.pipeline.mirror.offset_map import OffsetMap
 
 PARTITION: Final = 0  # the only one: the order of batches is the order of records
 

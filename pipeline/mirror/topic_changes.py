@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pipeline.client.topic_admin import ConfigSource, NewTopic, TopicConfig
+from ottla.pipeline.client.topic_admin import ConfigSource, NewTopic, TopicConfig
 
 Configs = Mapping[str, TopicConfig]
 

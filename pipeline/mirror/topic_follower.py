@@ -8,18 +8,18 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from pipeline.client.answers import to_error
-from pipeline.client.metadata import Cluster
-from pipeline.client.topic_admin import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.pipeline.client.answers import to_error
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.topic_admin import (
     NewTopic,
     alter_configs,
     create_partitions,
     create_topics,
     describe_configs,
 )
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.mirror.topic_changes import Configs, TopicChanges, config_changes, partition_changes
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.topic_changes import Configs, TopicChanges, config_changes, partition_changes
 
 # A syncs topic is read from its beginning by each new driver, so what has been overwritten is to go soon.
 _SYNCS_CONFIGS: Final = {

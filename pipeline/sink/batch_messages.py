@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.commit_record import CommitRecord
-from pipeline.sink.decisions import BatchRun
-from pipeline.sink.slots import Participant
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.commit_record import CommitRecord
+from ottla.pipeline.sink.decisions import BatchRun
+from ottla.pipeline.sink.slots import Participant
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

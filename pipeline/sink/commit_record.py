@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from logstore.errors import ErrorCode, KafkaError
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.record_parts import ROOM_CHARS
-from pipeline.sink.slots import Participant, Slot
-from pipeline.words import OptionError
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.record_parts import ROOM_CHARS
+from ottla.pipeline.sink.slots import Participant, Slot
+from ottla.pipeline.words import OptionError
 
 VERSION: Final = 1
 MAX_PARTICIPANTS: Final = 100_000  # of a record that is read; far beyond what fits

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.transactions import Described
-from pipeline.sink.commit_record import CommitRecord
-from pipeline.sink.slots import Participant, Slot
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.sink.commit_record import CommitRecord
+from ottla.pipeline.sink.slots import Participant, Slot
+from ottla.pipeline.words import OptionError
 
 OPEN = "Ongoing"
 # A coordinator that has decided answers before the markers are written.

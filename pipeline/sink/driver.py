@@ -17,26 +17,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from pipeline.client.client_settings import TwoPhase
-from pipeline.client.group_offsets import CommittedOffset
-from pipeline.client.retries import monotonic_ms
-from pipeline.client.setting_names import PREFIX
-from pipeline.client.transactions import Described
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.batch_messages import Begun, TaskReport
-from pipeline.sink.commit_record import CommitRecord, decode_record, encode_record
-from pipeline.sink.decisions import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.pipeline.client.client_settings import TwoPhase
+from ottla.pipeline.client.group_offsets import CommittedOffset
+from ottla.pipeline.client.retries import monotonic_ms
+from ottla.pipeline.client.setting_names import PREFIX
+from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.batch_messages import Begun, TaskReport
+from ottla.pipeline.sink.commit_record import CommitRecord, decode_record, encode_record
+from ottla.pipeline.sink.decisions import (
     BatchExpired,
     TransactionsLost,
     expired,
     roll_forward,
     slots_to_prepare,
 )
-from pipeline.sink.sink_cluster import COORDINATING_TIMEOUT_MS, SinkCluster, has_two_phase
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slots import Names, Participant, Slot, life_of, tickets_between
-from pipeline.words import OptionError
+from ottla.pipeline.sink.sink_cluster import COORDINATING_TIMEOUT_MS, SinkCluster, has_two_phase
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.sink.slots import Names, Participant, Slot, life_of, tickets_between
+from ottla.pipeline.words import OptionError
 
 # Slots of the first batch, of whose tasks nothing is known; each costs an id, and one too few no more.
 FIRST_SLOTS: Final = 4

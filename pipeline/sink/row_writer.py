@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from logstore.record_batch import increment_sequence
-from logstore.topic_partition import TopicPartition
-from pipeline.client.batch_limits import max_batch_bytes
-from pipeline.client.batch_sender import BatchSender
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.offset_syncs import OffsetNotes, slot_of
-from pipeline.columns.batch_encoder import encode_batches
-from pipeline.columns.partitioner import Sticky
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.columns.row_columns import RowColumns, RowLayout, judge_columns, rows_by_partition
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.words import OptionError
+from ottla.logstore.record_batch import increment_sequence
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.batch_limits import max_batch_bytes
+from ottla.pipeline.client.batch_sender import BatchSender
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.client.offset_syncs import OffsetNotes, slot_of
+from ottla.pipeline.columns.batch_encoder import encode_batches
+from ottla.pipeline.columns.partitioner import Sticky
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.columns.row_columns import RowColumns, RowLayout, judge_columns, rows_by_partition
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.words import OptionError
 
 
 @dataclass(slots=True, kw_only=True)

@@ -3,19 +3,19 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from pipeline.client.broker_settings import max_transaction_timeout_ms
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
-from pipeline.client.group_settings import keep_offsets
-from pipeline.client.metadata import Cluster, Kind, TopicGone
-from pipeline.client.process_clusters import cluster_of
-from pipeline.client.retries import is_retriable
-from pipeline.client.transactions import Described, Transactions
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.record_parts import count_parts, join, split
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.words import OptionError
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.broker_settings import max_transaction_timeout_ms
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from ottla.pipeline.client.group_settings import keep_offsets
+from ottla.pipeline.client.metadata import Cluster, Kind, TopicGone
+from ottla.pipeline.client.process_clusters import cluster_of
+from ottla.pipeline.client.retries import is_retriable
+from ottla.pipeline.client.transactions import Described, Transactions
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.record_parts import count_parts, join, split
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.words import OptionError
 
 # A record hangs on a partition, as an offset of it. This one is in every cluster that has groups, whatever
 # becomes of the topics that a query writes to.

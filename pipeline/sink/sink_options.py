@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from logstore.compression import Compression
-from logstore.errors import KafkaError
-from logstore.topic_partition import check_topic_name
-from pipeline.client.client_settings import ClientSettings, Role
-from pipeline.client.own_options import own_options
-from pipeline.client.setting_names import PREFIX
-from pipeline.option_values import OptionValues
-from pipeline.words import OptionError
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import check_topic_name
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.own_options import own_options
+from ottla.pipeline.client.setting_names import PREFIX
+from ottla.pipeline.option_values import OptionValues
+from ottla.pipeline.words import OptionError
 
 # With what the sink adds to it, an id stays one that every tool can show on a line.
 MAX_ID_CHARS: Final = 200

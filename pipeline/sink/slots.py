@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.columns.producer_pair import ProducerPair
 
 # A name is used again after so many lives: what a driver has sent that long ago has arrived or never will.
 LIVES: Final = 64

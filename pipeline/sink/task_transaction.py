@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.batch_messages import Begun, TaskReport
-from pipeline.sink.decisions import BatchRun
-from pipeline.sink.sink_cluster import COORDINATING_TIMEOUT_MS, SinkCluster
-from pipeline.sink.slots import FIRST_UNPREPARED, Names, Participant, Slot, tickets_between
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.batch_messages import Begun, TaskReport
+from ottla.pipeline.sink.decisions import BatchRun
+from ottla.pipeline.sink.sink_cluster import COORDINATING_TIMEOUT_MS, SinkCluster
+from ottla.pipeline.sink.slots import FIRST_UNPREPARED, Names, Participant, Slot, tickets_between
 
 NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
 

@@ -8,19 +8,19 @@ leaves out are not asked for, as far as offsets tell them apart; nor are partiti
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.list_offsets import list_offsets
-from pipeline.client.metadata import Cluster
-from pipeline.client.offset_range import OffsetRange
-from pipeline.source.data_loss import LossPolicy
-from pipeline.source.integer_ranges import MOST
-from pipeline.source.log_ends import check_names_partitions, edge_offsets, resolve
-from pipeline.source.range_limits import AtOffsets, Edge, RangeLimit, limit_of
-from pipeline.source.source_offsets import SourceOffsets
-from pipeline.source.source_options import Assigned, SourceOptions, Topics
-from pipeline.source.splits import divide
-from pipeline.source.subscription import Subscribed, find_subscribed
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.list_offsets import list_offsets
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.source.data_loss import LossPolicy
+from ottla.pipeline.source.integer_ranges import MOST
+from ottla.pipeline.source.log_ends import check_names_partitions, edge_offsets, resolve
+from ottla.pipeline.source.range_limits import AtOffsets, Edge, RangeLimit, limit_of
+from ottla.pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.source.source_options import Assigned, SourceOptions, Topics
+from ottla.pipeline.source.splits import divide
+from ottla.pipeline.source.subscription import Subscribed, find_subscribed
+from ottla.pipeline.words import OptionError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

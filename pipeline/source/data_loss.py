@@ -6,8 +6,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from pipeline.source.source_offsets import SourceOffsets
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.pipeline.source.source_offsets import SourceOffsets
 
 Report = Callable[[str], None]
 

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from pipeline.client.list_offsets import list_offsets
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.source.data_loss import losses_between
-from pipeline.source.range_limits import AtOffsets, AtTimestamp, AtTimestamps, Edge, RangeLimit
-from pipeline.source.source_offsets import EARLIEST, LATEST, SourceOffsets
-from pipeline.source.source_options import SourceOptions
-from pipeline.source.subscription import Subscribed, find_subscribed
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.pipeline.client.list_offsets import list_offsets
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.source.data_loss import losses_between
+from ottla.pipeline.source.range_limits import AtOffsets, AtTimestamp, AtTimestamps, Edge, RangeLimit
+from ottla.pipeline.source.source_offsets import EARLIEST, LATEST, SourceOffsets
+from ottla.pipeline.source.source_options import SourceOptions
+from ottla.pipeline.source.subscription import Subscribed, find_subscribed
+from ottla.pipeline.words import OptionError
 
 _MARKERS: Final = {Edge.EARLIEST: EARLIEST, Edge.LATEST: LATEST}
 

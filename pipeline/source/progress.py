@@ -7,9 +7,9 @@ from `endOffset` and `latestOffset`, which are in each progress.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.data_loss import is_replaced
-from pipeline.source.source_offsets import SourceOffsets, open_json, read_offsets
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.data_loss import is_replaced
+from ottla.pipeline.source.source_offsets import SourceOffsets, open_json, read_offsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

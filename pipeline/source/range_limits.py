@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.option_names import one_of
-from pipeline.source.source_offsets import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.option_names import one_of
+from ottla.pipeline.source.source_offsets import (
     EARLIEST,
     LATEST,
     SourceOffsets,
@@ -19,7 +19,7 @@ from pipeline.source.source_offsets import (
     open_json,
     read_offsets,
 )
-from pipeline.words import OptionError
+from ottla.pipeline.words import OptionError
 
 
 class Edge(Enum):

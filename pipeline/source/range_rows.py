@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.offset_range import OffsetRange
-from pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
-from pipeline.columns.fetched_batches import KEY_AND_VALUE
-from pipeline.columns.record_columns import to_record_batch, with_timestamps_in
-from pipeline.source.data_loss import LossPolicy
-from pipeline.source.integer_ranges import ALL, IntegerRanges
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
+from ottla.pipeline.columns.fetched_batches import KEY_AND_VALUE
+from ottla.pipeline.columns.record_columns import to_record_batch, with_timestamps_in
+from ottla.pipeline.source.data_loss import LossPolicy
+from ottla.pipeline.source.integer_ranges import ALL, IntegerRanges
 
 
 def read_rows(

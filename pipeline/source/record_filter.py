@@ -10,8 +10,8 @@ from enum import Enum
 from operator import ge, gt, le, lt
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.integer_ranges import ALL, LEAST, MOST, IntegerRanges
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.integer_ranges import ALL, LEAST, MOST, IntegerRanges
 
 US_PER_MS: Final = 1_000
 FILTERED_COLUMNS: Final = ("topic", "partition", "offset", "timestamp")

@@ -12,9 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import ZERO_UUID, TopicPartition, check_topic_name, uuid_from_text, uuid_to_text
-from pipeline.words import OptionError
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import (
+    ZERO_UUID,
+    TopicPartition,
+    check_topic_name,
+    uuid_from_text,
+    uuid_to_text,
+)
+from ottla.pipeline.words import OptionError
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition, check_topic_name
-from pipeline.client.client_settings import ClientSettings, Role
-from pipeline.client.own_options import own_options
-from pipeline.client.setting_names import PREFIX, WITHOUT_EFFECT
-from pipeline.option_values import OptionValues, shown
-from pipeline.source.java_regex import PatternError, translated
-from pipeline.source.option_names import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition, check_topic_name
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.own_options import own_options
+from ottla.pipeline.client.setting_names import PREFIX, WITHOUT_EFFECT
+from ottla.pipeline.option_values import OptionValues, shown
+from ottla.pipeline.source.java_regex import PatternError, translated
+from ottla.pipeline.source.option_names import (
     ACCEPT_NEW_IDS,
     ENDS,
     HONOURED,
@@ -26,7 +26,7 @@ from pipeline.source.option_names import (
     WHERE,
     one_of,
 )
-from pipeline.source.range_limits import (
+from ottla.pipeline.source.range_limits import (
     AtOffsets,
     AtTimestamp,
     AtTimestamps,
@@ -37,10 +37,10 @@ from pipeline.source.range_limits import (
     check_start,
     read_limit,
 )
-from pipeline.source.record_filter import KEEPS_ALL, RecordFilter
-from pipeline.source.source_offsets import LATEST, SourceOffsets, read_partitions
-from pipeline.source.where_option import read_where
-from pipeline.words import OptionError
+from ottla.pipeline.source.record_filter import KEEPS_ALL, RecordFilter
+from ottla.pipeline.source.source_offsets import LATEST, SourceOffsets, read_partitions
+from ottla.pipeline.source.where_option import read_where
+from ottla.pipeline.words import OptionError
 
 MAX_LONG: Final = 2**63 - 1
 MAX_INT: Final = 2**31 - 1

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from pipeline.words import OptionError
+from ottla.pipeline.words import OptionError
 
 # In Spark's own words for types, in the connector's order.
 COLUMNS: Final[Mapping[str, str]] = {

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pipeline.client.offset_range import OffsetRange
-from pipeline.words import OptionError
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.words import OptionError
 
 MAX_PARTS: Final = 100_000  # of one partition; a task costs Spark milliseconds, however small it is
 

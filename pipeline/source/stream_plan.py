@@ -1,12 +1,12 @@
 """The ranges between two offsets of a stream, of partitions that came between them as well."""
 
-from pipeline.client.metadata import Cluster
-from pipeline.client.offset_range import OffsetRange
-from pipeline.source.data_loss import LossPolicy, losses_at_beginnings, losses_between, new_partitions
-from pipeline.source.log_ends import beginnings
-from pipeline.source.source_offsets import SourceOffsets
-from pipeline.source.source_options import SourceOptions
-from pipeline.source.splits import divide
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.source.data_loss import LossPolicy, losses_at_beginnings, losses_between, new_partitions
+from ottla.pipeline.source.log_ends import beginnings
+from ottla.pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.source.source_options import SourceOptions
+from ottla.pipeline.source.splits import divide
 
 
 def plan_micro_batch(

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.metadata import Cluster
-from pipeline.source.source_options import Assigned, Subscription, TopicPattern, Topics
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.source.source_options import Assigned, Subscription, TopicPattern, Topics
+from ottla.pipeline.words import OptionError
 
 _ANY: Final = re.compile(r".*")
 

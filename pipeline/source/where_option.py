@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn
 
-from pipeline.option_values import shown
-from pipeline.source.option_names import WHERE
-from pipeline.source.record_filter import (
+from ottla.pipeline.option_values import shown
+from ottla.pipeline.source.option_names import WHERE
+from ottla.pipeline.source.record_filter import (
     FILTERED_COLUMNS,
     US_PER_MS,
     Comparison,
     Condition,
     RecordFilter,
 )
-from pipeline.words import OptionError
+from ottla.pipeline.words import OptionError
 
 # Each value may become a range of its own, which costs a fetch.
 MAX_VALUES: Final = 1_000

@@ -7,13 +7,13 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from pipeline.client.process_clusters import cluster_of
-from pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
-from pipeline.source.data_loss import LossPolicy
-from pipeline.source.record_filter import RecordFilter
-from pipeline.source.source_options import Mode, SourceOptions
-from pipeline.spark.range_partition import BatchPartition
-from pipeline.spark.worker_process import TravelsToTasks, settle
+from ottla.pipeline.client.process_clusters import cluster_of
+from ottla.pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
+from ottla.pipeline.source.data_loss import LossPolicy
+from ottla.pipeline.source.record_filter import RecordFilter
+from ottla.pipeline.source.source_options import Mode, SourceOptions
+from ottla.pipeline.spark.range_partition import BatchPartition
+from ottla.pipeline.spark.worker_process import TravelsToTasks, settle
 
 LOG = logging.getLogger("ottla.source")
 
@@ -44,7 +44,7 @@ class BatchReader(TravelsToTasks, DataSourceReader):
 
     def _rows(self, parts: tuple[Piece | Newcomers, ...]) -> Iterator[pa.RecordBatch]:
         # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.
-        from pipeline.source.range_rows import read_rows
+        from ottla.pipeline.source.range_rows import read_rows
 
         cluster, policy = cluster_of(self._options.client), loss_policy(self._options)
         for part in parts:
@@ -62,7 +62,7 @@ class FilteredBatchReader(DataSourceReader):
         self._reader = reader
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        from pipeline.spark.pushed_filters import wanted_by
+        from ottla.pipeline.spark.pushed_filters import wanted_by
 
         self._reader.narrow_to(wanted_by(filters))
         return filters  # Spark judges the rows by all of them as well

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pipeline.sink.sink_cluster import Connect, connect
-from pipeline.spark.sink_writer import SinkWriter, reports_of
-from pipeline.words import OptionError
+from ottla.pipeline.sink.sink_cluster import Connect, connect
+from ottla.pipeline.spark.sink_writer import SinkWriter, reports_of
+from ottla.pipeline.words import OptionError
 
 
 class BatchWriter(SinkWriter, DataSourceArrowWriter):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from pipeline.spark.worker_process import settle
+from ottla.pipeline.spark.worker_process import settle
 
 if TYPE_CHECKING:
-    from pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
-    from pipeline.spark.batch_writer import BatchWriter
-    from pipeline.spark.stream_reader import StreamReader
-    from pipeline.spark.stream_writer import StreamWriter
+    from ottla.pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
+    from ottla.pipeline.spark.batch_writer import BatchWriter
+    from ottla.pipeline.spark.stream_reader import StreamReader
+    from ottla.pipeline.spark.stream_writer import StreamWriter
 
 # The module of Spark's that pushes filters. Only its call of `reader` may be given one that takes filters.
 _PUSHES_FILTERS: Final = "pyspark.sql.worker.data_source_pushdown_filters"
@@ -32,13 +32,18 @@ class OttlaDataSource(DataSource):
     # ---- source -----------------------------------------------------------------------------------
 
     def schema(self) -> StructType | str:
-        from pipeline.source.source_options import check_for_any_mode
-        from pipeline.source.source_schema import schema_text
-        from pipeline.spark.table_options import columns_with, for_sink, for_source, options_of_new_table
+        from ottla.pipeline.source.source_options import check_for_any_mode
+        from ottla.pipeline.source.source_schema import schema_text
+        from ottla.pipeline.spark.table_options import (
+            columns_with,
+            for_sink,
+            for_source,
+            options_of_new_table,
+        )
 
         table = options_of_new_table(self.options)
         if table is not None:
-            from pipeline.sink.sink_options import SinkOptions
+            from ottla.pipeline.sink.sink_options import SinkOptions
 
             include_headers = check_for_any_mode(for_source(table)).include_headers
             SinkOptions.from_options(for_sink(table))
@@ -46,8 +51,8 @@ class OttlaDataSource(DataSource):
         return schema_text(include_headers=check_for_any_mode(self.options).include_headers)
 
     def reader(self, schema: StructType) -> "BatchReader | FilteredBatchReader":
-        from pipeline.source.option_names import OF_ONE_SCAN
-        from pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
+        from ottla.pipeline.source.option_names import OF_ONE_SCAN
+        from ottla.pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
 
         settle()
         reader = BatchReader(self._options(schema), self._fields(schema))
@@ -56,22 +61,22 @@ class OttlaDataSource(DataSource):
         return FilteredBatchReader(reader) if is_pushed else reader
 
     def streamReader(self, schema: StructType) -> "StreamReader":
-        from pipeline.spark.stream_reader import StreamReader
+        from ottla.pipeline.spark.stream_reader import StreamReader
 
         settle()
         return StreamReader(self._options(schema), self._fields(schema))
 
     def _options(self, schema: StructType) -> dict[str, str]:
-        from pipeline.source.option_names import OF_ONE_SCAN
-        from pipeline.spark.table_options import options_to_read
+        from ottla.pipeline.source.option_names import OF_ONE_SCAN
+        from ottla.pipeline.spark.table_options import options_to_read
 
         options = options_to_read(self.options, schema)
         options.pop(OF_ONE_SCAN, None)
         return options
 
     def _fields(self, schema: StructType) -> tuple[str, ...]:
-        from pipeline.source.source_options import check_for_any_mode
-        from pipeline.source.source_schema import check_columns
+        from ottla.pipeline.source.source_options import check_for_any_mode
+        from ottla.pipeline.source.source_schema import check_columns
 
         columns = [(field.name, field.dataType.simpleString(), field.nullable) for field in schema.fields]
         include_headers = check_for_any_mode(self._options(schema)).include_headers
@@ -80,13 +85,13 @@ class OttlaDataSource(DataSource):
     # ---- sink -------------------------------------------------------------------------------------
 
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
-        from pipeline.spark.batch_writer import BatchWriter
+        from ottla.pipeline.spark.batch_writer import BatchWriter
 
         settle()
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
-        from pipeline.spark.stream_writer import StreamWriter
+        from ottla.pipeline.spark.stream_writer import StreamWriter
 
         settle()
         return StreamWriter(self.options, schema)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.source.source_options import Mode, SourceOptions
-from pipeline.source.source_schema import COLUMNS, HEADERS, schema_text
+from ottla.pipeline.source.source_options import Mode, SourceOptions
+from ottla.pipeline.source.source_schema import COLUMNS, HEADERS, schema_text
 
 
 def read_fresh(spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
@@ -26,7 +26,7 @@ def _reader(
     options: Mapping[str, str], fields: tuple[str, ...]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(given: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        from pipeline.spark.batch_reader import BatchReader
+        from ottla.pipeline.spark.batch_reader import BatchReader
 
         for _ in given:  # one row in one batch: Spark wants it taken
             reader = BatchReader(options, fields)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline.spark.cached_script import cache_of, cached_script
+from ottla.pipeline.spark.cached_script import cache_of, cached_script
 
 JAVA_VERSIONS = (17, 21)
 # Where Debian, Fedora, vendors' packages, sdkman and macOS put theirs.

@@ -15,8 +15,8 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
 )
 
-from pipeline.spark.progress_listener import java_listener
-from pipeline.spark.query_metrics import QueryMetrics
+from ottla.pipeline.spark.progress_listener import java_listener
+from ottla.pipeline.spark.query_metrics import QueryMetrics
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject

@@ -16,8 +16,8 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from pipeline.source.record_filter import FILTERED_COLUMNS, Comparison, Condition, RecordFilter
-from pipeline.source.where_option import MAX_VALUES
+from ottla.pipeline.source.record_filter import FILTERED_COLUMNS, Comparison, Condition, RecordFilter
+from ottla.pipeline.source.where_option import MAX_VALUES
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NEGATED: Final = {

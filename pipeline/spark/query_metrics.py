@@ -13,10 +13,10 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.lag_time import KnownEnd, KnownEnds, waited_ms, with_end
-from pipeline.source.progress import offsets_of_source
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.lag_time import KnownEnd, KnownEnds, waited_ms, with_end
+from ottla.pipeline.source.progress import offsets_of_source
+from ottla.pipeline.words import OptionError
 
 OBSERVED: Final = "ottla"
 _BATCH: Final = "Of the last batch: "

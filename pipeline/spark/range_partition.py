@@ -2,8 +2,8 @@
 
 from pyspark.sql.datasource import InputPartition
 
-from pipeline.client.offset_range import OffsetRange
-from pipeline.source.batch_plan import Newcomers, Piece
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.source.batch_plan import Newcomers, Piece
 
 
 class RangePartition(InputPartition):

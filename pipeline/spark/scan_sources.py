@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from pipeline.source.option_names import OF_ONE_SCAN
+from ottla.pipeline.source.option_names import OF_ONE_SCAN
 
 LOG = logging.getLogger("ottla.session")
 SETTING: Final = "spark.sql.python.filterPushdown.enabled"  # Spark's own; false by default

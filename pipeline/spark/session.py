@@ -13,11 +13,11 @@ from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-import pipeline
-from pipeline.spark.active_session import activate_in_each_thread
-from pipeline.spark.java import JavaHome, find_java
-from pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
-from pipeline.spark.worker_python import worker_python
+import ottla
+from ottla.pipeline.spark.active_session import activate_in_each_thread
+from ottla.pipeline.spark.java import JavaHome, find_java
+from ottla.pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
+from ottla.pipeline.spark.worker_python import worker_python
 
 # spark-submit sets it for a Python driver that it started: its JVM is there, and so are master and settings.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
@@ -52,7 +52,7 @@ def start_session(
         os.environ.setdefault("PYSPARK_PYTHON", worker_python())
         # Else Spark binds to an address of the machine that others reach.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        _lead_workers_to([*python_folders, Path(pipeline.__file__).parents[1]])
+        _lead_workers_to([*python_folders, Path(ottla.__file__).parents[1]])
     settings = {"spark.app.name": name, **configuration}
     if SUBMITTED not in os.environ:
         if master is not None:

@@ -5,8 +5,8 @@ from typing import Final
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline.columns.row_columns import judge_columns
-from pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.columns.row_columns import judge_columns
+from ottla.pipeline.sink.sink_options import SinkOptions
 
 _TAKEN: Final = ("key", "value", "headers", "topic", "partition", "timestamp")
 

@@ -8,21 +8,21 @@ from uuid import UUID
 import pyarrow as pa
 from pyspark import TaskContext
 
-from logstore.errors import KafkaError
-from pipeline.client.process_clusters import cluster_of
-from pipeline.client.producer_ids import new_producer_pair
-from pipeline.client.retries import is_retriable
-from pipeline.sink.batch_messages import Begun
-from pipeline.sink.decisions import BatchRun, Verdict, judge_batch
-from pipeline.sink.gathered_rows import gather
-from pipeline.sink.row_writer import Producer, RowWriter
-from pipeline.sink.sink_cluster import Connect
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slots import Names
-from pipeline.sink.task_transaction import TaskTransaction
-from pipeline.spark.task_message import TaskMessage
-from pipeline.spark.worker_process import settle
-from pipeline.words import OptionError
+from ottla.logstore.errors import KafkaError
+from ottla.pipeline.client.process_clusters import cluster_of
+from ottla.pipeline.client.producer_ids import new_producer_pair
+from ottla.pipeline.client.retries import is_retriable
+from ottla.pipeline.sink.batch_messages import Begun
+from ottla.pipeline.sink.decisions import BatchRun, Verdict, judge_batch
+from ottla.pipeline.sink.gathered_rows import gather
+from ottla.pipeline.sink.row_writer import Producer, RowWriter
+from ottla.pipeline.sink.sink_cluster import Connect
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.sink.slots import Names
+from ottla.pipeline.sink.task_transaction import TaskTransaction
+from ottla.pipeline.spark.task_message import TaskMessage
+from ottla.pipeline.spark.worker_process import settle
+from ottla.pipeline.words import OptionError
 
 # Spark's names of what a task knows of its query; they are internal, so the tests hold them.
 BATCH_ID: Final = "streaming.sql.batchId"

@@ -11,14 +11,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from pipeline.sink.batch_messages import Begun, TaskReport
-from pipeline.sink.driver import Driver
-from pipeline.sink.sink_cluster import Connect, connect
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.spark.sink_columns import check_columns
-from pipeline.spark.table_options import new_rows, options_to_write
-from pipeline.spark.task_message import TaskMessage
-from pipeline.spark.worker_process import TravelsToTasks
+from ottla.pipeline.sink.batch_messages import Begun, TaskReport
+from ottla.pipeline.sink.driver import Driver
+from ottla.pipeline.sink.sink_cluster import Connect, connect
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.spark.sink_columns import check_columns
+from ottla.pipeline.spark.table_options import new_rows, options_to_write
+from ottla.pipeline.spark.task_message import TaskMessage
+from ottla.pipeline.spark.worker_process import TravelsToTasks
 
 # What this process knows of the batches that it has planned; not pickled.
 _LIVES: Final[dict[SinkOptions, Any]] = {}
@@ -43,7 +43,7 @@ class SinkWriter(TravelsToTasks):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Called in each task."""
         # Who plans and who commits write no rows; what encodes them takes half of their start.
-        from pipeline.spark.sink_task import write_at_least_once, write_exactly_once
+        from ottla.pipeline.spark.sink_task import write_at_least_once, write_exactly_once
 
         rows = new_rows(iterator) if self._inserts else iterator
         if not self._options.is_exactly_once:

@@ -17,20 +17,20 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from logstore.errors import KafkaError
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.process_clusters import cluster_of
-from pipeline.client.retries import monotonic_ms
-from pipeline.source.admission import MinimumWait, rate_limit
-from pipeline.source.log_ends import ends_after, resolve
-from pipeline.source.source_offsets import SourceOffsets, read_offsets
-from pipeline.source.source_options import Mode, SourceOptions
-from pipeline.source.stream_plan import begin_offsets, is_before, plan_micro_batch
-from pipeline.source.subscription import find_subscribed
-from pipeline.spark.batch_reader import LOG, loss_policy, tell_without_effect
-from pipeline.spark.range_partition import RangePartition
-from pipeline.spark.worker_process import TravelsToTasks, settle
+from ottla.logstore.errors import KafkaError
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.client.process_clusters import cluster_of
+from ottla.pipeline.client.retries import monotonic_ms
+from ottla.pipeline.source.admission import MinimumWait, rate_limit
+from ottla.pipeline.source.log_ends import ends_after, resolve
+from ottla.pipeline.source.source_offsets import SourceOffsets, read_offsets
+from ottla.pipeline.source.source_options import Mode, SourceOptions
+from ottla.pipeline.source.stream_plan import begin_offsets, is_before, plan_micro_batch
+from ottla.pipeline.source.subscription import find_subscribed
+from ottla.pipeline.spark.batch_reader import LOG, loss_policy, tell_without_effect
+from ottla.pipeline.spark.range_partition import RangePartition
+from ottla.pipeline.spark.worker_process import TravelsToTasks, settle
 
 CHECKPOINT: Final = "checkpoint"
 # The group's offsets are for those who look; a query does not wait for them as for its own.
@@ -152,7 +152,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         # Of all processes only those of tasks read: Arrow's functions take a third of the others' start.
-        from pipeline.source.range_rows import read_rows
+        from ottla.pipeline.source.range_rows import read_rows
 
         assert isinstance(partition, RangePartition), partition
         settle()

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pipeline.spark.sink_writer import SinkWriter, reports_of
+from ottla.pipeline.spark.sink_writer import SinkWriter, reports_of
 
 
 class StreamWriter(SinkWriter, DataSourceStreamArrowWriter):

@@ -23,12 +23,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.client.setting_names import PREFIX
-from pipeline.sink.sink_options import OWN as OF_THE_SINK
-from pipeline.source.option_names import HONOURED as OF_THE_SOURCE
-from pipeline.source.option_names import REFUSED, SUBSCRIPTIONS
-from pipeline.source.source_schema import COLUMNS, HEADERS
-from pipeline.words import OptionError, with_nearest
+from ottla.pipeline.client.setting_names import PREFIX
+from ottla.pipeline.sink.sink_options import OWN as OF_THE_SINK
+from ottla.pipeline.source.option_names import HONOURED as OF_THE_SOURCE
+from ottla.pipeline.source.option_names import REFUSED, SUBSCRIPTIONS
+from ottla.pipeline.source.source_schema import COLUMNS, HEADERS
+from ottla.pipeline.words import OptionError, with_nearest
 
 _PREFIX: Final = "option."
 _KEY: Final = "ottla.options"

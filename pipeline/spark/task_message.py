@@ -2,7 +2,7 @@
 
 from pyspark.sql.datasource import WriterCommitMessage
 
-from pipeline.sink.batch_messages import TaskReport
+from ottla.pipeline.sink.batch_messages import TaskReport
 
 
 class TaskMessage(WriterCommitMessage):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from pipeline.spark.cached_script import cache_of, cached_script
+from ottla.pipeline.spark.cached_script import cache_of, cached_script
 
 # Spark puts its archives first, and does so twice; what stands behind them stays. It tells tasks to use one
 # thread for arithmetic, but not those who plan and commit: numpy's library starts one for each core there,

@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from pipeline.query import parse_interval_ms
-from pipeline.words import OptionError
+from ottla.pipeline.query import parse_interval_ms
+from ottla.pipeline.words import OptionError
 
 MAX_NAMES = 1_000  # of columns; a row with more is a mistake
 

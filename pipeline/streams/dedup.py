@@ -2,8 +2,8 @@
 
 from pyspark.sql import DataFrame
 
-from pipeline.row_texts import quoted
-from pipeline.streams.arguments import interval_of, name_of, names_of
+from ottla.pipeline.row_texts import quoted
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of
 
 
 def once(rows: DataFrame, *, key: str, time: str, watermark: str) -> DataFrame:

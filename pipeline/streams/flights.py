@@ -9,8 +9,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.streams import joins, table, windows
-from pipeline.streams.json_records import parse
+from ottla.pipeline.streams import joins, table, windows
+from ottla.pipeline.streams.json_records import parse
 
 SCHEMA: Final = """
     carrier STRING, flight LONG, tailnum STRING, origin STRING, dest STRING, dep_delay LONG, arr_delay LONG,

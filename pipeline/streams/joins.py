@@ -6,9 +6,9 @@ Columns of the right side get a prefix, so that no two have one name.
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.row_texts import column, quoted
-from pipeline.streams.arguments import interval_of, name_of, names_of, one_of, refuse_taken
-from pipeline.words import OptionError
+from ottla.pipeline.row_texts import column, quoted
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, one_of, refuse_taken
+from ottla.pipeline.words import OptionError
 
 KINDS = ("inner", "left")
 

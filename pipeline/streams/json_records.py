@@ -5,9 +5,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 from pyspark.sql.utils import ParseException
 
-from pipeline.row_texts import as_json, as_text, column
-from pipeline.streams.arguments import names_of, one_of, refuse_taken
-from pipeline.words import OptionError
+from ottla.pipeline.row_texts import as_json, as_text, column
+from ottla.pipeline.streams.arguments import names_of, one_of, refuse_taken
+from ottla.pipeline.words import OptionError
 
 _PARSED = "__parsed"
 _BROKEN = "__broken"

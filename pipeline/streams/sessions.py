@@ -3,8 +3,8 @@
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.row_texts import column, quoted
-from pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
+from ottla.pipeline.row_texts import column, quoted
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
 
 
 def sessions(rows: DataFrame, *, time: str, watermark: str, gap: str, by: str, sums: str = "") -> DataFrame:

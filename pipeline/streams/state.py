@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pipeline.row_texts import column
-from pipeline.streams.arguments import name_of, number_of
-from pipeline.words import OptionError
+from ottla.pipeline.row_texts import column
+from ottla.pipeline.streams.arguments import name_of, number_of
+from ottla.pipeline.words import OptionError
 
 PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
 ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

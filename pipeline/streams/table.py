@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline.spark.fresh_table import read_fresh
-from pipeline.words import OptionError
+from ottla.pipeline.spark.fresh_table import read_fresh
+from ottla.pipeline.words import OptionError
 
 COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
 

@@ -9,8 +9,8 @@ Spark (`numRowsDroppedByWatermark` of a query's progress).
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline.row_texts import column, quoted
-from pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
+from ottla.pipeline.row_texts import column, quoted
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
 
 
 def count_and_sum(

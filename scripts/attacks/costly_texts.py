@@ -9,9 +9,9 @@ from typing import Any, Final
 from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S, ask
 from attacks.nodes import Nodes
-from logstore.schema_source import STRING_MAX_BYTES
-from metadata_raft.commands import ConfigOperation
-from metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
+from ottla.logstore.schema_source import STRING_MAX_BYTES
+from ottla.metadata_raft.commands import ConfigOperation
+from ottla.metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
 from tests.compat.wire_client import WireClient
 
 TOPIC: Final = "costly"

@@ -8,8 +8,8 @@ from typing import Any, Final
 from attacks.attack import Attack
 from attacks.hostile import ask, flood
 from attacks.nodes import Nodes
-from node.wire.api_keys import ApiKey
-from node.wire.request_limits import (
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.request_limits import (
     MANY,
     MANY_CHANGED,
     MANY_ELECTED,

@@ -47,7 +47,7 @@ class GoodClient:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "attacks.good_client", ",".join(bootstraps)],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT}"},
+            env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from node.cli.local_cluster import NodeProcess, wait_until_ready, write_homes
+from ottla.node.cli.local_cluster import NodeProcess, wait_until_ready, write_homes
 from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports
 

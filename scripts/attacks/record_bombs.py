@@ -13,9 +13,9 @@ from typing import Any, Final
 from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S, codes_in, in_words
 from attacks.nodes import Nodes
-from logstore.compression import Compression, compress
-from logstore.record import seal_batch
-from logstore.record_batch import BatchHeader
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.record import seal_batch
+from ottla.logstore.record_batch import BatchHeader
 from tests.compat.batches import batch
 from tests.compat.wire_client import WireClient, eventually
 

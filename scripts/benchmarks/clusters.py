@@ -17,8 +17,8 @@ from benchmarks.servers import (
     STOP_TIMEOUT_S,
     rss_mb_of,
 )
-from logstore.topic_partition import uuid_to_text
-from node.cli.local_cluster import write_homes
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.cli.local_cluster import write_homes
 from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports
 
@@ -141,7 +141,7 @@ def make(name: str, folder: Path, count: int) -> Cluster:
 
 def _ottla_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:
     homes = write_homes(count, base_port=base_port, data=folder, overrides=CLUSTER_OVERRIDES)
-    return [[sys.executable, "-m", "node", "start", "--config", str(home.properties)] for home in homes]
+    return [[sys.executable, "-m", "ottla", "start", "--config", str(home.properties)] for home in homes]
 
 
 def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:

@@ -18,15 +18,15 @@ from typing import Any
 from benchmarks import clients, groups, load
 from benchmarks.servers import Server
 from benchmarks.workload import Figures, Plan
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.messages.consumer_group_heartbeat import (
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
-from node.wire.messages.heartbeat import HeartbeatRequest
-from node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest
+from ottla.node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 
 GROUPS, MEMBERS = 1_000, 10
 PERIOD_S, PERIODS = 3.0, 3  # Java's default of heartbeat.interval.ms

@@ -12,8 +12,8 @@ from pathlib import Path
 from benchmarks import clients, groups, load, servers
 from benchmarks.servers import Server
 from benchmarks.workload import Figures, Plan
-from node.wire import codec
-from node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from ottla.node.wire import codec
+from ottla.node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 
 REQUESTS, PARTITIONS, IN_FLIGHT = 10_000, 100, 10
 OFFSET_FETCH, FETCH_VERSION = 9, 5

@@ -16,9 +16,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from logstore.errors import KafkaError
-from metadata_raft.cluster_features import SUPPORTED_FEATURES
-from metadata_raft.commands import (
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.commands import (
     AlterConfigs,
     BrokerEndpoint,
     BrokerFeature,
@@ -28,15 +28,15 @@ from metadata_raft.commands import (
     RegisterBrokerReply,
     ResourceChanges,
 )
-from metadata_raft.image import Endpoint
-from metadata_raft.records import ConfigResourceType
-from node.cli.local_cluster import HOST, NodeHome, NodeProcess, wait_until_ready, write_homes
-from node.metadata.command_sender import CommandSender
-from node.metadata.metadata_observer import FETCH_BYTES, FETCH_WAIT_MS
-from node.net.peer_handshake import PeerGate, PeerIdentity
-from node.net.peer_network import PeerNetwork
-from node.settings.properties_file import parse_properties
-from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.cli.local_cluster import HOST, NodeHome, NodeProcess, wait_until_ready, write_homes
+from ottla.node.metadata.command_sender import CommandSender
+from ottla.node.metadata.metadata_observer import FETCH_BYTES, FETCH_WAIT_MS
+from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
+from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.settings.properties_file import parse_properties
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
 
 HEARTBEAT_S = 2.0
 SETTLE_S = 4.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.spark.session import start_session
+from ottla.pipeline.spark.session import start_session
 from tests.compat.java.jars import spark_connector_jars
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -7,8 +7,8 @@ from typing import Any
 
 import typer
 
-from node.cli.app import app
-from node.tools import dump_log
+from ottla.node.cli.app import app
+from ottla.node.tools import dump_log
 
 DUMP = "ottla log dump"  # reads its options itself, as `scripts/dump-log` does
 HEAD = """# Command reference

@@ -14,10 +14,10 @@ from typing import Final
 from confluent_kafka import Consumer, Producer
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT)]
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
 # ruff: noqa: E402
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage, chromium, missing_program
 
 TOPICS: Final = ("orders", "payments", "clicks")

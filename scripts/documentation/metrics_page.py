@@ -5,7 +5,7 @@ import urllib.request
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 
 # With the names of both exporters.
 OVERRIDES = {"ottla.metrics.exporters": "kafka_exporter,kminion"}

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from logstore.config_def import ConfigKey, ConfigScope, value_to_text
-from logstore.log_config import TOPIC_CONFIG_DEF
-from node.settings.broker_settings import BROKER_CONFIG_DEF
-from node.settings.group_config_def import GROUP_CONFIG_DEF
-from node.settings.settings_not_honoured import NOT_HONOURED
+from ottla.logstore.config_def import ConfigKey, ConfigScope, value_to_text
+from ottla.logstore.log_config import TOPIC_CONFIG_DEF
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
+from ottla.node.settings.settings_not_honoured import NOT_HONOURED
 
 CHANGED = {
     ConfigScope.READ_ONLY: "*at start*",

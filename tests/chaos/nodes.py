@@ -11,10 +11,10 @@ from pathlib import Path
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from logstore.errors import KafkaError
-from node.cli.local_cluster import NodeHome, NodeProcess, wait_until_ready, write_homes
-from node.net.peer_client import PeerClient
-from node.wire.messages.describe_quorum import (
+from ottla.logstore.errors import KafkaError
+from ottla.node.cli.local_cluster import NodeHome, NodeProcess, wait_until_ready, write_homes
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     PartitionDataRequest,

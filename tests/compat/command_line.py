@@ -27,7 +27,7 @@ def end_all() -> None:
 
 def start(bootstrap: str, *arguments: str, stdout: int = subprocess.PIPE) -> "subprocess.Popen[str]":
     process = popen(
-        [sys.executable, "-m", "node", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         cwd=ROOT,
         env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},
         stdin=subprocess.PIPE,

@@ -76,7 +76,7 @@ def children_of(pid: int) -> list[int]:
 
 def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
     """A node of Ottla in `data`, settings as `name=value`."""
-    command = [sys.executable, "-m", "node", "start", "--data", str(data / "ottla")]
+    command = [sys.executable, "-m", "ottla", "start", "--data", str(data / "ottla")]
     listener = f"listeners=PLAINTEXT://127.0.0.1:{port or free_port()}"
     # Nodes of other tests have the default port of the REST API.
     return start(command, data, (listener, "ottla.rest.listeners=", *overrides))

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeVar
 
-from logstore.schema import Kind, schema_of
-from logstore.schema_compiler import decode, encode
+from ottla.logstore.schema import Kind, schema_of
+from ottla.logstore.schema_compiler import decode, encode
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 60.0
@@ -30,8 +30,8 @@ class Closed(Exception):
 
 @cache
 def message_class(api: str, kind: str) -> Any:
-    """The class of `node.wire.messages.<api>`, kind "Request" or "Response"."""
-    module = importlib.import_module(f"node.wire.messages.{api}")
+    """The class of `ottla.node.wire.messages.<api>`, kind "Request" or "Response"."""
+    module = importlib.import_module(f"ottla.node.wire.messages.{api}")
     for value in vars(module).values():
         if isinstance(value, type) and hasattr(value, "__schema__"):
             schema = schema_of(value)

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from selenium import webdriver
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage, chromium, missing_program
 
 

@@ -7,7 +7,7 @@ from uuid import uuid4
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 
 TIMEOUT_S = 60
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import TIMEOUT_S, fill, make_topic, name_of
 

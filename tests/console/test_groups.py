@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import commit, fill, make_topic, name_of, until
 

@@ -7,7 +7,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.keys import Keys
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import commit, fill, make_topic, name_of
 

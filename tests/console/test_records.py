@@ -5,7 +5,7 @@ import json
 import pytest
 from confluent_kafka import Producer
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import fill, make_topic
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import make_topic
 

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import commit, make_topic, name_of
 

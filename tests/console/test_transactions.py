@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaException, Producer
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.compat.raw_transactions import leave_hanging
 from tests.compat.wire_client import WireClient
 from tests.console.console_page import ConsolePage

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from typing import Any, Final
 from unittest.mock import patch
 
-from logstore import batch_validator, opened_records, pure_record_walk
-from logstore.batch_validator import check_follower_batches, validate_at_once, validate_batch
-from logstore.compression import Compression, compress, decompress, decompress_pieces
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.opened_records import OpenedRecords, find_record, open_records
-from logstore.record import (
+from ottla.logstore import batch_validator, opened_records, pure_record_walk
+from ottla.logstore.batch_validator import check_follower_batches, validate_at_once, validate_batch
+from ottla.logstore.compression import Compression, compress, decompress, decompress_pieces
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.opened_records import OpenedRecords, find_record, open_records
+from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
     NewRecord,
@@ -23,7 +23,7 @@ from logstore.record import (
     records_from,
     records_of,
 )
-from logstore.record_batch import (
+from ottla.logstore.record_batch import (
     HEADER_SIZE,
     LOG_OVERHEAD,
     check_batch,
@@ -31,7 +31,7 @@ from logstore.record_batch import (
     iterate_headers,
     read_header,
 )
-from logstore.topic_partition import TopicPartition
+from ottla.logstore.topic_partition import TopicPartition
 from tests.fuzz.target import Target
 from tests.property.mutated_records import Case, some_case
 from tests.property.walk_twins import differences

@@ -10,18 +10,18 @@ from typing import Any, Final, cast
 
 import orjson
 
-from logstore.errors import ErrorCode, KafkaError
-from node.client.deadline import Deadline
-from node.client.refusal import Refused
-from node.memory.memory_budget import divide
-from node.rest_api.all_routes import ALL_ROUTES
-from node.rest_api.answer_room import AnswerRoom
-from node.rest_api.body_room import BodyRoom
-from node.rest_api.http_server import HttpServer
-from node.rest_api.json_schema import Json, Schema, problem_of
-from node.rest_api.rest_error import RestError
-from node.rest_api.route import Answer, RestContext, RestRequest, Route
-from node.settings.config import parse_config
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.refusal import Refused
+from ottla.node.memory.memory_budget import divide
+from ottla.node.rest_api.all_routes import ALL_ROUTES
+from ottla.node.rest_api.answer_room import AnswerRoom
+from ottla.node.rest_api.body_room import BodyRoom
+from ottla.node.rest_api.http_server import HttpServer
+from ottla.node.rest_api.json_schema import Json, Schema, problem_of
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.rest_api.route import Answer, RestContext, RestRequest, Route
+from ottla.node.settings.config import parse_config
 from tests.fuzz.target import Target
 
 _CLUSTER: Final = "cluster"

@@ -7,39 +7,44 @@ from functools import cache
 from pathlib import Path
 from typing import Final, get_args
 
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_log_scan import OffsetLogScan
-from groupcoord.record_codec import decode_record as decode_group_record
-from groupcoord.record_codec import encode_key, encode_value
-from groupcoord.shard import Shard
-from groupcoord.shard_load import load_shard
-from groupcoord.transactions import transaction_scan
-from groupcoord.transactions.transaction import begun, with_partitions
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_records import encode_key as encode_transaction_key
-from groupcoord.transactions.transaction_records import encode_value as encode_transaction_value
-from groupcoord.transactions.transaction_shard import Shard as TransactionShard
-from logstore import checkpoint, log_dir
-from logstore.compression import Compression
-from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
-from logstore.log_check import check_of
-from logstore.log_config import LogConfig
-from logstore.meta_properties import MetaProperties, decode_meta_properties
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.producer_state import decode_snapshot as decode_producers
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
-from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, computed_crc
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from metadata_raft import raft_messages
-from metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
-from metadata_raft.commands import Command, CreateTopics, Reply
-from metadata_raft.control_records import control_record
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.raft_entry import check_entry, check_sequence, encode_entry, open_entry, voters_of
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_handshake import (
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.group_records import (
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    OffsetCommitValue,
+    OffsetRecord,
+)
+from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.record_codec import decode_record as decode_group_record
+from ottla.groupcoord.record_codec import encode_key, encode_value
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard_load import load_shard
+from ottla.groupcoord.transactions import transaction_scan
+from ottla.groupcoord.transactions.transaction import begun, with_partitions
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_records import encode_key as encode_transaction_key
+from ottla.groupcoord.transactions.transaction_records import encode_value as encode_transaction_value
+from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
+from ottla.logstore import checkpoint, log_dir
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.log_check import check_of
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.meta_properties import MetaProperties, decode_meta_properties
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.producer_state import decode_snapshot as decode_producers
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, computed_crc
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.metadata_raft import raft_messages
+from ottla.metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
+from ottla.metadata_raft.commands import Command, CreateTopics, Reply
+from ottla.metadata_raft.control_records import control_record
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.raft_entry import check_entry, check_sequence, encode_entry, open_entry, voters_of
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_handshake import (
     LINK,
     NONCE_BYTES,
     LinkIdentity,
@@ -51,8 +56,14 @@ from metadata_raft.raft_handshake import (
     read_welcome,
     welcome,
 )
-from metadata_raft.record_codec import MetadataBatch, decode_batch, decode_record, encode_batch, encode_record
-from metadata_raft.snapshot import encode_snapshot, image_records, read_snapshot
+from ottla.metadata_raft.record_codec import (
+    MetadataBatch,
+    decode_batch,
+    decode_record,
+    encode_batch,
+    encode_record,
+)
+from ottla.metadata_raft.snapshot import encode_snapshot, image_records, read_snapshot
 from tests.fuzz.target import Target
 from tests.property.random_messages import random_message
 from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld

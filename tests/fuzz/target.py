@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from logstore.errors import ErrorCode, KafkaError
-from node.rest_api.rest_error import RestError
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.rest_api.rest_error import RestError
 
 # CPU time of one execution: of the fuzz's inputs, which have at most some ten thousand bytes, nothing takes
 # longer, though coverage is traced and the machine is shared.

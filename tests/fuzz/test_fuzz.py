@@ -4,9 +4,9 @@ import logging
 
 import pytest
 
-from logstore.schema import schema_of
-from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
-from node.wire import codec
+from ottla.logstore.schema import schema_of
+from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
+from ottla.node.wire import codec
 from tests.fuzz.all_targets import TARGETS
 from tests.fuzz.target import Tally, Target, walk
 from tests.fuzz.wire_targets import request_corpus, response_corpus

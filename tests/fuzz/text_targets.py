@@ -4,20 +4,26 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Final
 
-from groupcoord.topic_regex import TopicRegex
-from logstore.config_def import ConfigValue
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import check_topic_configs
-from logstore.record import Record
-from node.rest_api.json_schema import problem_of
-from node.rest_api.json_stream import JsonStream
-from node.rest_api.record_filter import parse_filter
-from node.rest_api.record_json import delivery_report, parse_record, shown_record
-from node.rest_api.record_place import LATEST, OFFSET_PATTERN, TIMESTAMP_PATTERN, parse_cursor, parse_place
-from node.rest_api.rest_error import RestError
-from node.settings.config import BROKER_CONFIG_DEF, parse_config, parse_overrides, refuse_unknown
-from node.settings.group_config_def import check_group_configs
-from node.settings.properties_file import parse_properties
+from ottla.groupcoord.topic_regex import TopicRegex
+from ottla.logstore.config_def import ConfigValue
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import check_topic_configs
+from ottla.logstore.record import Record
+from ottla.node.rest_api.json_schema import problem_of
+from ottla.node.rest_api.json_stream import JsonStream
+from ottla.node.rest_api.record_filter import parse_filter
+from ottla.node.rest_api.record_json import delivery_report, parse_record, shown_record
+from ottla.node.rest_api.record_place import (
+    LATEST,
+    OFFSET_PATTERN,
+    TIMESTAMP_PATTERN,
+    parse_cursor,
+    parse_place,
+)
+from ottla.node.rest_api.rest_error import RestError
+from ottla.node.settings.config import BROKER_CONFIG_DEF, parse_config, parse_overrides, refuse_unknown
+from ottla.node.settings.group_config_def import check_group_configs
+from ottla.node.settings.properties_file import parse_properties
 from tests.fuzz.target import Target
 
 # What takes time with the square of its length takes more of 16 KiB.

@@ -5,25 +5,25 @@ import struct
 from functools import cache
 from typing import Any, Final
 
-from groupcoord.consumer_protocol import (
+from ottla.groupcoord.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,
     subscribed_topics,
     version_of,
 )
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import schema_of
-from logstore.schema_compiler import encode
-from logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
-from node.kafka_api import refusals
-from node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.framing import FrameSplitter
-from node.wire.headers import CLIENT_ID, decode_client_id, peek_api
-from node.wire.peer_api import PeerApi, api_of
-from node.wire.request_limits import LIMITS, cutting_decoder, limited_decoder
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import schema_of
+from ottla.logstore.schema_compiler import encode
+from ottla.logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from ottla.node.kafka_api import refusals
+from ottla.node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.framing import FrameSplitter
+from ottla.node.wire.headers import CLIENT_ID, decode_client_id, peek_api
+from ottla.node.wire.peer_api import PeerApi, api_of
+from ottla.node.wire.request_limits import LIMITS, cutting_decoder, limited_decoder
 from tests.fuzz.target import Target
 from tests.golden import captured
 from tests.property.random_messages import random_message

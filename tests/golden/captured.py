@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from node.wire.api_keys import ApiKey
+from ottla.node.wire.api_keys import ApiKey
 
 FOLDER = Path(__file__).parent
 APIS = sorted(path.parent.name for path in FOLDER.glob("*/frames.jsonl"))

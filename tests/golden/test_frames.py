@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema_compiler import decoder
-from node.wire import codec
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema_compiler import decoder
+from ottla.node.wire import codec
 from tests.golden.captured import APIS, exchanges, longest_of_each_version
 
 # librdkafka reserves more room for a count than it then takes, and sends what is left over (trap 1).

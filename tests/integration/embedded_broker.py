@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from node.broker import Broker
-from node.settings.config import parse_config
+from ottla.node.broker import Broker
+from ottla.node.settings.config import parse_config
 
 T = TypeVar("T")
 QUICK = {

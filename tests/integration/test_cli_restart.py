@@ -18,7 +18,7 @@ LINES = 40
 
 def command(bootstrap: str, *arguments: str) -> "subprocess.Popen[str]":
     return popen(
-        [sys.executable, "-m", "node", *arguments, "--timeout", "30"],
+        [sys.executable, "-m", "ottla", *arguments, "--timeout", "30"],
         cwd=ROOT,
         env={**os.environ, "OTTLA_BOOTSTRAP": bootstrap},
         stdin=subprocess.PIPE,

@@ -15,7 +15,7 @@ TIMEOUT_S = 60
 def shell(redirected: str, *arguments: str) -> "subprocess.Popen[str]":
     """`ottla` with its streams redirected as a shell does it."""
     return subprocess.Popen(
-        ["/bin/sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-m", "node", *arguments],
+        ["/bin/sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-m", "ottla", *arguments],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

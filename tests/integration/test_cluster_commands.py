@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.compat import command_line
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.cluster.conftest import eventually
 from tests.integration.test_embedded_cluster import QUIET, consume, create, in_sync, produce
 

@@ -19,12 +19,12 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from node.doctor.diagnosis import diagnose_cluster, diagnose_node
-from node.doctor.endpoint_facts import Speaks
-from node.doctor.finding import Finding, Severity
-from node.doctor.try_endpoint import try_endpoint
-from node.embedded import Cluster
-from node.settings.config import load_config
+from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
+from ottla.node.doctor.endpoint_facts import Speaks
+from ottla.node.doctor.finding import Finding, Severity
+from ottla.node.doctor.try_endpoint import try_endpoint
+from ottla.node.embedded import Cluster
+from ottla.node.settings.config import load_config
 from tests.compat import command_line
 from tests.compat.servers import start_ottla
 from tests.integration.certificates import write_certificates

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from node.embedded import Cluster
-from node.tools.dump_state import main
+from ottla.node.embedded import Cluster
+from ottla.node.tools.dump_state import main
 from tests.compat import command_line
 
 pytestmark = pytest.mark.slow

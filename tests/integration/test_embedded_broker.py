@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.broker import Broker
-from node.net.connection import Connection
-from node.net.connection_reserve import MAX_LOCAL
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.broker import Broker
+from ottla.node.net.connection import Connection
+from ottla.node.net.connection_reserve import MAX_LOCAL
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually, only
 from tests.integration.embedded_broker import EmbeddedBroker

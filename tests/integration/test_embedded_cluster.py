@@ -1,4 +1,4 @@
-"""`node.embedded.Cluster` as its user has it: ready at once, hurt by methods, and gone without a trace."""
+"""`ottla.testing.Cluster` as its user has it: ready at once, hurt by methods, and gone without a trace."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka import KafkaError as ClientError
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.compat.servers import ROOT
 from tests.integration.cluster.conftest import eventually
 
@@ -123,8 +123,8 @@ def test_nobody_waits_two_seconds_for_a_quorum_that_is_gone() -> None:
 LEAVES_NOTHING = """
 import pathlib, socket, sys, tempfile, threading
 
-from logstore.errors import KafkaError
-from node.embedded import Cluster
+from ottla.logstore.errors import KafkaError
+from ottla.node.embedded import Cluster
 
 
 def left():

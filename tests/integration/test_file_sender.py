@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 import uvloop
 
-from logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
-from node.net.answers import Answer, Pending, Service
-from node.net.connection import Connection
-from node.net.connection_info import ConnectionInfo
-from node.net.file_pipe import FilePipe
-from node.net.file_sender import CHUNK_BYTES, FileSender
-from node.net.gathered_answers import GatheredAnswers
-from node.net.receive_memory import ReceiveMemory
-from node.net.receive_windows import ReceiveWindows
-from node.net.send_buffers import SendBuffers
-from node.net.unsent_answers import UnsentAnswers
+from ottla.logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
+from ottla.node.net.answers import Answer, Pending, Service
+from ottla.node.net.connection import Connection
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.net.file_pipe import FilePipe
+from ottla.node.net.file_sender import CHUNK_BYTES, FileSender
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.receive_windows import ReceiveWindows
+from ottla.node.net.send_buffers import SendBuffers
+from ottla.node.net.unsent_answers import UnsentAnswers
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
 INFO = ConnectionInfo(
@@ -117,7 +117,7 @@ async def test_what_fits_the_socket_is_sent_at_once(records: FileRecords) -> Non
 async def test_others_get_their_turn_between_records_not_before_a_tail(
     records: FileRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.net.file_sender.MAX_BYTES_PER_TURN", 1000)
+    monkeypatch.setattr("ottla.node.net.file_sender.MAX_BYTES_PER_TURN", 1000)
     async with open_line() as line:
         part = FileRecords(records.file, 6, 1000)
 

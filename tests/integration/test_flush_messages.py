@@ -7,8 +7,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from logstore.flush_target import FlushTarget
-from node.embedded import Cluster
+from ottla.logstore.flush_target import FlushTarget
+from ottla.node.embedded import Cluster
 
 TIMEOUT_S = 60
 

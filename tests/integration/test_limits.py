@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from node.net.connection_reserve import MAX_LOCAL
+from ottla.node.net.connection_reserve import MAX_LOCAL
 from tests.compat.batches import batch
 from tests.compat.servers import Server, StartNode, children_of, start_ottla
 from tests.compat.wire_client import Closed, WireClient, only

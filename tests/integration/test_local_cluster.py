@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from node.cli.local_cluster import write_homes
-from node.settings.properties_file import parse_properties
+from ottla.node.cli.local_cluster import write_homes
+from ottla.node.settings.properties_file import parse_properties
 from tests.compat.servers import ROOT
 from tests.integration.cluster.conftest import eventually
 from tests.node_fork import popen
@@ -97,7 +97,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 def ottla(*arguments: str) -> "subprocess.Popen[str]":
     return popen(
-        [sys.executable, "-m", "node", *arguments],
+        [sys.executable, "-m", "ottla", *arguments],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from node.cli.app import main
-from node.embedded import Cluster
-from node.net.peer_client import PeerClient
-from node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from node.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.node.cli.app import main
+from ottla.node.embedded import Cluster
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from ottla.node.wire.messages.metadata import MetadataRequest, MetadataResponse
 from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from logstore.errors import ErrorCode
-from node.memory.memory_budget import BUDGET_SHARE, PARTS, divide
+from ottla.logstore.errors import ErrorCode
+from ottla.node.memory.memory_budget import BUDGET_SHARE, PARTS, divide
 from tests.compat.batches import batch
 from tests.compat.servers import Server, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only

@@ -11,11 +11,11 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.schema import Field, Kind, schema_of
-from node.kafka_api.served_apis import SERVED
-from node.wire import codec
-from node.wire.api_keys import ApiKey
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.schema import Field, Kind, schema_of
+from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually, plain
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded

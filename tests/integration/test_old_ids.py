@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from groupcoord.group_records import OffsetCommitValue, OffsetRecord
-from groupcoord.record_codec import encode_key, encode_value
-from groupcoord.transactions import transaction_records
-from groupcoord.transactions.transaction import Transaction
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.errors import ErrorCode
-from logstore.topic_partition import TopicPartition
-from node.coordinators.coordinator_shards import partition_for
+from ottla.groupcoord.group_records import OffsetCommitValue, OffsetRecord
+from ottla.groupcoord.record_codec import encode_key, encode_value
+from ottla.groupcoord.transactions import transaction_records
+from ottla.groupcoord.transactions.transaction import Transaction
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators.coordinator_shards import partition_for
 from tests.compat.batches import batch, now_ms
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.integration.embedded_broker import start_embedded

@@ -84,7 +84,7 @@ def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -
     }
     overrides = [word for name, value in settings.items() for word in ("--override", f"{name}={value}")]
     alone = popen(
-        [sys.executable, "-m", "node", "start", "--data", str(tmp_path), *overrides],
+        [sys.executable, "-m", "ottla", "start", "--data", str(tmp_path), *overrides],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -119,7 +119,7 @@ def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path, start_node: S
 
 def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path)
-    command = [sys.executable, "-m", "node", "start", "--port", str(free_port())]
+    command = [sys.executable, "-m", "ottla", "start", "--port", str(free_port())]
 
     second = subprocess.run(
         [*command, "--data", str(tmp_path / "ottla")],
@@ -140,7 +140,7 @@ def test_a_second_node_on_the_same_directory_is_refused(tmp_path: Path, start_no
 
 def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path / "first")
-    command = [sys.executable, "-m", "node", "start", "--port", str(server.port)]
+    command = [sys.executable, "-m", "ottla", "start", "--port", str(server.port)]
 
     second = subprocess.run(
         [*command, "--data", str(tmp_path / "second")],
@@ -163,7 +163,7 @@ def test_a_taken_port_of_a_file_is_named(tmp_path: Path) -> None:
         address = f"PLAINTEXT://127.0.0.1:{taken.getsockname()[1]}"
         file.write_text(f"listeners={address}\nottla.rest.listeners=\nlog.dirs={tmp_path / 'data'}\n")
         refused = popen(
-            [sys.executable, "-m", "node", "start", "--config", str(file)],
+            [sys.executable, "-m", "ottla", "start", "--config", str(file)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

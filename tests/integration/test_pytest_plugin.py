@@ -134,7 +134,8 @@ def test_clusters_of_a_session_and_of_a_test_are_killed_paused_cut_off_and_resta
 
 def test_whoever_does_not_ask_for_a_cluster_pays_nothing_for_it(project: Path) -> None:
     (project / "test_theirs.py").write_text(
-        "import sys\n\n\ndef test_nothing():\n    assert not {'node.broker', 'uvloop'} & set(sys.modules)\n"
+        "import sys\n\n\n"
+        "def test_nothing():\n    assert not {'ottla.node.broker', 'uvloop'} & set(sys.modules)\n"
     )
 
     done = run_pytest(project, "-q")
@@ -148,4 +149,4 @@ def test_the_fixtures_and_the_option_say_what_they_are(project: Path) -> None:
 
     assert "ottla_cluster [session scope]" in fixtures.stdout and "ottla_cluster_factory" in fixtures.stdout
     assert "--ottla-nodes=N" in helped.stdout
-    assert (ROOT / "pyproject.toml").read_text().count('ottla = "node.pytest_plugin"') == 1
+    assert (ROOT / "pyproject.toml").read_text().count('ottla = "ottla.node.pytest_plugin"') == 1

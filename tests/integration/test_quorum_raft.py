@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from logstore.disk import DiskFile, MemoryDisk, OsDisk
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.quorum_raft import LoadedMetadata, RaftQuorum
-from metadata_raft.raft_core import TICK_SECONDS, SnapshotRule
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_handshake import LinkIdentity
-from metadata_raft.raft_link import LinkSettings
-from metadata_raft.record_codec import MetadataBatch, encode_batch
-from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
-from metadata_raft.voters import Voter, VoterSet
+from ottla.logstore.disk import DiskFile, MemoryDisk, OsDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.quorum_raft import LoadedMetadata, RaftQuorum
+from ottla.metadata_raft.raft_core import TICK_SECONDS, SnapshotRule
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_handshake import LinkIdentity
+from ottla.metadata_raft.raft_link import LinkSettings
+from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
+from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
+from ottla.metadata_raft.voters import Voter, VoterSet
 from tests.ports import free_port
 
 HOST = "127.0.0.1"

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft import raft_link
-from metadata_raft.image import Endpoint
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_handshake import LINK, LinkIdentity, hello, prove
-from metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum, link_tls
-from metadata_raft.raft_strangers import MAX_STRANGERS
-from metadata_raft.voters import Voter, VoterSet
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft import raft_link
+from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_handshake import LINK, LinkIdentity, hello, prove
+from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum, link_tls
+from ottla.metadata_raft.raft_strangers import MAX_STRANGERS
+from ottla.metadata_raft.voters import Voter, VoterSet
 from tests.integration.certificates import write_certificates, write_forged
 from tests.ports import free_port
 

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Record, iterate_records
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from node.client import producer as producer_module
-from node.client import topic_admin
-from node.client.cluster_client import Client, parse_bootstrap
-from node.client.consumer import fetch_once, records_in
-from node.client.deadline import Deadline
-from node.client.producer import Producer, ProducerRecord
-from node.client.record_sender import RecordSender
-from node.net.peer_client import PeerClient
-from node.wire.messages.produce import ProduceRequest
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import Record, iterate_records
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import producer as producer_module
+from ottla.node.client import topic_admin
+from ottla.node.client.cluster_client import Client, parse_bootstrap
+from ottla.node.client.consumer import fetch_once, records_in
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.producer import Producer, ProducerRecord
+from ottla.node.client.record_sender import RecordSender
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.produce import ProduceRequest
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 
 pytestmark = pytest.mark.slow

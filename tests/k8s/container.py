@@ -75,7 +75,7 @@ class Container:
         volume_path: str,
         environment: Mapping[str, str],
         command: Sequence[str],
-        program: Sequence[str] = (sys.executable, "-m", "node"),
+        program: Sequence[str] = (sys.executable, "-m", "ottla"),
         sees: Sequence[Path] = (),
         sees_checkout: bool = True,
     ) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from node.settings.broker_settings import BROKER_CONFIG_DEF
-from node.settings.config import environment_name, load_config
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.config import environment_name, load_config
 from tests.k8s.pod import NAMESPACE, Pod, pod_of
 from tests.k8s.rendered import OVERLAYS, ROOT, Object, find, overlay, render
 from tests.k8s.stateful_set import SECRETS

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from node.embedded import Cluster as Nodes
-from pipeline.client.client_settings import ClientSettings, Role
-from pipeline.client.metadata import Cluster
+from ottla.node.embedded import Cluster as Nodes
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.metadata import Cluster
 from tests.pipeline.mirrored import Mirrored
 from tests.pipeline.topics import settings_for
 

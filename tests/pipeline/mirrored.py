@@ -4,14 +4,14 @@ from uuid import uuid4
 
 from confluent_kafka import Producer
 
-from pipeline.client.client_settings import ClientSettings, Role
-from pipeline.client.metadata import Cluster
-from pipeline.client.offset_syncs import OffsetSync, encode_sync
-from pipeline.client.topic_admin import ConfigSource, NewTopic, create_topics, describe_configs
-from pipeline.mirror.group_follower import GroupFollower
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.mirror.mirror_rounds import MirrorRounds
-from pipeline.mirror.topic_follower import TopicFollower
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.offset_syncs import OffsetSync, encode_sync
+from ottla.pipeline.client.topic_admin import ConfigSource, NewTopic, create_topics, describe_configs
+from ottla.pipeline.mirror.group_follower import GroupFollower
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.mirror_rounds import MirrorRounds
+from ottla.pipeline.mirror.topic_follower import TopicFollower
 from tests.compat.wire_client import eventually
 from tests.pipeline.topics import TIMEOUT_S, settings_for
 

@@ -6,18 +6,18 @@ from uuid import uuid4
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.embedded import Cluster as Nodes
-from node.wire.messages.init_producer_id import InitProducerIdRequest
-from node.wire.messages.produce import ProduceRequest, TopicProduceData
-from pipeline.client.batch_sender import UNKNOWN_OFFSET, BatchSender
-from pipeline.client.client_settings import Role
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.offset_range import OffsetRange
-from pipeline.client.partition_fetcher import PartitionFetcher
-from pipeline.client.topic_admin import NewTopic, alter_configs, create_topics
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.embedded import Cluster as Nodes
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.node.wire.messages.produce import ProduceRequest, TopicProduceData
+from ottla.pipeline.client.batch_sender import UNKNOWN_OFFSET, BatchSender
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.client.partition_fetcher import PartitionFetcher
+from ottla.pipeline.client.topic_admin import NewTopic, alter_configs, create_topics
 from tests.compat.batches import batch
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import make_topic, settings_for

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.embedded import Cluster
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from node.wire.messages.metadata import MetadataRequest, MetadataResponse
-from pipeline.client import connection as connection_module
-from pipeline.client.client_settings import ClientSettings
-from pipeline.client.connection import Connection
-from pipeline.client.connections import Connections, Purpose
-from pipeline.words import OptionError
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.embedded import Cluster
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ottla.node.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.pipeline.client import connection as connection_module
+from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connections import Connections, Purpose
+from ottla.pipeline.words import OptionError
 from tests.ports import free_port
 
 SETTINGS = ClientSettings(bootstrap_servers=(("127.0.0.1", 1),), request_timeout_ms=60_000)
@@ -207,7 +207,7 @@ def test_a_child_process_has_connections_of_its_own(
     of_parent = connections.to_any()
     ticket = of_parent.send(MetadataRequest(topics=[]))
 
-    monkeypatch.setattr("pipeline.client.connections.os.getpid", lambda: -1)
+    monkeypatch.setattr("ottla.pipeline.client.connections.os.getpid", lambda: -1)
 
     assert connections.to_any() is not of_parent
     with pytest.raises(KafkaError):

@@ -7,9 +7,9 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_admin import ListedGroup, describe_groups, has_members, list_groups
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_admin import ListedGroup, describe_groups, has_members, list_groups
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import TIMEOUT_S, fill, make_topic
 

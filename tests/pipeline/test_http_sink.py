@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pytest
 
-from pipeline.connect.http_client import HttpFailure
-from pipeline.connect.http_options import HttpOptions
-from pipeline.connect.http_sink import SendTask
+from ottla.pipeline.connect.http_client import HttpFailure
+from ottla.pipeline.connect.http_options import HttpOptions
+from ottla.pipeline.connect.http_sink import SendTask
 from tests.compat.wire_client import eventually
 from tests.pipeline.web_hook import Asked, Reply, WebHook
 

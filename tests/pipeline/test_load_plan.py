@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.process_clusters import close_clusters, cluster_of
-from pipeline.lake.load_plan import LoadPlan, plan_load, steps
-from pipeline.source.data_loss import LossPolicy
-from pipeline.source.source_offsets import SourceOffsets
-from pipeline.source.source_options import Mode, SourceOptions
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.process_clusters import close_clusters, cluster_of
+from ottla.pipeline.lake.load_plan import LoadPlan, plan_load, steps
+from ottla.pipeline.source.data_loss import LossPolicy
+from ottla.pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.source.source_options import Mode, SourceOptions
+from ottla.pipeline.words import OptionError
 from tests.pipeline.topics import delete_records, delete_topic, fill, make_topic
 
 pytestmark = pytest.mark.slow

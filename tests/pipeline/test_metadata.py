@@ -8,13 +8,13 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from pipeline.client.connections import Purpose
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
-from pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
-from pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
-from pipeline.client.retries import Retries
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
+from ottla.pipeline.client.retries import Retries
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
 

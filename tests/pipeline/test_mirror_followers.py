@@ -4,18 +4,18 @@ from uuid import uuid4
 
 import pytest
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
-from pipeline.client.offset_syncs import OffsetSync
-from pipeline.client.topic_admin import (
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
+from ottla.pipeline.client.offset_syncs import OffsetSync
+from ottla.pipeline.client.topic_admin import (
     alter_configs,
     create_partitions,
 )
-from pipeline.columns.offset_runs import OffsetRun
-from pipeline.mirror.group_follower import GroupState, GroupSync
-from pipeline.mirror.sync_reader import SyncReader
-from pipeline.mirror.topic_changes import TopicChanges
+from ottla.pipeline.columns.offset_runs import OffsetRun
+from ottla.pipeline.mirror.group_follower import GroupState, GroupSync
+from ottla.pipeline.mirror.sync_reader import SyncReader
+from ottla.pipeline.mirror.topic_changes import TopicChanges
 from tests.compat.wire_client import eventually
 from tests.pipeline.conftest import MakeMirrored
 from tests.pipeline.mirrored import Mirrored

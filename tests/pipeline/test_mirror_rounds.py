@@ -4,10 +4,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets
-from pipeline.mirror.mirror_rounds import RoundsThread, RowCount
-from pipeline.mirror.mirror_status import read_status
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
+from ottla.pipeline.mirror.mirror_rounds import RoundsThread, RowCount
+from ottla.pipeline.mirror.mirror_status import read_status
 from tests.pipeline.conftest import MakeMirrored
 
 pytestmark = pytest.mark.slow

@@ -10,17 +10,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.embedded import Cluster as Nodes
-from node.wire.messages.fetch import FetchResponse, PartitionData
-from pipeline.client import partition_fetcher
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.connections import Purpose
-from pipeline.client.list_offsets import LATEST, list_offsets
-from pipeline.client.metadata import Cluster, TopicGone
-from pipeline.client.offset_range import OffsetRange
-from pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.embedded import Cluster as Nodes
+from ottla.node.wire.messages.fetch import FetchResponse, PartitionData
+from ottla.pipeline.client import partition_fetcher
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connections import Purpose
+from ottla.pipeline.client.list_offsets import LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster, TopicGone
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.client.partition_fetcher import OutOfRange, PartitionFetcher, TopicReplaced
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
 

@@ -6,17 +6,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.client_settings import Role
-from pipeline.client.metadata import Cluster
-from pipeline.client.offset_range import OffsetRange
-from pipeline.client.partition_fetcher import PartitionFetcher
-from pipeline.client.topic_admin import alter_configs, create_partitions
-from pipeline.client.transactions import Transactions
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.mirror.sync_reader import SyncReader
-from pipeline.sink.row_writer import Producer, RowWriter
-from pipeline.sink.sink_options import SinkOptions
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.client.partition_fetcher import PartitionFetcher
+from ottla.pipeline.client.topic_admin import alter_configs, create_partitions
+from ottla.pipeline.client.transactions import Transactions
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.mirror.sync_reader import SyncReader
+from ottla.pipeline.sink.row_writer import Producer, RowWriter
+from ottla.pipeline.sink.sink_options import SinkOptions
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import make_topic
 

@@ -11,28 +11,28 @@ from uuid import UUID, uuid4
 import pyarrow as pa
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.embedded import Cluster as Nodes
-from node.wire.messages.describe_configs import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.embedded import Cluster as Nodes
+from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
-from pipeline.client.client_settings import Role
-from pipeline.client.group_offsets import CommittedOffset
-from pipeline.client.group_settings import FOR_EVER, RETENTION, keep_offsets
-from pipeline.client.list_offsets import LATEST, list_offsets
-from pipeline.client.metadata import Cluster, Kind
-from pipeline.sink.batch_messages import Begun, TaskReport
-from pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
-from pipeline.sink.driver import SWEEP_INTERVAL_MS, Driver
-from pipeline.sink.row_writer import Producer, RowWriter
-from pipeline.sink.sink_cluster import KafkaSinkCluster
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slots import FIRST_UNPREPARED, LIVES, Names
-from pipeline.sink.task_transaction import TaskTransaction
-from pipeline.words import OptionError
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.group_offsets import CommittedOffset
+from ottla.pipeline.client.group_settings import FOR_EVER, RETENTION, keep_offsets
+from ottla.pipeline.client.list_offsets import LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster, Kind
+from ottla.pipeline.sink.batch_messages import Begun, TaskReport
+from ottla.pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
+from ottla.pipeline.sink.driver import SWEEP_INTERVAL_MS, Driver
+from ottla.pipeline.sink.row_writer import Producer, RowWriter
+from ottla.pipeline.sink.sink_cluster import KafkaSinkCluster
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.sink.slots import FIRST_UNPREPARED, LIVES, Names
+from ottla.pipeline.sink.task_transaction import TaskTransaction
+from ottla.pipeline.words import OptionError
 from tests.compat.wire_client import WireClient, eventually
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.spark.topic_rows import read_topic, values_of
@@ -307,7 +307,7 @@ def test_what_is_left_open_is_looked_for_at_first_and_each_minute(
     driver = Driver(sink.options, Listed(sink.cluster), {})
     found = []
     for now_ms in (0, SWEEP_INTERVAL_MS, SWEEP_INTERVAL_MS + 1, SWEEP_INTERVAL_MS + 2):
-        monkeypatch.setattr("pipeline.sink.driver.monotonic_ms", lambda now_ms=now_ms: now_ms)
+        monkeypatch.setattr("ottla.pipeline.sink.driver.monotonic_ms", lambda now_ms=now_ms: now_ms)
         driver.begin()
         found.append(lists)
 
@@ -396,7 +396,7 @@ def test_what_others_left_open_is_ended_but_nothing_of_a_neighbour(
 
 def open_rows(sink: Sink, bootstrap: str) -> list[str]:
     """What `ottla txn list` shows of a sink, a line each."""
-    command = [sys.executable, "-m", "node", "txn", "list", "--bootstrap", bootstrap, "--state", "ongoing"]
+    command = [sys.executable, "-m", "ottla", "txn", "list", "--bootstrap", bootstrap, "--state", "ongoing"]
     told = subprocess.run(
         [*command, "--match", f"{re.escape(sink.options.transactional_id)}-.*"],
         capture_output=True,

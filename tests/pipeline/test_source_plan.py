@@ -7,19 +7,19 @@ from uuid import uuid4
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.metadata import Cluster
-from pipeline.client.offset_range import OffsetRange
-from pipeline.client.process_clusters import MAX_CLUSTERS, close_clusters, cluster_of
-from pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
-from pipeline.source.data_loss import DataLossError, LossPolicy
-from pipeline.source.log_ends import ends_after, resolve
-from pipeline.source.range_rows import read_rows
-from pipeline.source.source_offsets import SourceOffsets
-from pipeline.source.source_options import Mode, SourceOptions
-from pipeline.source.stream_plan import plan_micro_batch
-from pipeline.source.subscription import find_subscribed
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.client.process_clusters import MAX_CLUSTERS, close_clusters, cluster_of
+from ottla.pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
+from ottla.pipeline.source.data_loss import DataLossError, LossPolicy
+from ottla.pipeline.source.log_ends import ends_after, resolve
+from ottla.pipeline.source.range_rows import read_rows
+from ottla.pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.source.source_options import Mode, SourceOptions
+from ottla.pipeline.source.stream_plan import plan_micro_batch
+from ottla.pipeline.source.subscription import find_subscribed
+from ottla.pipeline.words import OptionError
 from tests.pipeline.topics import (
     add_partitions,
     delete_records,

@@ -12,14 +12,14 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_offsets import committed_offsets
-from pipeline.client.process_clusters import close_clusters
-from pipeline.source.data_loss import DataLossError
-from pipeline.spark import stream_reader
-from pipeline.spark.range_partition import RangePartition
-from pipeline.spark.stream_reader import StreamReader
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_offsets import committed_offsets
+from ottla.pipeline.client.process_clusters import close_clusters
+from ottla.pipeline.source.data_loss import DataLossError
+from ottla.pipeline.spark import stream_reader
+from ottla.pipeline.spark.range_partition import RangePartition
+from ottla.pipeline.spark.stream_reader import StreamReader
+from ottla.pipeline.words import OptionError
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import TIMEOUT_S, add_partitions, delete_topic, fill, make_topic
 

@@ -5,12 +5,12 @@ from uuid import uuid4
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.api_keys import ApiKey
-from pipeline.client.client_settings import Role
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.metadata import Cluster
-from pipeline.client.topic_admin import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.api_keys import ApiKey
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.topic_admin import (
     ConfigSource,
     NewTopic,
     alter_configs,
@@ -112,7 +112,7 @@ def test_settings_are_set_and_taken_back(client: MakeClient) -> None:
 def test_more_topics_than_a_request_takes_are_asked_in_parts(
     client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipeline.client.topic_admin.MAX_TOPICS_IN_A_REQUEST", 2)
+    monkeypatch.setattr("ottla.pipeline.client.topic_admin.MAX_TOPICS_IN_A_REQUEST", 2)
     cluster, names = client(Role.SINK), [new_name() for _ in range(5)]
 
     assert create_topics(cluster, [NewTopic(name=name) for name in names]) == dict.fromkeys(names)

@@ -11,28 +11,28 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import schema_of
-from logstore.topic_partition import TopicPartition
-from node.embedded import Cluster as Nodes
-from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from node.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
-from node.wire.messages.alter_partition_reassignments import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import schema_of
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.embedded import Cluster as Nodes
+from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.node.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
+from ottla.node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from node.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from node.wire.messages.end_txn import EndTxnRequest
-from node.wire.messages.init_producer_id import InitProducerIdRequest
-from node.wire.messages.produce import ProduceRequest
-from node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
-from pipeline.client.batch_sender import BatchSender
-from pipeline.client.client_settings import Role
-from pipeline.client.connection import Connection, Ticket
-from pipeline.client.group_offsets import CommittedOffset, committed_offsets
-from pipeline.client.metadata import Cluster, Kind
-from pipeline.client.transactions import Transactions
+from ottla.node.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.node.wire.messages.end_txn import EndTxnRequest
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.node.wire.messages.produce import ProduceRequest
+from ottla.node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
+from ottla.pipeline.client.batch_sender import BatchSender
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.group_offsets import CommittedOffset, committed_offsets
+from ottla.pipeline.client.metadata import Cluster, Kind
+from ottla.pipeline.client.transactions import Transactions
 from tests.compat.batches import TRANSACTIONAL, batch
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import TIMEOUT_S, make_topic, settings_for

@@ -5,16 +5,16 @@ from uuid import uuid4
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.embedded import Cluster as Nodes
-from pipeline.client.batch_sender import BatchSender
-from pipeline.client.client_settings import Role
-from pipeline.client.group_offsets import CommittedOffset, committed_offsets
-from pipeline.client.list_offsets import LATEST, list_offsets
-from pipeline.client.metadata import Cluster, Kind
-from pipeline.client.transactions import Transactions
-from pipeline.columns.producer_pair import ProducerPair
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.embedded import Cluster as Nodes
+from ottla.pipeline.client.batch_sender import BatchSender
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.group_offsets import CommittedOffset, committed_offsets
+from ottla.pipeline.client.list_offsets import LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster, Kind
+from ottla.pipeline.client.transactions import Transactions
+from ottla.pipeline.columns.producer_pair import ProducerPair
 from tests.compat.batches import TRANSACTIONAL, batch
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import make_topic, settings_for

@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.client_settings import ClientSettings, Role
 
 TIMEOUT_S = 120.0
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from groupcoord.assignment import TopicPartitions
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.effects import Refuse, Result
-from groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
-from groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
-from logstore.errors import ErrorCode
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.effects import Refuse, Result
+from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
+from ottla.groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import ConsumerWorld, topic_id
 
 SESSION_MS = 10_000

@@ -3,7 +3,7 @@
 import random
 from typing import NamedTuple
 
-from logstore.record import append_record
+from ottla.logstore.record import append_record
 
 BASE_MS = 1_700_000_000_000
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1

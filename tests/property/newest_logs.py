@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from logstore.record import ControlType, EndTransactionMarker, Record, build_batch, build_marker
-from logstore.topic_partition import TopicPartition
-from node.client.consumer import READ_COMMITTED
-from node.client.newest_records import Span
-from node.wire.messages.fetch import AbortedTransaction, PartitionData
+from ottla.logstore.record import ControlType, EndTransactionMarker, Record, build_batch, build_marker
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.consumer import READ_COMMITTED
+from ottla.node.client.newest_records import Span
+from ottla.node.wire.messages.fetch import AbortedTransaction, PartitionData
 
 VALUE = b"a record"
 

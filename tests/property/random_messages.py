@@ -9,9 +9,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from logstore.schema import Field, Kind, schema_of
-from node.wire import codec
-from node.wire.api_keys import ApiKey
+from ottla.logstore.schema import Field, Kind, schema_of
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
 
 INTEGER_BITS = {
     Kind.INT8: (8, True),

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import KafkaError
-from logstore.schema import schema_of
-from logstore.schema_compiler import decode, decoder, encode, encoder
-from node.wire import codec
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.schema import schema_of
+from ottla.logstore.schema_compiler import decode, decoder, encode, encoder
+from ottla.node.wire import codec
 from tests.property.random_messages import (
     class_versions,
     message_classes,

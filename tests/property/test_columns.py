@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.compression import Compression
-from logstore.errors import KafkaError
-from logstore.record import NewRecord, build_batch, iterate_records, seal_batch
-from logstore.record_batch import HEADER_SIZE, read_header
-from logstore.varint import append_varint
-from pipeline.columns.record_walk import Section, walk_records
-from pipeline.columns.varints import read_varlongs, varint_sizes, write_varints
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record import NewRecord, build_batch, iterate_records, seal_batch
+from ottla.logstore.record_batch import HEADER_SIZE, read_header
+from ottla.logstore.varint import append_varint
+from ottla.pipeline.columns.record_walk import Section, walk_records
+from ottla.pipeline.columns.varints import read_varlongs, varint_sizes, write_varints
 from tests.property.test_hostile_batches import CHANGES, changed
 from tests.unit.pipeline.columns.fetches import open_all, rows_of
 

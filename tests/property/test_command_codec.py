@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
-from metadata_raft.commands import Command, CreateTopics, Reply
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
+from ottla.metadata_raft.commands import Command, CreateTopics, Reply
 from tests.property.random_messages import messages
 
 COMMANDS = st.sampled_from(get_args(Command)).flatmap(lambda cls: messages(cls, 0))

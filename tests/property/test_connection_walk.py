@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from node.net import connection as module
-from node.net import gathered_answers
-from node.net.answers import Answer, Pending, Run
-from node.net.connection import Connection
-from node.net.receive_memory import ReceiveMemory
+from ottla.node.net import connection as module
+from ottla.node.net import gathered_answers
+from ottla.node.net.answers import Answer, Pending, Run
+from ottla.node.net.connection import Connection
+from ottla.node.net.receive_memory import ReceiveMemory
 from tests.unit.node.test_connection import Peer
 
 SEEDS = 100

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AlterConfigs,
     AlteredPartition,
     AlteredTopic,
@@ -39,13 +39,13 @@ from metadata_raft.commands import (
     TopicReference,
     UnregisterBroker,
 )
-from metadata_raft.controller import Controller
-from metadata_raft.delta import replay_batch
-from metadata_raft.image import MetadataImage, PartitionImage
-from metadata_raft.partition_change import RECOVERING
-from metadata_raft.record_codec import decode_batch
-from metadata_raft.records import NO_LEADER, ConfigResourceType
-from metadata_raft.snapshot import decode_snapshot, encode_snapshot
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.image import MetadataImage, PartitionImage
+from ottla.metadata_raft.partition_change import RECOVERING
+from ottla.metadata_raft.record_codec import decode_batch
+from ottla.metadata_raft.records import NO_LEADER, ConfigResourceType
+from ottla.metadata_raft.snapshot import decode_snapshot, encode_snapshot
 from tests.unit.metadata_raft.metadata_world import CONFIG, EMPTY, MetadataWorld, log_dir_id
 
 BROKERS = 4

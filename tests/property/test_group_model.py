@@ -15,17 +15,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from groupcoord.admin_commands import DeleteGroups
-from groupcoord.admin_results import DeleteGroupsResult
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import to_record
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_group import ConsumerGroup, ConsumerGroupState
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse, Result
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import LeaveGroup, MemberIdentity
-from groupcoord.offset_commands import (
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.admin_results import DeleteGroupsResult
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_group import ConsumerGroup, ConsumerGroupState
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse, Result
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import LeaveGroup, MemberIdentity
+from ottla.groupcoord.offset_commands import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
@@ -33,10 +33,10 @@ from groupcoord.offset_commands import (
     Producer,
     TxnOffsetCommit,
 )
-from groupcoord.offset_results import OffsetDeleteResult, OffsetFetchResult
-from groupcoord.record_codec import GroupRecord, encode_key
-from groupcoord.shard import Shard
-from logstore.errors import ErrorCode
+from ottla.groupcoord.offset_results import OffsetDeleteResult, OffsetFetchResult
+from ottla.groupcoord.record_codec import GroupRecord, encode_key
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.errors import ErrorCode
 from tests.property.group_clients import (
     REBALANCE_MS,
     SESSION_MS,

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AllocateProducerIds,
     AlterConfigs,
     ConfigChange,
@@ -21,12 +21,12 @@ from metadata_raft.commands import (
     TopicReference,
     UpdateFeatures,
 )
-from metadata_raft.delta import MetadataDelta, replay_batch
-from metadata_raft.image import MetadataImage, check_invariants
-from metadata_raft.image_changes import changes_between
-from metadata_raft.record_codec import decode_batch, decode_record
-from metadata_raft.records import ConfigResourceType
-from metadata_raft.snapshot import decode_snapshot, encode_snapshot
+from ottla.metadata_raft.delta import MetadataDelta, replay_batch
+from ottla.metadata_raft.image import MetadataImage, check_invariants
+from ottla.metadata_raft.image_changes import changes_between
+from ottla.metadata_raft.record_codec import decode_batch, decode_record
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.metadata_raft.snapshot import decode_snapshot, encode_snapshot
 from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
 
 NAMES = st.sampled_from(["a", "b.c", "b_c", "__consumer_offsets", "bad name"])

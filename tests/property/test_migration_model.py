@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import pytest
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import to_record
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
-from groupcoord.record_codec import GroupRecord, encode_key
-from groupcoord.shard import Group, Shard
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.groupcoord.record_codec import GroupRecord, encode_key
+from ottla.groupcoord.shard import Group, Shard
 from tests.unit.groupcoord.consumer_world import ConsumerWorld
 from tests.unit.groupcoord.migration_world import ClassicClient, ConsumerClient
 

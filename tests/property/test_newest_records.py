@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import consumer as consumer_module
-from node.client import newest_records
-from node.client.cluster_client import Client
-from node.client.consumer import Consumer
-from node.client.deadline import Deadline
-from node.client.newest_records import Newest, Shortfall, Span, newest_offsets
-from node.wire.messages.fetch import PartitionData
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import consumer as consumer_module
+from ottla.node.client import newest_records
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.consumer import Consumer
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.newest_records import Newest, Shortfall, Span, newest_offsets
+from ottla.node.wire.messages.fetch import PartitionData
 from tests.property.newest_logs import STEPS, ModelLog, Step, read_all
 
 TOPIC = "t"

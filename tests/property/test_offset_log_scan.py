@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcoord.group_records import GroupMetadataRecord, OffsetCommitValue, OffsetRecord
-from groupcoord.offset_log_scan import OffsetLogScan, ScannedLog
-from groupcoord.offset_values import is_offset_value, pack_offset_value, read_offset_value
-from groupcoord.pending_offsets import OffsetKey
-from groupcoord.record_codec import encode_key
-from logstore.compression import Compression
-from logstore.errors import KafkaError
-from logstore.record import ControlType, EndTransactionMarker, Record, build_batch, build_marker
+from ottla.groupcoord.group_records import GroupMetadataRecord, OffsetCommitValue, OffsetRecord
+from ottla.groupcoord.offset_log_scan import OffsetLogScan, ScannedLog
+from ottla.groupcoord.offset_values import is_offset_value, pack_offset_value, read_offset_value
+from ottla.groupcoord.pending_offsets import OffsetKey
+from ottla.groupcoord.record_codec import encode_key
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record import ControlType, EndTransactionMarker, Record, build_batch, build_marker
 
 GROUPS = ["g", "group-" * 12, ""]
 TOPICS = ["t", "überaus-lang" * 8]

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema_compiler import decode, decoder, encode
-from node.kafka_api.packed_commit import PackedCommit, encode_answer, packing_decoder
-from node.wire.messages.offset_commit import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema_compiler import decode, decoder, encode
+from ottla.node.kafka_api.packed_commit import PackedCommit, encode_answer, packing_decoder
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,

@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, precondition, rule
 
-from logstore.compression import Compression
-from logstore.disk import MemoryDisk
-from logstore.log_config import LogConfig
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.record import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
     Record,
@@ -20,10 +20,10 @@ from logstore.record import (
     build_marker,
     iterate_records,
 )
-from logstore.record_batch import BatchHeader, iterate_headers
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.transaction_index import AbortedTransaction
-from logstore.verification import NOT_VERIFIED
+from ottla.logstore.record_batch import BatchHeader, iterate_headers
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.verification import NOT_VERIFIED
 
 DIRECTORY = Path("/data/t-0")
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=150, segment_ms=400)

@@ -24,20 +24,20 @@ from random import Random
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V2, ProducerPair, Transaction
-from groupcoord.transactions.transaction_commands import (
+from ottla.groupcoord.transactions.transaction import CLIENT_V2, ProducerPair, Transaction
+from ottla.groupcoord.transactions.transaction_commands import (
     AddPartitions,
     EndTransaction,
     InitProducer,
     MarkersWritten,
 )
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_effects import MarkerJob
-from groupcoord.transactions.transaction_records import decode_value
-from groupcoord.transactions.transaction_results import InitProducerResult
-from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
-from logstore.errors import ErrorCode as E
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.groupcoord.transactions.transaction_records import decode_value
+from ottla.groupcoord.transactions.transaction_results import InitProducerResult
+from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
+from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.topic_partition import TopicPartition
 from tests.unit.groupcoord.transactions.states import S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, TransactionWorld
 

@@ -11,13 +11,13 @@ from random import Random
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
-from logstore.record import ControlType, EndTransactionMarker, build_batch
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.verification import Guard
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.verification import Guard
 
 PRODUCER = 7
 NOW_MS = 1_000

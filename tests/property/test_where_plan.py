@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.list_offsets import EARLIEST, LATEST
-from pipeline.client.metadata import Cluster
-from pipeline.source import batch_plan, log_ends
-from pipeline.source.batch_plan import bind, plan_batch
-from pipeline.source.data_loss import LossPolicy
-from pipeline.source.source_options import Mode, SourceOptions
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.list_offsets import EARLIEST, LATEST
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.source import batch_plan, log_ends
+from ottla.pipeline.source.batch_plan import bind, plan_batch
+from ottla.pipeline.source.data_loss import LossPolicy
+from ottla.pipeline.source.source_options import Mode, SourceOptions
 
 OPERATORS = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 FIELDS = {"topic": 0, "partition": 1, "offset": 2, "timestamp": 3}

@@ -4,8 +4,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import logstore._record_walk as _record_walk
-from logstore import pure_record_walk
+import ottla.logstore._record_walk as _record_walk
+from ottla.logstore import pure_record_walk
 from tests.property.mutated_records import LONG_MAX, LONG_MIN, Case, some_case
 
 

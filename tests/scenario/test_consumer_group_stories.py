@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
 from tests.unit.groupcoord.consumer_world import REBALANCE_MS, ConsumerWorld, owned_of

@@ -20,18 +20,23 @@ from typing import Any
 
 import pytest
 
-from groupcoord.admin_commands import DescribeGroups
-from groupcoord.admin_results import DescribeGroupsResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse
-from groupcoord.group_records import OffsetRecord
-from groupcoord.member_commands import Heartbeat, MemberIdentity
-from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
-from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
-from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
-from groupcoord.record_codec import GroupRecord
-from groupcoord.timer_commands import EndHold
-from logstore.errors import ErrorCode
+from ottla.groupcoord.admin_commands import DescribeGroups
+from ottla.groupcoord.admin_results import DescribeGroupsResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.group_records import OffsetRecord
+from ottla.groupcoord.member_commands import Heartbeat, MemberIdentity
+from ottla.groupcoord.member_results import (
+    HeartbeatResult,
+    JoinGroupResult,
+    LeaveGroupResult,
+    SyncGroupResult,
+)
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.timer_commands import EndHold
+from ottla.logstore.errors import ErrorCode
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
 from tests.unit.groupcoord.group_world import GroupWorld

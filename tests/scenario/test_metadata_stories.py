@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AllocateProducerIds,
     AlterConfigs,
     AlteredPartition,
@@ -46,11 +46,11 @@ from metadata_raft.commands import (
     TopicReference,
     UnregisterBroker,
 )
-from metadata_raft.controller import Controller
-from metadata_raft.delta import replay_batch
-from metadata_raft.image import PartitionImage, TopicImage
-from metadata_raft.record_codec import decode_batch
-from metadata_raft.records import ConfigResourceType
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.image import PartitionImage, TopicImage
+from ottla.metadata_raft.record_codec import decode_batch
+from ottla.metadata_raft.records import ConfigResourceType
 from tests.unit.metadata_raft.metadata_world import CONFIG, EMPTY, MetadataWorld
 
 STORIES = sorted((Path(__file__).parent / "metadata").glob("*.txt"))

@@ -18,8 +18,8 @@ from typing import TypeAlias
 
 import pytest
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
 from tests.unit.groupcoord.consumer_world import ConsumerWorld

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair, Transaction
-from groupcoord.transactions.transaction_commands import EndTransaction
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_effects import MarkerJob
-from groupcoord.transactions.transaction_records import decode_value
-from groupcoord.transactions.transaction_results import InitProducerResult
-from logstore.errors import ErrorCode
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair, Transaction
+from ottla.groupcoord.transactions.transaction_commands import EndTransaction
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.groupcoord.transactions.transaction_records import decode_value
+from ottla.groupcoord.transactions.transaction_results import InitProducerResult
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import TopicPartition
 from tests.scenario.story import assert_told
 from tests.unit.groupcoord.transactions.states import S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, TransactionWorld

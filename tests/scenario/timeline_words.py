@@ -1,6 +1,6 @@
 """A rebalance of a timeline in words."""
 
-from groupcoord.timeline import Rebalance
+from ottla.groupcoord.timeline import Rebalance
 
 
 def in_words(rebalance: Rebalance) -> str:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
 from tests.simulation.virtual_loop import SimulationError
 
 V = TypeVar("V")

@@ -8,17 +8,21 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from node.wire.messages.join_group import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.node.wire.messages.join_group import (
     JoinGroupRequest,
     JoinGroupRequestProtocol,
     JoinGroupResponse,
     JoinGroupResponseMember,
 )
-from node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from ottla.node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from ottla.node.wire.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 from tests.simulation.group_history import GroupHistory, Ownership
 from tests.simulation.sim_client import SimClient, check, pause
 from tests.simulation.workload import Workload

@@ -9,7 +9,7 @@ from typing import Any, Final
 from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from groupcoord import (
+from ottla.groupcoord import (
     consumer_heartbeat,
     consumer_membership,
     consumer_regexes,
@@ -19,15 +19,15 @@ from groupcoord import (
     offset_fetch,
     reconciliation,
 )
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_records import ConsumerGroupMetadataRecord
-from groupcoord.effects import Append, Effect, Reply, Result
-from groupcoord.member_commands import SyncGroup
-from groupcoord.pending_offsets import PendingOffsets
-from groupcoord.reconciliation import NO_OWNER
-from groupcoord.shard import Shard
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_records import ConsumerGroupMetadataRecord
+from ottla.groupcoord.effects import Append, Effect, Reply, Result
+from ottla.groupcoord.member_commands import SyncGroup
+from ottla.groupcoord.pending_offsets import PendingOffsets
+from ottla.groupcoord.reconciliation import NO_OWNER
+from ottla.groupcoord.shard import Shard
 from tests.property.test_group_model import Model
 from tests.simulation.mutants import Mutant, Patch
 

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.consumer_group import ConsumerGroup, ConsumerGroupState
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.group_state import GroupState
-from logstore.topic_partition import TopicPartition
-from node.replica.partition import Partition
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.consumer_group import ConsumerGroup, ConsumerGroupState
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.group_state import GroupState
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.replica.partition import Partition
 from tests.simulation.group_members import GroupMember
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation

@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.messages.produce import ProduceRequest, ProduceResponse
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.simulation.sim_client import (
     LAST_VERSION_WITH_NAMES,
     REQUEST_TIMEOUT_S,

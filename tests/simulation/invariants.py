@@ -9,14 +9,14 @@ and below their high watermarks all replicas have the same bytes.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from logstore.partition_log import FetchIsolation
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from metadata_raft.commands import BrokerHeartbeat, RegisterBroker
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage, PartitionImage, check_invariants
-from node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
-from node.replica.partition import Partition
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.commands import BrokerHeartbeat, RegisterBroker
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, check_invariants
+from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
+from ottla.node.replica.partition import Partition
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import VirtualNode, World
 

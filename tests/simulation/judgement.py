@@ -10,10 +10,10 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage, PartitionImage
-from node.replica.partition import Partition
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage, PartitionImage
+from ottla.node.replica.partition import Partition
 from tests.simulation import admin_requests
 from tests.simulation.history import History
 from tests.simulation.invariants import batches_of

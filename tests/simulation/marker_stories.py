@@ -9,13 +9,13 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.coordinators.marker_sender import PURPOSE
-from node.net.peer_client import PeerClient
-from node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
-from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators.marker_sender import PURPOSE
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
+from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
 from tests.simulation.stories import FIRST, Story, have_lead, leader_of, until

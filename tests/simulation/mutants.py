@@ -14,15 +14,15 @@ from typing import Any, Final
 
 import pytest
 
-from logstore import partition_log
-from logstore.config_def import LONG_MAX
-from logstore.errors import ErrorCode
-from logstore.log_dir import LogDir
-from logstore.partition_log import PartitionLog
-from logstore.producer_state import BatchMetadata, ProducerEntry, ProducerState
-from logstore.record_batch import BatchHeader
-from logstore.schema import schema_of
-from metadata_raft import (
+from ottla.logstore import partition_log
+from ottla.logstore.config_def import LONG_MAX
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_dir import LogDir
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.producer_state import BatchMetadata, ProducerEntry, ProducerState
+from ottla.logstore.record_batch import BatchHeader
+from ottla.logstore.schema import schema_of
+from ottla.metadata_raft import (
     cluster_control,
     controller,
     isr_control,
@@ -30,22 +30,22 @@ from metadata_raft import (
     partition_control,
     raft_core,
 )
-from metadata_raft.commands import AlteredPartition
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage, PartitionImage
-from metadata_raft.partition_change import Reassignment
-from metadata_raft.raft_node import RaftEngine
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import PartitionChangeRecord
-from node.coordinators import marker_messages
-from node.coordinators.commit_order import CommitOrder
-from node.coordinators.coordinator_log import CoordinatorLog
-from node.coordinators.marker_writer import MarkerWriter
-from node.replica.follower_fetcher import FollowerFetcher
-from node.replica.follower_state import FollowedPartition
-from node.replica.isr import InSyncReplicas
-from node.replica.partition import NO_EPOCH, Partition
-from node.wire.messages.fetch import FetchPartition
+from ottla.metadata_raft.commands import AlteredPartition
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage, PartitionImage
+from ottla.metadata_raft.partition_change import Reassignment
+from ottla.metadata_raft.raft_node import RaftEngine
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import PartitionChangeRecord
+from ottla.node.coordinators import marker_messages
+from ottla.node.coordinators.commit_order import CommitOrder
+from ottla.node.coordinators.coordinator_log import CoordinatorLog
+from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.replica.follower_fetcher import FollowerFetcher
+from ottla.node.replica.follower_state import FollowedPartition
+from ottla.node.replica.isr import InSyncReplicas
+from ottla.node.replica.partition import NO_EPOCH, Partition
+from ottla.node.wire.messages.fetch import FetchPartition
 from tests.simulation import marker_stories, stories
 from tests.simulation.raft import fuzz, schedules
 from tests.simulation.raft import mutants as raft_mutants

@@ -11,8 +11,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import MetadataImage
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import MetadataImage
 from tests.simulation.virtual_loop import Process
 from tests.simulation.world import VirtualNode, World
 

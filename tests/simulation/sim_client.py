@@ -9,33 +9,33 @@ import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Record, build_batch, records_of
-from logstore.topic_partition import TopicPartition
-from node.net.peer_client import PeerClient
-from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
-from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from node.wire.messages.list_offsets import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import Record, build_batch, records_of
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from node.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from node.wire.messages.offset_commit import (
+from ottla.node.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetCommitResponse,
 )
-from node.wire.messages.offset_fetch import (
+from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from node.wire.messages.produce import (
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,

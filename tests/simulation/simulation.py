@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pysyncobj.syncobj
 
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import INTERNAL_TOPICS
-from metadata_raft.raft_node import use_clock
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import INTERNAL_TOPICS
+from ottla.metadata_raft.raft_node import use_clock
 from tests.simulation import (
     admin_requests,
     idempotent_producer,

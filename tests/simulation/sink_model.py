@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_offsets import CommittedOffset
-from pipeline.client.transactions import Described
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.batch_messages import Begun, TaskReport
-from pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
-from pipeline.sink.driver import Driver
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.sink.slots import Names
-from pipeline.sink.task_transaction import TaskTransaction
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_offsets import CommittedOffset
+from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.batch_messages import Begun, TaskReport
+from ottla.pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
+from ottla.pipeline.sink.driver import Driver
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.sink.slots import Names
+from ottla.pipeline.sink.task_transaction import TaskTransaction
 from tests.simulation.turns import Actor, Turns, pause
 
 QUERY = UUID(int=1)

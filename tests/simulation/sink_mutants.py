@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-import pipeline.sink.driver as driver
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.batch_messages import TaskReport
-from pipeline.sink.driver import Driver
-from pipeline.sink.slots import Participant, Slot
-from pipeline.sink.task_transaction import TaskTransaction
+import ottla.pipeline.sink.driver as driver
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.batch_messages import TaskReport
+from ottla.pipeline.sink.driver import Driver
+from ottla.pipeline.sink.slots import Participant, Slot
+from ottla.pipeline.sink.task_transaction import TaskTransaction
 from tests.simulation.sink_model import ModelCluster
 
 Mutate = Callable[[pytest.MonkeyPatch], None]

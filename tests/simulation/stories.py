@@ -6,14 +6,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.commands import AlterPartition, AlterPartitionReply
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage, PartitionImage
-from node.broker import Broker
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.commands import AlterPartition, AlterPartitionReply
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage, PartitionImage
+from ottla.node.broker import Broker
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 from tests.simulation import admin_requests
 from tests.simulation.idempotent_producer import add_producer
 from tests.simulation.invariants import replicas_of

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from groupcoord.classic_group_record import to_record
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import Heartbeat, MemberIdentity
-from groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
-from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
-from groupcoord.offset_results import OffsetFetchResult
-from logstore.errors import ErrorCode
+from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import Heartbeat, MemberIdentity
+from ottla.groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from ottla.groupcoord.offset_results import OffsetFetchResult
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 SESSION_MS = 10_000

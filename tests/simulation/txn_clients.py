@@ -10,24 +10,24 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import ControlType, Record, marker_of_batch, records_of
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from node.wire.messages.add_partitions_to_txn import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import ControlType, Record, marker_of_batch, records_of
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
 )
-from node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
-from node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from node.wire.messages.produce import (
+from ottla.node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.node.wire.messages.produce import (
     ProduceRequest,
     ProduceResponse,
 )
-from node.wire.messages.txn_offset_commit import (
+from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from tests.simulation.history import Content, History
 from tests.simulation.sim_client import SimClient, check, pause
 from tests.simulation.txn_clients import Marker, Portion, read

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from groupcoord.pending_offsets import PendingOffsets
-from groupcoord.transactions import (
+from ottla.groupcoord.pending_offsets import PendingOffsets
+from ottla.groupcoord.transactions import (
     add_partitions,
     coordinator_abort,
     end_transaction,
@@ -20,18 +20,18 @@ from groupcoord.transactions import (
     transaction,
     transaction_coordinator,
 )
-from groupcoord.transactions.transaction import CLIENT_V1, NO_PRODUCER_ID, Transaction
-from groupcoord.transactions.transaction_effects import Reply
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from groupcoord.transactions.transaction_results import InitProducerResult
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import PartitionLog
-from logstore.producer_state import NO_OFFSET, ProducerState
-from logstore.transaction_index import TransactionIndex
-from logstore.verification import Verifications
-from node.coordinators.coordinator_log import CoordinatorLog
-from node.coordinators.marker_writer import MarkerWriter
-from node.log_care.log_scrub import LogScrub
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, NO_PRODUCER_ID, Transaction
+from ottla.groupcoord.transactions.transaction_effects import Reply
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from ottla.groupcoord.transactions.transaction_results import InitProducerResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.producer_state import NO_OFFSET, ProducerState
+from ottla.logstore.transaction_index import TransactionIndex
+from ottla.logstore.verification import Verifications
+from ottla.node.coordinators.coordinator_log import CoordinatorLog
+from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.log_care.log_scrub import LogScrub
 from tests.property import test_verification
 from tests.simulation import txn_stories
 from tests.simulation.mutants import MAX_SEEDS, Mutant

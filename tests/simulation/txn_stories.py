@@ -5,11 +5,11 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, TransactionRecord
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.errors import KafkaError
-from logstore.topic_partition import TopicPartition
-from node.coordinators.txn_shard import TxnShard, _row
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, TransactionRecord
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators.txn_shard import TxnShard, _row
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation
 from tests.simulation.stories import FIRST, Story, fetch_again, leader_of, until

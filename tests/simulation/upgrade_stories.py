@@ -9,20 +9,20 @@ from typing import Any, Final, TypeVar
 
 import pytest
 
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import FetchIsolation
-from logstore.record import iterate_records
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from metadata_raft import feature_control
-from metadata_raft.cluster_features import SUPPORTED_FEATURES, TRANSACTION_VERSION
-from metadata_raft.commands import UpgradeType
-from node.kafka_api.served_apis import served_by
-from node.settings.config import BrokerConfig
-from node.start.world import World
-from node.wire.api_keys import ApiKey
-from node.wire.messages.update_features import (
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record import iterate_records
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft import feature_control
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES, TRANSACTION_VERSION
+from ottla.metadata_raft.commands import UpgradeType
+from ottla.node.kafka_api.served_apis import served_by
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.start.world import World
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,

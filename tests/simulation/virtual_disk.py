@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from logstore.file_identity import FileIdentity
-from logstore.varint import ByteSource
+from ottla.logstore.file_identity import FileIdentity
+from ottla.logstore.varint import ByteSource
 from tests.simulation.virtual_loop import Process
 
 PAGE_BYTES: Final = 4096

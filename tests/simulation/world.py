@@ -7,10 +7,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final
 
-from logstore.errors import ErrorCode, KafkaError
-from node.broker import Broker
-from node.settings.config import BrokerConfig, parse_config
-from node.start import world as node_world
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.broker import Broker
+from ottla.node.settings.config import BrokerConfig, parse_config
+from ottla.node.start import world as node_world
 from tests.simulation.virtual_disk import VirtualDisk, VirtualStorage
 from tests.simulation.virtual_loop import PROCESS, Bug, Process, SimulationError, VirtualLoop
 from tests.simulation.virtual_network import Host, Network

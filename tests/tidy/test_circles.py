@@ -9,18 +9,18 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline", "pyspark_ottla")
+PACKAGES = ("logstore", "metadata_raft", "groupcoord", "node", "pipeline")
 # Modules that load others late, to start sooner, and which.
 LOADED_LATE: dict[str, set[str]] = {
-    "node.cli.group_app": {"node.client.group_offsets"},
-    "node.pytest_plugin": {"node.embedded"},
-    "node.rest_api.server_thread": {"node.rest_api.http_server"},
-    "pipeline.jobs.cli": {"pipeline.jobs.job", "pipeline.jobs.job_status"},
-    "pipeline.spark.data_source": {
-        "pipeline.spark.batch_reader",
-        "pipeline.spark.batch_writer",
-        "pipeline.spark.stream_reader",
-        "pipeline.spark.stream_writer",
+    "ottla.node.cli.group_app": {"ottla.node.client.group_offsets"},
+    "ottla.pytest_plugin": {"ottla.testing"},
+    "ottla.node.rest_api.server_thread": {"ottla.node.rest_api.http_server"},
+    "ottla.pipeline.jobs.cli": {"ottla.pipeline.jobs.job", "ottla.pipeline.jobs.job_status"},
+    "ottla.pipeline.spark.data_source": {
+        "ottla.pipeline.spark.batch_reader",
+        "ottla.pipeline.spark.batch_writer",
+        "ottla.pipeline.spark.stream_reader",
+        "ottla.pipeline.spark.stream_writer",
     },
 }
 
@@ -28,11 +28,12 @@ LOADED_LATE: dict[str, set[str]] = {
 @cache
 def all_modules() -> Mapping[str, Path]:
     """Return every module by its dotted name: a package is its `__init__`, scripts have no folder."""
-    roots = [(ROOT, ROOT / package) for package in PACKAGES] + [(ROOT / "scripts", ROOT / "scripts")]
+    roots = [("ottla.", ROOT, ROOT / package) for package in PACKAGES]
+    roots += [("", ROOT / folder, ROOT / folder) for folder in ("src", "scripts")]
     found = {}
-    for root, folder in roots:
+    for prefix, root, folder in roots:
         for path in folder.rglob("*.py"):
-            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            name = prefix + ".".join(path.relative_to(root).with_suffix("").parts)
             found[name.removesuffix(".__init__")] = path
     return found
 

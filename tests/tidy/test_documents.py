@@ -10,9 +10,9 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from node.cli.app import app
-from node.settings.config import BROKER_CONFIG_DEF, parse_config
-from node.settings.properties_file import parse_properties
+from ottla.node.cli.app import app
+from ottla.node.settings.config import BROKER_CONFIG_DEF, parse_config
+from ottla.node.settings.properties_file import parse_properties
 from tests.pages import ROOT, blocks_of, page_blocks, pages
 
 SCRIPTS = sorted(path for path in (ROOT / "scripts").iterdir() if path.is_file() and os.access(path, os.X_OK))

@@ -14,8 +14,11 @@ MAY_IMPORT = {
     "groupcoord": {"logstore"},
     "node": {"logstore", "metadata_raft", "groupcoord"},
     "pipeline": {"logstore", "node"},
-    "pyspark_ottla": {"pipeline"},
+    "src/ottla": {"node", "pipeline"},
+    "src/pyspark_ottla": {"pipeline"},
 }
+# The folders of packages, which are `ottla.<folder>` to who imports them.
+FOLDERS = frozenset(package for package in MAY_IMPORT if "/" not in package)
 # The pipeline is a client of any Kafka: it has the words of the protocol, and nothing of the server.
 PIPELINE_MAY_HAVE = (
     "logstore.compression",
@@ -55,7 +58,7 @@ DOORS = {
     "node/embedded/network.py",
     "node/node_facts.py",
     "node/kafka_api/dispatch.py",
-    "node/__main__.py",
+    "src/ottla/__main__.py",
     "node/replica/follower_fetcher.py",
     "node/replica/isr_updates.py",
     "node/replica/replica_manager.py",
@@ -159,6 +162,7 @@ def names_in(folder: str) -> dict[str, Path]:
 
 @cache
 def imported(path: Path) -> frozenset[str]:
+    """Return what a module imports, named below `ottla`: `node.broker` for `ottla.node.broker`."""
     names: set[str] = set()
     for entry in ast.walk(ast.parse(path.read_text())):
         if isinstance(entry, ast.Import):
@@ -166,7 +170,9 @@ def imported(path: Path) -> frozenset[str]:
         elif isinstance(entry, ast.ImportFrom):
             assert entry.level == 0, f"{path}: imports are absolute"
             names |= {f"{entry.module}.{alias.name}" for alias in entry.names} | {entry.module or ""}
-    return frozenset(names)
+    bare = {name for name in names if name.split(".")[0] in FOLDERS}
+    assert not bare, f"{path} imports {sorted(bare)}, which are not found where Ottla is installed"
+    return frozenset(name.removeprefix("ottla.") for name in names)
 
 
 def map_of(package: str) -> list[str]:
@@ -181,7 +187,7 @@ def test_imports_point_down_only(package: str) -> None:
         for name in imported(path):
             top = name.split(".")[0]
 
-            assert top not in MAY_IMPORT or top == package or top in MAY_IMPORT[package], (
+            assert top not in FOLDERS or top == package or top in MAY_IMPORT[package], (
                 f"{path} imports {name}"
             )
 

@@ -13,8 +13,8 @@ import pyspark
 import pytest
 import yaml
 
-from pipeline.jobs.job import Flow
-from pipeline.jobs.job_reader import read_job_file
+from ottla.pipeline.jobs.job import Flow
+from ottla.pipeline.jobs.job_reader import read_job_file
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "k8s").glob("*.yaml"))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from logstore.log_config import TOPIC_CONFIG_DEF
-from node.cli.app import app
-from node.settings.broker_settings import BROKER_CONFIG_DEF
-from node.settings.group_config_def import GROUP_CONFIG_DEF
+from ottla.logstore.log_config import TOPIC_CONFIG_DEF
+from ottla.node.cli.app import app
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
 from tests.pages import ROOT
 
 sys.path.append(str(ROOT / "scripts"))

@@ -1,7 +1,7 @@
 """AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids (KIP-730)."""
 
-from logstore import schema
-from logstore.schema import message
+from ottla.logstore import schema
+from ottla.logstore.schema import message
 
 
 @message(api_key=67, versions=(0, 0), flexible_since=0)

@@ -5,9 +5,9 @@ Tags from 10000 on are Ottla's own, as in DescribeGroups.
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
-from node.wire.messages.describe_groups import GroupRebalance
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
+from ottla.node.wire.messages.describe_groups import GroupRebalance
 
 
 @message(api_key=69, versions=(0, 1), flexible_since=0)

@@ -5,8 +5,8 @@ Synonyms since 1 (KIP-226), types and documentation since 3.
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
 
 
 @struct

@@ -5,8 +5,8 @@ Static members since 5 (KIP-345).
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
 
 
 @struct

@@ -5,8 +5,8 @@ One member to version 2, several since 3 (KIP-345).
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
 
 
 @struct

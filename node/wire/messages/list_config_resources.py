@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
 
 
 @message(api_key=74, versions=(0, 1), flexible_since=0)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
 
 
 @struct

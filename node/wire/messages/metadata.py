@@ -6,8 +6,8 @@ Version 0 asks for all topics with an empty list, later ones with None. Topic id
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
 
 
 @struct

@@ -6,8 +6,8 @@ only to those who ask with one; others pass over them.
 
 from collections.abc import Sequence
 
-from logstore import schema
-from logstore.schema import message, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import message, struct
 
 
 @struct

@@ -1,11 +1,11 @@
-"""SubmitCommand (key 30001, ours): a node has the controller decide a command of `metadata_raft.commands`.
+"""SubmitCommand (key 30001, ours): a node has the controller decide a command of `metadata_raft/commands`.
 
 A command that is sent again bears the same (broker epoch, sequence), and is carried out once.
 `oldest_open_sequence` is the lowest that its sender still waits for: what is below need not be remembered.
 """
 
-from logstore import schema
-from logstore.schema import message
+from ottla.logstore import schema
+from ottla.logstore.schema import message
 
 
 @message(api_key=30_001, versions=(0, 0), flexible_since=0)

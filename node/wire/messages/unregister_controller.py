@@ -1,7 +1,7 @@
 """UnregisterController (key 94): forget a controller that is gone for good."""
 
-from logstore import schema
-from logstore.schema import message
+from ottla.logstore import schema
+from ottla.logstore.schema import message
 
 
 @message(api_key=94, versions=(0, 0), flexible_since=0)

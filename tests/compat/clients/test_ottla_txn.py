@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Producer
 
-from node.cli import app
+from ottla.node.cli import app
 from tests.compat.conftest import create_topic
 from tests.compat.raw_transactions import (
     LONG_MS,

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from logstore.compression import Compression
-from pipeline.columns.batch_encoder import encode_batches
-from pipeline.columns.fetched_batches import Fetched, open_fetched
-from pipeline.columns.header_columns import HEADERS_TYPE
-from pipeline.columns.row_columns import RowColumns
+from ottla.logstore.compression import Compression
+from ottla.pipeline.columns.batch_encoder import encode_batches
+from ottla.pipeline.columns.fetched_batches import Fetched, open_fetched
+from ottla.pipeline.columns.header_columns import HEADERS_TYPE
+from ottla.pipeline.columns.row_columns import RowColumns
 from tests.compat.wire_client import WireClient
 from tests.unit.pipeline.columns.fetches import MAX_OFFSET, rows_of
 

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from groupcoord.record_codec import decode_record
-from logstore.record import iterate_records
-from logstore.record_batch import iterate_headers
-from node.coordinators.coordinator_shards import partition_for
+from ottla.groupcoord.record_codec import decode_record
+from ottla.logstore.record import iterate_records
+from ottla.logstore.record_batch import iterate_headers
+from ottla.node.coordinators.coordinator_shards import partition_for
 from tests.compat.wire_client import WireClient, only, plain
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"

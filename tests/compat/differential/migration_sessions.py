@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-from groupcoord.consumer_protocol import OwnedTopic, Subscription, decode_assignment, encode_assignment
-from logstore import schema_compiler
-from logstore.errors import KafkaError
+from ottla.groupcoord.consumer_protocol import OwnedTopic, Subscription, decode_assignment, encode_assignment
+from ottla.logstore import schema_compiler
+from ottla.logstore.errors import KafkaError
 from tests.compat.differential.group_sessions import Session
 from tests.compat.wire_client import only
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from logstore.compression import Compression, compress
+from ottla.logstore.compression import Compression, compress
 from tests.compat.batches import CONTROL, TRANSACTIONAL, batch, record, varint
 from tests.compat.differential.cases import LONG_AGO_MS, Context, Fields, case
 

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from logstore.record import build_batch
+from ottla.logstore.record import build_batch
 from tests.compat.wire_client import WireClient, eventually, only
 
 LOADING, CONCURRENT = {14, 15, 16}, {51}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from logstore.record import marker_of_batch
-from logstore.record_batch import iterate_headers
+from ottla.logstore.record import marker_of_batch
+from ottla.logstore.record_batch import iterate_headers
 from tests.compat.differential.raw_producer import LOADING, Producer
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only, plain

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from logstore.record import iterate_records
-from logstore.record_batch import iterate_headers
+from ottla.logstore.record import iterate_records
+from ottla.logstore.record_batch import iterate_headers
 from tests.compat.differential.raw_producer import Producer
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only

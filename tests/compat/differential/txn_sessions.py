@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from groupcoord.transactions.transaction import Transaction
-from groupcoord.transactions.transaction_records import decode_key, decode_value
-from logstore.record import build_batch, iterate_records, marker_of_batch
-from logstore.record_batch import iterate_headers
-from node.coordinators.coordinator_shards import partition_for
+from ottla.groupcoord.transactions.transaction import Transaction
+from ottla.groupcoord.transactions.transaction_records import decode_key, decode_value
+from ottla.logstore.record import build_batch, iterate_records, marker_of_batch
+from ottla.logstore.record_batch import iterate_headers
+from ottla.node.coordinators.coordinator_shards import partition_for
 from tests.compat.wire_client import WireClient, eventually, only
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"

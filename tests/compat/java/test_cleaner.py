@@ -11,18 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from logstore.cleaner import clean_group, groups_to_clean, index_dirty
-from logstore.cleaner_manager import CleanerManager
-from logstore.compression import Compression
-from logstore.disk import OsDisk
-from logstore.log_config import LogConfig
-from logstore.log_manager import LogManager
-from logstore.partition_log import AppendOrigin, PartitionLog
-from logstore.record import ControlType, EndTransactionMarker, build_batch, iterate_records
-from logstore.record_batch import check_batch, iterate_headers
-from logstore.topic_partition import TopicPartition
-from logstore.transaction_index import ROW
-from logstore.verification import NOT_VERIFIED
+from ottla.logstore.cleaner import clean_group, groups_to_clean, index_dirty
+from ottla.logstore.cleaner_manager import CleanerManager
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import OsDisk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.partition_log import AppendOrigin, PartitionLog
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, iterate_records
+from ottla.logstore.record_batch import check_batch, iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.transaction_index import ROW
+from ottla.logstore.verification import NOT_VERIFIED
 from tests.compat.java.conftest import AskJava
 
 NAME = TopicPartition("c", 0)

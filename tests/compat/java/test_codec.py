@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from logstore.schema import schema_of
-from logstore.schema_compiler import encode
-from node.wire.api_keys import ApiKey
-from node.wire.codec import (
+from ottla.logstore.schema import schema_of
+from ottla.logstore.schema_compiler import encode
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.codec import (
     request_class,
     request_header_version,
     response_class,

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from node.tools.dump_log import main as dump_log
+from ottla.node.tools.dump_log import main as dump_log
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_ottla
 

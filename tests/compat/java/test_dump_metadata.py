@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from metadata_raft.commands import AddRaftVoter, CreateTopics, RequestId, VoterListener
-from metadata_raft.record_codec import decode_batch
-from metadata_raft.snapshot import encode_snapshot
+from ottla.metadata_raft.commands import AddRaftVoter, CreateTopics, RequestId, VoterListener
+from ottla.metadata_raft.record_codec import decode_batch
+from ottla.metadata_raft.snapshot import encode_snapshot
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.simulation.raft.world import World
 from tests.unit.metadata_raft.metadata_world import MetadataWorld

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from groupcoord.consumer_protocol import NEWEST_VERSION, AssignedPartitions, Subscription
-from groupcoord.consumer_records import (
+from ottla.groupcoord.consumer_protocol import NEWEST_VERSION, AssignedPartitions, Subscription
+from ottla.groupcoord.consumer_records import (
     LAYOUTS,
     ConsumerGroupRecord,
     encode_consumer_key,
     encode_consumer_value,
 )
-from logstore import schema_compiler
-from logstore.schema import schema_of
+from ottla.logstore import schema_compiler
+from ottla.logstore.schema import schema_of
 from tests.compat.java.conftest import AskJava
 from tests.property.random_messages import random_message
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.client.client_settings import honoured_names
-from pipeline.client.setting_names import WITHOUT_EFFECT, is_secret, why_refused
+from ottla.pipeline.client.client_settings import honoured_names
+from ottla.pipeline.client.setting_names import WITHOUT_EFFECT, is_secret, why_refused
 from tests.compat.java.conftest import AskJava
 from tests.compat.java.jars import KAFKA, OLDER_CLIENTS
 

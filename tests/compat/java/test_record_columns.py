@@ -7,12 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from logstore.compression import Compression
-from logstore.record import Record
-from pipeline.columns.batch_encoder import encode_batches
-from pipeline.columns.header_columns import HEADERS_TYPE
-from pipeline.columns.partitioner import Sticky, partitions_of
-from pipeline.columns.row_columns import RowColumns
+from ottla.logstore.compression import Compression
+from ottla.logstore.record import Record
+from ottla.pipeline.columns.batch_encoder import encode_batches
+from ottla.pipeline.columns.header_columns import HEADERS_TYPE
+from ottla.pipeline.columns.partitioner import Sticky, partitions_of
+from ottla.pipeline.columns.row_columns import RowColumns
 from tests.compat.java.conftest import AskJava
 from tests.compat.java.jars import NEWEST_CLIENTS
 from tests.unit.pipeline.columns.fetches import open_all, rows_of

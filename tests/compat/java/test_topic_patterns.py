@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pipeline.source.java_regex import PatternError, translated
+from ottla.pipeline.source.java_regex import PatternError, translated
 from tests.compat.java.conftest import AskJava
 from tests.compat.java.test_topic_regex import judgements
 from tests.unit.pipeline.source.test_java_regex import FOUND, NAMES

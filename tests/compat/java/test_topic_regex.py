@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from groupcoord.topic_regex import TopicRegex
-from logstore.errors import KafkaError
+from ottla.groupcoord.topic_regex import TopicRegex
+from ottla.logstore.errors import KafkaError
 from tests.compat.java.conftest import AskJava
 from tests.unit.groupcoord.test_topic_regex import ACCEPTED, REFUSED
 

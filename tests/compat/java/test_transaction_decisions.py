@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair, Transaction
-from groupcoord.transactions.transaction_commands import SweepTimeouts
-from logstore.errors import ErrorCode
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair, Transaction
+from ottla.groupcoord.transactions.transaction_commands import SweepTimeouts
+from ottla.logstore.errors import ErrorCode
 from tests.compat.java.conftest import AskJava
 from tests.compat.java.test_transaction_log import listed, words
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREVIOUS_ID, PRODUCER_ID, S, at

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from groupcoord.transactions.transaction import (
+from ottla.groupcoord.transactions.transaction import (
     CLIENT_V1,
     CLIENT_V2,
     NO_EPOCH,
@@ -20,9 +20,14 @@ from groupcoord.transactions.transaction import (
     prepared,
     with_partitions,
 )
-from groupcoord.transactions.transaction_records import decode_key, decode_value, encode_key, encode_value
-from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction_records import (
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+)
+from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
+from ottla.logstore.topic_partition import TopicPartition
 from tests.compat.java.conftest import AskJava
 
 IN_LOG = [*AT_REST, *PREPARED, TransactionState.ONGOING]

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from logstore.schema import Kind, replace, schema_of
-from logstore.schema_compiler import encode
-from node.wire.api_keys import ApiKey
-from node.wire.codec import request_class, response_class
+from ottla.logstore.schema import Kind, replace, schema_of
+from ottla.logstore.schema_compiler import encode
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.codec import request_class, response_class
 from tests.property.random_messages import random_message, served_apis
 
 kio_serial = pytest.importorskip("kio.serial")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from node.cli.local_cluster import NodeHome, NodeProcess, stop_all, wait_until_ready, write_homes
+from ottla.node.cli.local_cluster import NodeHome, NodeProcess, stop_all, wait_until_ready, write_homes
 from tests.node_fork import popen
 from tests.ports import free_ports
 

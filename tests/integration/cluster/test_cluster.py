@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from logstore.topic_partition import TopicPartition as Place
-from node.client import group_admin, group_lag
-from node.client.cluster_client import Client
+from ottla.logstore.topic_partition import TopicPartition as Place
+from ottla.node.client import group_admin, group_lag
+from ottla.node.client.cluster_client import Client
 from tests.integration.cluster.conftest import Cluster, eventually
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,7 @@ import time
 import pytest
 from confluent_kafka import Producer
 
-from node.cli.failure import CommandError
+from ottla.node.cli.failure import CommandError
 from tests.integration.cluster.conftest import READY_TIMEOUT_S, Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import consume, create, produce
 

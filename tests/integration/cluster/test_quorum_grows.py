@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaError
 
-from node.cli.local_cluster import NodeHome
+from ottla.node.cli.local_cluster import NodeHome
 from tests.compat import command_line
 from tests.integration.cluster.conftest import QUICK, Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import create

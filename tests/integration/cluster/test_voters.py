@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from node.cli.local_cluster import NodeHome
+from ottla.node.cli.local_cluster import NodeHome
 from tests.compat.wire_client import WireClient
 from tests.integration.cluster.conftest import QUICK, Cluster, eventually
 from tests.integration.cluster.test_cluster import consume, create

@@ -17,7 +17,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 
 TIMEOUT_S = 60
 NO_RETENTION = {"log.initial.task.delay.ms": "3600000"}  # records with times of long ago stay

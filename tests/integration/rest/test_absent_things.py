@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from node.embedded import Cluster
-from node.rest_api.all_routes import ALL_ROUTES
-from node.rest_api.route import Route
+from ottla.node.embedded import Cluster
+from ottla.node.rest_api.all_routes import ALL_ROUTES
+from ottla.node.rest_api.route import Route
 from tests.integration.rest.conftest import Api
 from tests.integration.rest.test_produce_records import create
 

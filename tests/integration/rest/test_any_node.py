@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import Api, eventually, name_of
 
 pytestmark = pytest.mark.slow

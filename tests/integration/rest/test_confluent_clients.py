@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually, name_of
 
 pytestmark = pytest.mark.slow

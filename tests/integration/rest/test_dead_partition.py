@@ -16,12 +16,12 @@ from urllib.parse import quote
 import pytest
 import typer
 
-from node.cli.app import app, main
-from node.client import record_sender
-from node.embedded import Cluster
-from node.rest_api import read_records
-from node.rest_api.all_routes import ALL_ROUTES
-from node.rest_api.route import TIMEOUT_MS, Route
+from ottla.node.cli.app import app, main
+from ottla.node.client import record_sender
+from ottla.node.embedded import Cluster
+from ottla.node.rest_api import read_records
+from ottla.node.rest_api.all_routes import ALL_ROUTES
+from ottla.node.rest_api.route import TIMEOUT_MS, Route
 from tests.compat.command_line import start
 from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 from tests.integration.rest.test_produce_records import create
 

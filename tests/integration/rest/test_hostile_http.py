@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from node.client.record_batches import Lane
-from node.embedded import Cluster
-from node.rest_api import answer_room, body_room, connections, http_request
+from ottla.node.client.record_batches import Lane
+from ottla.node.embedded import Cluster
+from ottla.node.rest_api import answer_room, body_room, connections, http_request
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
 

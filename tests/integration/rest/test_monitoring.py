@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from prometheus_client.parser import text_string_to_metric_families
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import Api, eventually, name_of
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Producer
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.compat import command_line
 from tests.compat.raw_transactions import leave_hanging
 from tests.compat.wire_client import WireClient

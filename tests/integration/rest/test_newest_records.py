@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from node.client import newest_records
-from node.embedded import Cluster
+from ottla.node.client import newest_records
+from ottla.node.embedded import Cluster
 from tests.compat.command_line import ottla
 from tests.integration.rest.conftest import Api, name_of
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from logstore.topic_partition import uuid_to_text
-from node.embedded import Cluster
-from node.rest_api.probe_server import MAX_CONNECTIONS
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.embedded import Cluster
+from ottla.node.rest_api.probe_server import MAX_CONNECTIONS
 from tests.compat import command_line
 from tests.integration.embedded_broker import EmbeddedBroker
 from tests.integration.rest.conftest import Api, Reply, eventually

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import Api
 
 pytestmark = pytest.mark.slow

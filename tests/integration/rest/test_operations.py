@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.compat import command_line
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 

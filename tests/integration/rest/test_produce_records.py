@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from node.client.producer import partition_for
-from node.embedded import Cluster
+from ottla.node.client.producer import partition_for
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 
 pytestmark = pytest.mark.slow

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from node.embedded import Cluster
-from node.rest_api import read_records
-from node.rest_api.route import RestContext
-from node.settings.config import parse_config
+from ottla.node.embedded import Cluster
+from ottla.node.rest_api import read_records
+from ottla.node.rest_api.route import RestContext
+from ottla.node.settings.config import parse_config
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 from tests.integration.rest.test_produce_records import create
 

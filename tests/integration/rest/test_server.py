@@ -10,17 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from node.embedded import Cluster
-from node.memory.memory_budget import divide
-from node.memory.memory_uses import MemoryUses
-from node.net.listener import Listener
-from node.node_state import NodeState
-from node.node_view import NodeView
-from node.rest_api.connections import Connections
-from node.rest_api.server_thread import RestServer
-from node.services import StartTask
-from node.settings.config import parse_config
-from node.settings.rest_settings import REST_LISTENERS, RestAddress
+from ottla.node.embedded import Cluster
+from ottla.node.memory.memory_budget import divide
+from ottla.node.memory.memory_uses import MemoryUses
+from ottla.node.net.listener import Listener
+from ottla.node.node_state import NodeState
+from ottla.node.node_view import NodeView
+from ottla.node.rest_api.connections import Connections
+from ottla.node.rest_api.server_thread import RestServer
+from ottla.node.services import StartTask
+from ottla.node.settings.config import parse_config
+from ottla.node.settings.rest_settings import REST_LISTENERS, RestAddress
 from tests.compat.servers import start_ottla
 from tests.integration.rest.conftest import Api, eventually, logged
 from tests.integration.rest.test_produce_records import create

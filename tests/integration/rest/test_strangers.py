@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.net.connection_info import is_local_address
-from node.rest_api.all_routes import ALL_ROUTES
-from node.rest_api.rest_error import AUTHORIZATION_FAILED
-from node.rest_api.route import Route
+from ottla.node.net.connection_info import is_local_address
+from ottla.node.rest_api.all_routes import ALL_ROUTES
+from ottla.node.rest_api.rest_error import AUTHORIZATION_FAILED
+from ottla.node.rest_api.route import Route
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ MUTATING = [route for route in ALL_ROUTES if route.method not in ("GET", "HEAD",
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "node.security.administrators.is_local_address",
+            "ottla.node.security.administrators.is_local_address",
             lambda client, local: client != STRANGER and is_local_address(client, local),
         )
         started = start_embedded(

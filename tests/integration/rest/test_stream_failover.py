@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually
 from tests.integration.rest.test_produce_records import create, send, stream
 

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import Producer
 
-from node.embedded import Cluster
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import Api, eventually, name_of
 
 pytestmark = pytest.mark.slow

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_admin import move_partitions
-from node.client.cluster_client import Client, parse_bootstrap
-from node.embedded import Cluster
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_admin import move_partitions
+from ottla.node.client.cluster_client import Client, parse_bootstrap
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import Api, eventually, name_of
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.spark.java import NoJavaError, find_java
-from pipeline.spark.session import start_session
+from ottla.pipeline.spark.java import NoJavaError, find_java
+from ottla.pipeline.spark.session import start_session
 from tests.compat.java.jars import kafka_classpath, spark_connector_jars, why_no_java
 from tests.compat.servers import start_kafka
 from tests.pipeline.spark.either_format import FORMATS, Either

@@ -20,13 +20,13 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from logstore.errors import KafkaError
-from pipeline.client.group_offsets import CommittedOffset
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.sink_cluster import SinkCluster, connect
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.spark import sink_task
-from pipeline.spark.stream_writer import StreamWriter
+from ottla.logstore.errors import KafkaError
+from ottla.pipeline.client.group_offsets import CommittedOffset
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.sink_cluster import SinkCluster, connect
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.spark import sink_task
+from ottla.pipeline.spark.stream_writer import StreamWriter
 
 AT_BATCH = 1
 PATIENCE_S = 240.0

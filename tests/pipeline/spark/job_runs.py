@@ -6,9 +6,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pipeline.jobs.job import Flow, JobFile, PythonStep
-from pipeline.jobs.job_status import JobState
-from pipeline.jobs.runner import JobRun
+from ottla.pipeline.jobs.job import Flow, JobFile, PythonStep
+from ottla.pipeline.jobs.job_status import JobState
+from ottla.pipeline.jobs.runner import JobRun
 
 
 def write_jobs(folder: Path, text: str) -> Path:

@@ -10,12 +10,12 @@ from confluent_kafka import Consumer, Message, Producer
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from pipeline.client.client_settings import Role
-from pipeline.client.metadata import Cluster
-from pipeline.client.topic_admin import NewTopic, create_topics
-from pipeline.mirror.mirror_job import MirrorJob, run
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.query import AvailableNow, QuerySettings, Trigger
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.topic_admin import NewTopic, create_topics
+from ottla.pipeline.mirror.mirror_job import MirrorJob, run
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.query import AvailableNow, QuerySettings, Trigger
 from tests.pipeline.spark.topic_rows import TIMEOUT_S, read_topic
 from tests.pipeline.topics import settings_for
 

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.jobs.job import JobFile
-from pipeline.jobs.job_reader import read_job_file
-from pipeline.sink.sink_cluster import KafkaSinkCluster
+from ottla.pipeline.jobs.job import JobFile
+from ottla.pipeline.jobs.job_reader import read_job_file
+from ottla.pipeline.sink.sink_cluster import KafkaSinkCluster
 from tests.pipeline.spark.job_runs import run_jobs
 from tests.pipeline.spark.mirroring import (
     QUERY_TIMEOUT_S,
@@ -89,11 +89,11 @@ def jobs_of(kafka: str, folder: Path, rows: str, counts: str) -> JobFile:
             source: &source {{format: ottla, kafka.bootstrap.servers: "{kafka}", subscribe: {rows},
                      startingOffsets: earliest, kafka.isolation.level: read_committed}}
             transform:
-              - python: pipeline.streams.json_records:parse
+              - python: ottla.streams:parse
                 arguments: {{schema: "id LONG, carrier STRING, at TIMESTAMP, delay LONG"}}
-              - python: pipeline.streams.windows:count_and_sum
+              - python: ottla.streams:count_and_sum
                 arguments: {{time: at, watermark: 1 day, window: 1 hour, by: carrier, sums: delay}}
-              - python: pipeline.streams.json_records:to_records
+              - python: ottla.streams:to_records
                 arguments: {{key: "carrier, window_start"}}
             sink: {{format: ottla, kafka.bootstrap.servers: "{kafka}", topic: {counts},
                    delivery.guarantee: exactly_once}}

@@ -8,9 +8,9 @@ import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.connect.table_source import read_stream
-from pipeline.lake import directory, sink
-from pipeline.query import AvailableNow, QuerySettings
+from ottla.pipeline.connect.table_source import read_stream
+from ottla.pipeline.lake import directory, sink
+from ottla.pipeline.query import AvailableNow, QuerySettings
 from tests.pipeline.topics import make_topic
 
 pytestmark = pytest.mark.slow

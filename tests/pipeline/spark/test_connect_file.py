@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipeline.connect.file_source import read_stream
-from pipeline.words import OptionError
+from ottla.pipeline.connect.file_source import read_stream
+from ottla.pipeline.words import OptionError
 
 pytestmark = pytest.mark.slow
 

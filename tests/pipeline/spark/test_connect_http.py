@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.connect import http_sink
-from pipeline.query import AvailableNow, QuerySettings
+from ottla.pipeline.connect import http_sink
+from ottla.pipeline.query import AvailableNow, QuerySettings
 from tests.pipeline.topics import fill, make_topic
 from tests.pipeline.web_hook import Asked, Reply, WebHook
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.jobs.runner import run
+from ottla.pipeline.jobs.runner import run
 from tests.pipeline.topics import fill, make_topic
 from tests.unit.pipeline.jobs.job_texts import read
 

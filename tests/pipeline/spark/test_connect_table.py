@@ -12,12 +12,12 @@ import psycopg
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipeline.connect.table_database import TableError, open_database
-from pipeline.connect.table_options import TableOptions
-from pipeline.connect.table_queries import TableQueries
-from pipeline.connect.table_reader import TableReader
-from pipeline.connect.table_source import read_stream
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_database import TableError, open_database
+from ottla.pipeline.connect.table_options import TableOptions
+from ottla.pipeline.connect.table_queries import TableQueries
+from ottla.pipeline.connect.table_reader import TableReader
+from ottla.pipeline.connect.table_source import read_stream
+from ottla.pipeline.words import OptionError
 from tests.pipeline.spark.postgresql_server import PostgresqlServer, find_programs
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.spark.java import find_java
+from ottla.pipeline.spark.java import find_java
 from tests.pipeline.topics import fill, make_topic
 
 ROOT = Path(__file__).parents[3]

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.jobs.job_reader import read_job_file
-from pipeline.jobs.job_status import JobState, JobStatus
-from pipeline.jobs.runner import JobRun, run
-from pipeline.jobs.status_files import find_status
-from pipeline.spark.query_metrics import QueryMetrics
+from ottla.pipeline.jobs.job_reader import read_job_file
+from ottla.pipeline.jobs.job_status import JobState, JobStatus
+from ottla.pipeline.jobs.runner import JobRun, run
+from ottla.pipeline.jobs.status_files import find_status
+from ottla.pipeline.spark.query_metrics import QueryMetrics
 from tests.pipeline.spark.job_runs import write_jobs
 from tests.pipeline.topics import fill, make_topic
 

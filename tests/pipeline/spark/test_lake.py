@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pipeline.lake import directory, sink
-from pipeline.query import AvailableNow, QuerySettings
-from pipeline.words import OptionError
+from ottla.pipeline.lake import directory, sink
+from ottla.pipeline.query import AvailableNow, QuerySettings
+from ottla.pipeline.words import OptionError
 
 pytestmark = pytest.mark.slow
 

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from pipeline.lake import load
-from pipeline.lake.load import LoadResult
-from pipeline.lake.manifest import LakeError
-from pipeline.source.data_loss import DataLossError
-from pipeline.words import OptionError
+from ottla.pipeline.lake import load
+from ottla.pipeline.lake.load import LoadResult
+from ottla.pipeline.lake.manifest import LakeError
+from ottla.pipeline.source.data_loss import DataLossError
+from ottla.pipeline.words import OptionError
 from tests.pipeline.topics import TIMEOUT_S, fill, make_topic
 
 pytestmark = pytest.mark.slow

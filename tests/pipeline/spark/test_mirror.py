@@ -7,14 +7,14 @@ from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from logstore.topic_partition import TopicPartition
-from node.embedded import Cluster as Nodes
-from pipeline.client.topic_admin import ConfigSource, alter_configs, create_partitions, describe_configs
-from pipeline.mirror.group_follower import GroupState
-from pipeline.mirror.mirror_job import MirrorJob
-from pipeline.mirror.mirror_rounds import MirrorRounds
-from pipeline.mirror.mirror_status import read_status
-from pipeline.query import ProcessingTime
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.embedded import Cluster as Nodes
+from ottla.pipeline.client.topic_admin import ConfigSource, alter_configs, create_partitions, describe_configs
+from ottla.pipeline.mirror.group_follower import GroupState
+from ottla.pipeline.mirror.mirror_job import MirrorJob
+from ottla.pipeline.mirror.mirror_rounds import MirrorRounds
+from ottla.pipeline.mirror.mirror_status import read_status
+from ottla.pipeline.query import ProcessingTime
 from tests.pipeline.spark.mirroring import (
     IDENTITY,
     Side,

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from node.embedded import Cluster as Nodes
-from pipeline.jobs.job import Flow
-from pipeline.jobs.job_reader import read_job_file
-from pipeline.jobs.runner import run
+from ottla.node.embedded import Cluster as Nodes
+from ottla.pipeline.jobs.job import Flow
+from ottla.pipeline.jobs.job_reader import read_job_file
+from ottla.pipeline.jobs.runner import run
 from tests.compat.servers import start_ottla
 from tests.pages import ROOT, page_blocks
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
+from ottla.pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
 from tests.pipeline.spark.either_format import rows_of
 from tests.pipeline.spark.scanned_rows import read_by_scans
 from tests.pipeline.topics import fill, make_topic

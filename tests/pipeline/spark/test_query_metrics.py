@@ -8,8 +8,8 @@ import urllib.request
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.spark.metrics_server import serve_metrics
-from pipeline.spark.query_metrics import observed
+from ottla.pipeline.spark.metrics_server import serve_metrics
+from ottla.pipeline.spark.query_metrics import observed
 from tests.pipeline.spark.either_format import TIMEOUT_S
 from tests.pipeline.topics import fill, make_topic
 

@@ -5,11 +5,11 @@ import json
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipeline.connect.record_mapping import RecordMapping
-from pipeline.connect.record_mapping import to_records as mapped
-from pipeline.row_texts import as_text, column
-from pipeline.streams import dedup, joins, sessions, windows
-from pipeline.streams.json_records import parse, to_records
+from ottla.pipeline.connect.record_mapping import RecordMapping
+from ottla.pipeline.connect.record_mapping import to_records as mapped
+from ottla.pipeline.row_texts import as_text, column
+from ottla.pipeline.streams import dedup, joins, sessions, windows
+from ottla.pipeline.streams.json_records import parse, to_records
 
 pytestmark = pytest.mark.slow
 

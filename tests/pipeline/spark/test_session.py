@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.spark.active_session import activate
+from ottla.pipeline.spark.active_session import activate
 from tests.pipeline.spark.either_format import TIMEOUT_S
 from tests.pipeline.spark.topic_rows import read_topic
 from tests.pipeline.topics import fill, make_topic

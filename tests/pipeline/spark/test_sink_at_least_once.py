@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import TIMESTAMP_CREATE_TIME
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.columns.murmur2 import murmur2
+from ottla.pipeline.columns.murmur2 import murmur2
 from tests.pipeline.spark.file_streams import stream_of_files
 from tests.pipeline.spark.topic_rows import read_topic, values_of
 from tests.pipeline.topics import make_topic

@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
-from pipeline.client.client_settings import Role
-from pipeline.client.transactions import Transactions
-from pipeline.spark import sink_task
-from pipeline.spark.stream_writer import StreamWriter
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.transactions import Transactions
+from ottla.pipeline.spark import sink_task
+from ottla.pipeline.spark.stream_writer import StreamWriter
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.spark.faulty_sink import wait_for_file
 from tests.pipeline.spark.topic_rows import read_topic, values_of

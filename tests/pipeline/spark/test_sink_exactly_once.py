@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from pipeline.client.client_settings import Role
-from pipeline.client.group_offsets import committed_offsets
-from pipeline.client.transactions import Transactions
-from pipeline.sink.commit_record import decode_record
-from pipeline.sink.sink_cluster import ANCHOR
-from pipeline.spark.active_session import activate
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.group_offsets import committed_offsets
+from ottla.pipeline.client.transactions import Transactions
+from ottla.pipeline.sink.commit_record import decode_record
+from ottla.pipeline.sink.sink_cluster import ANCHOR
+from ottla.pipeline.spark.active_session import activate
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.spark.file_streams import stream_of_files
 from tests.pipeline.spark.topic_rows import read_topic, values_of

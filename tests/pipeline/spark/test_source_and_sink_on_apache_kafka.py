@@ -11,10 +11,10 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from pipeline.connect import file_source
-from pipeline.sink.sink_cluster import KafkaSinkCluster
-from pipeline.streams import dedup
-from pipeline.streams.json_records import parse
+from ottla.pipeline.connect import file_source
+from ottla.pipeline.sink.sink_cluster import KafkaSinkCluster
+from ottla.pipeline.streams import dedup
+from ottla.pipeline.streams.json_records import parse
 from tests.pipeline.spark import (
     test_connect_http,
     test_load,

@@ -10,9 +10,9 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from logstore.topic_partition import TopicPartition
-from node.embedded import Cluster as Nodes
-from pipeline.source.progress import lag_of_source
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.embedded import Cluster as Nodes
+from ottla.pipeline.source.progress import lag_of_source
 from tests.pipeline.topics import (
     TIMEOUT_S,
     delete_records,

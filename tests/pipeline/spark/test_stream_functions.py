@@ -1,4 +1,4 @@
-"""What `pipeline.streams` does with rows that are not as they should be, and with tables that change."""
+"""What `ottla.streams` does with rows that are not as they should be, and with tables that change."""
 
 import datetime
 import json
@@ -8,10 +8,10 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.streams import dedup, joins, sessions, state, table, windows
-from pipeline.streams.flights import with_airports
-from pipeline.streams.json_records import parse, to_records
-from pipeline.words import OptionError
+from ottla.pipeline.streams import dedup, joins, sessions, state, table, windows
+from ottla.pipeline.streams.flights import with_airports
+from ottla.pipeline.streams.json_records import parse, to_records
+from ottla.pipeline.words import OptionError
 from tests.pipeline.topics import fill_keys, make_topic
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.jobs.job import Flow, JobFile
-from pipeline.jobs.job_reader import read_job_file
-from pipeline.streams.state import STREAK_STATE, read_state
-from pipeline.streams.table import latest
+from ottla.pipeline.jobs.job import Flow, JobFile
+from ottla.pipeline.jobs.job_reader import read_job_file
+from ottla.pipeline.streams.state import STREAK_STATE, read_state
+from ottla.pipeline.streams.table import latest
 from tests.pipeline.spark import flights_in_pandas
 from tests.pipeline.spark.job_runs import run_jobs
 from tests.pipeline.spark.new_york import LATER, airports, flights_as_sent, to_values, weather_as_sent

@@ -48,11 +48,11 @@ MODULES: Final = (
     "pyspark.sql.streaming.python_streaming_source_runner",
     "pyspark.sql.streaming.transform_with_state_driver_worker",
     "pyspark_ottla",
-    "pipeline.spark.batch_reader",
-    "pipeline.spark.batch_writer",
-    "pipeline.spark.sink_task",
-    "pipeline.spark.stream_reader",
-    "pipeline.spark.stream_writer",
+    "ottla.pipeline.spark.batch_reader",
+    "ottla.pipeline.spark.batch_writer",
+    "ottla.pipeline.spark.sink_task",
+    "ottla.pipeline.spark.stream_reader",
+    "ottla.pipeline.spark.stream_writer",
 )
 
 
@@ -138,7 +138,7 @@ def become(arguments: list[str], streams: list[int]) -> None:
     if arguments[:1] != ["-m"]:
         os.execv(sys.executable, [sys.executable, *arguments])
     given = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
-    # Spark's archives have what is imported already (`pipeline.spark.worker_python`).
+    # Spark's archives have what is imported already (`ottla.pipeline.spark.worker_python`).
     sys.path[:0] = [os.getcwd(), *(part for part in given if "/pyspark/python/lib/" not in part)]
     sys.argv = arguments[1:]
     sys.modules.pop(arguments[1], None)  # it is to be run, not to be there

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from random import Random
 
-from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
-from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_replication import ReplicationLimits
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import VoterSet, record_of_voters
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_replication import ReplicationLimits
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.voters import VoterSet, record_of_voters
 from tests.simulation.raft.world import Node, World
 
 STORM_SECONDS = 15.0

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from metadata_raft.quorum_state import QuorumState
-from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_messages import AppendEntries, AppendReply, PreVoteGranted, VoteGranted
+from ottla.metadata_raft.quorum_state import QuorumState
+from ottla.metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_messages import AppendEntries, AppendReply, PreVoteGranted, VoteGranted
 
 
 def acks_before_it_syncs(*args: Any, **kwargs: Any) -> RaftMember:

@@ -6,10 +6,10 @@ applied is contradicted or two lead in one term.
 
 from collections.abc import Callable, Collection
 
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_messages import AppendEntries, TermHint, decode_message, encode_message
-from metadata_raft.raft_replication import ReplicationLimits
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_messages import AppendEntries, TermHint, decode_message, encode_message
+from ottla.metadata_raft.raft_replication import ReplicationLimits
 from tests.simulation.raft.world import Node, World
 
 ONE_AT_A_TIME = ReplicationLimits(message_entries=1, messages_at_once=1)

@@ -13,7 +13,7 @@ from pysyncobj import SyncObj, SyncObjConf, replicated
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
-from metadata_raft import raft_node
+from ottla.metadata_raft import raft_node
 
 
 class StockNetwork:

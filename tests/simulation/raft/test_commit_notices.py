@@ -1,7 +1,7 @@
 """When followers hear of a commit: at once of a lone one, of others with what they are sent anyway."""
 
-from metadata_raft.raft_member import COMMIT_NOTICE_SECONDS
-from metadata_raft.raft_messages import AppendEntries, decode_message
+from ottla.metadata_raft.raft_member import COMMIT_NOTICE_SECONDS
+from ottla.metadata_raft.raft_messages import AppendEntries, decode_message
 from tests.simulation.raft.world import Node, World
 
 STEP = 0.001

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft import raft_node
-from metadata_raft.quorum_state import MAX_TERM, QuorumState, read_quorum_state, write_quorum_state
-from metadata_raft.raft_guard import TERM_RISE_BURST, Peer
-from metadata_raft.raft_messages import (
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft import raft_node
+from ottla.metadata_raft.quorum_state import MAX_TERM, QuorumState, read_quorum_state, write_quorum_state
+from ottla.metadata_raft.raft_guard import TERM_RISE_BURST, Peer
+from ottla.metadata_raft.raft_messages import (
     AppendEntries,
     AppendReply,
     PreVote,

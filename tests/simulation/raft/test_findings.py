@@ -13,21 +13,27 @@ from typing import Any
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import computed_crc
-from metadata_raft import raft_node
-from metadata_raft.quorum_state import QuorumState
-from metadata_raft.raft_core import apply_batch
-from metadata_raft.raft_entry import encode_entry, open_entry
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_journal import RaftJournal
-from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_messages import AppendReply, RequestVote, VoteGranted, decode_message, encode_message
-from metadata_raft.raft_snapshots import SnapshotStore
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import ConfigRecord, PartitionChangeRecord
-from metadata_raft.voters import record_of_voters
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record_batch import computed_crc
+from ottla.metadata_raft import raft_node
+from ottla.metadata_raft.quorum_state import QuorumState
+from ottla.metadata_raft.raft_core import apply_batch
+from ottla.metadata_raft.raft_entry import encode_entry, open_entry
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_journal import RaftJournal
+from ottla.metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_messages import (
+    AppendReply,
+    RequestVote,
+    VoteGranted,
+    decode_message,
+    encode_message,
+)
+from ottla.metadata_raft.raft_snapshots import SnapshotStore
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import ConfigRecord, PartitionChangeRecord
+from ottla.metadata_raft.voters import record_of_voters
 from tests.simulation.raft import mutants
 from tests.simulation.raft.fuzz import LIMITS
 from tests.simulation.raft.stock import StockNode, StockWorld
@@ -754,7 +760,7 @@ def test_the_library_is_the_one_that_was_audited() -> None:
 
 
 def test_only_one_file_knows_the_names_of_the_library() -> None:
-    root = Path(raft_node.__file__).parents[1]
+    root = Path(raft_node.__file__).resolve().parents[1]
     for package in ("metadata_raft", "node", "logstore", "groupcoord"):
         for path in (root / package).rglob("*.py"):
             assert path.name == "raft_node.py" or "_SyncObj__" not in path.read_text(), path

@@ -5,12 +5,12 @@ from functools import partial
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.quorum_state import read_quorum_state
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_messages import decode_message
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import VoterSet, record_of_voters
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.quorum_state import read_quorum_state
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_messages import decode_message
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.voters import VoterSet, record_of_voters
 from tests.simulation.raft.fuzz import LIMITS
 from tests.simulation.raft.world import DIRECTORY, Node, World
 

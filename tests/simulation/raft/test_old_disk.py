@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, read_quorum_state
-from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_messages import TimeoutNow
+from ottla.metadata_raft.quorum_state import QUORUM_STATE, LostPromise, read_quorum_state
+from ottla.metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_messages import TimeoutNow
 from tests.simulation.raft import mutants
 from tests.simulation.raft.world import DIRECTORY, Node, World
 

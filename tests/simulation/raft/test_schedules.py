@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_member import RaftMember
 from tests.simulation.raft import mutants, schedules
 
 CASES = [

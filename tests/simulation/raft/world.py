@@ -12,21 +12,21 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
-from metadata_raft import raft_node
-from metadata_raft.delta import replay_batch
-from metadata_raft.image import MetadataImage
-from metadata_raft.quorum_raft import load_voter
-from metadata_raft.raft_entry import open_entry
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_journal import KEPT_ENTRIES, JournalEntry, RaftJournal
-from metadata_raft.raft_member import RaftMember
-from metadata_raft.raft_replication import ReplicationLimits
-from metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import ConfigRecord, ConfigResourceType, NoOpRecord
-from metadata_raft.voters import Voter, VoterSet
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import KafkaError
+from ottla.metadata_raft import raft_node
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.quorum_raft import load_voter
+from ottla.metadata_raft.raft_entry import open_entry
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_journal import KEPT_ENTRIES, JournalEntry, RaftJournal
+from ottla.metadata_raft.raft_member import RaftMember
+from ottla.metadata_raft.raft_replication import ReplicationLimits
+from ottla.metadata_raft.raft_snapshots import SnapshotStore, StoredSnapshot
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, NoOpRecord
+from ottla.metadata_raft.voters import Voter, VoterSet
 
 ROOT = Path("/data")
 DIRECTORY = ROOT / "__cluster_metadata-0"

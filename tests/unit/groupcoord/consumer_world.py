@@ -7,19 +7,19 @@ owns.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from groupcoord import aside
-from groupcoord.assignment import TopicPartitions
-from groupcoord.commands import Command
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.consumer_records import LAYOUTS
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Effect, Refuse, RunAside
-from groupcoord.group_records import GroupMetadataRecord
-from groupcoord.record_codec import GroupRecord
-from groupcoord.topics_view import ListedTopics, TopicInfo
-from logstore.errors import ErrorCode
+from ottla.groupcoord import aside
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.commands import Command
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer_records import LAYOUTS
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Effect, Refuse, RunAside
+from ottla.groupcoord.group_records import GroupMetadataRecord
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 REBALANCE_MS = 60_000

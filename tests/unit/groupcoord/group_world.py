@@ -7,24 +7,36 @@ the state that the live shard has, too.
 import itertools
 from collections.abc import Callable, Sequence
 
-from groupcoord.commands import Command
-from groupcoord.consumer_group import ConsumerGroup
-from groupcoord.coordinator import Coordinator
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberIdentity, Protocol, SyncGroup
-from groupcoord.member_results import HeartbeatResult, JoinGroupResult, LeaveGroupResult, SyncGroupResult
-from groupcoord.member_state import MemberState
-from groupcoord.offset_commands import EndTransaction, Producer
-from groupcoord.offset_expiry import EXPIRY_KEY
-from groupcoord.offset_log_scan import OffsetLogScan
-from groupcoord.rebalance import join_key, session_key, sync_key
-from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
-from groupcoord.shard import Shard
-from groupcoord.shard_load import load_shard
-from logstore.errors import ErrorCode
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from ottla.groupcoord.commands import Command
+from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.coordinator import Coordinator
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    MemberIdentity,
+    Protocol,
+    SyncGroup,
+)
+from ottla.groupcoord.member_results import (
+    HeartbeatResult,
+    JoinGroupResult,
+    LeaveGroupResult,
+    SyncGroupResult,
+)
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.offset_commands import EndTransaction, Producer
+from ottla.groupcoord.offset_expiry import EXPIRY_KEY
+from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.rebalance import join_key, session_key, sync_key
+from ottla.groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard_load import load_shard
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 
 START_MS = 1_700_000_000_000
 

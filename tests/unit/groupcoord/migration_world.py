@@ -7,17 +7,17 @@ leader of a classic group gives partitions out in turn.
 
 from collections.abc import Mapping, Sequence
 
-from groupcoord.consumer_protocol import (
+from ottla.groupcoord.consumer_protocol import (
     OwnedTopic,
     Subscription,
     decode_assignment,
     decode_subscription,
     encode_assignment,
 )
-from groupcoord.effects import Refuse
-from groupcoord.member_results import JoinGroupResult, SyncGroupResult
-from logstore import schema_compiler
-from logstore.errors import ErrorCode
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.member_results import JoinGroupResult, SyncGroupResult
+from ottla.logstore import schema_compiler
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import ConsumerWorld, owned_of
 
 SESSION_MS = 10_000

@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from groupcoord.assignment import Assignment
-from groupcoord.assignor_spec import GroupSpec, MemberSpec
-from groupcoord.range_assignor import assign_range
-from groupcoord.uniform_assignor import assign_uniform
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.assignor_spec import GroupSpec, MemberSpec
+from ottla.groupcoord.range_assignor import assign_range
+from ottla.groupcoord.uniform_assignor import assign_uniform
 
 A, B, C = (letter * 16 for letter in (b"A", b"B", b"C"))
 

@@ -2,22 +2,22 @@
 
 import pytest
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import load_classic_group
-from groupcoord.coordinator_config import (
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import load_classic_group
+from ottla.groupcoord.coordinator_config import (
     MAX_MEMBER_BYTES_PER_SHARD,
     MAX_PENDING_MEMBERS,
     MAX_PROTOCOLS,
     CoordinatorConfig,
 )
-from groupcoord.effects import Refuse, Reply
-from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
-from groupcoord.group_state import GroupState
-from groupcoord.member_bytes import MEMBER_BYTES
-from groupcoord.member_commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
-from groupcoord.member_results import JoinGroupResult
-from groupcoord.rebalance import session_key
-from logstore.errors import ErrorCode
+from ottla.groupcoord.effects import Refuse, Reply
+from ottla.groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_bytes import MEMBER_BYTES
+from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, MemberIdentity, Protocol, SyncGroup
+from ottla.groupcoord.member_results import JoinGroupResult
+from ottla.groupcoord.rebalance import session_key
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
@@ -287,7 +287,7 @@ def test_what_members_offer_is_bounded_however_they_join() -> None:
 
 def test_ids_that_were_given_out_are_bounded_over_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     room = (2 * MEMBER_BYTES + 100) * 8 // 7  # of which new members may have seven eighths
-    monkeypatch.setattr("groupcoord.member_bytes.MAX_MEMBER_BYTES_PER_SHARD", room)
+    monkeypatch.setattr("ottla.groupcoord.member_bytes.MAX_MEMBER_BYTES_PER_SHARD", room)
     world = GroupWorld()
     tokens = [
         world.join(group_id=f"g{number}", member_id_required=True, session_ms=10_000) for number in range(3)

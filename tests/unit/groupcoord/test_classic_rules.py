@@ -2,18 +2,18 @@
 
 import pytest
 
-from groupcoord.admin_commands import DescribeGroups
-from groupcoord.admin_results import DescribeGroupsResult
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.classic_group_record import load_classic_group
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse
-from groupcoord.group_records import GroupMetadataValue, MemberMetadata
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import MemberIdentity
-from groupcoord.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit
-from groupcoord.timer_commands import ExpireSync
-from logstore.errors import ErrorCode
+from ottla.groupcoord.admin_commands import DescribeGroups
+from ottla.groupcoord.admin_results import DescribeGroupsResult
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic_group_record import load_classic_group
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.group_records import GroupMetadataValue, MemberMetadata
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import MemberIdentity
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit
+from ottla.groupcoord.timer_commands import ExpireSync
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)

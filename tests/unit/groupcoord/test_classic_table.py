@@ -2,13 +2,13 @@
 
 import pytest
 
-from groupcoord.admin_commands import DeleteGroups, DescribeGroups
-from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse, Result
-from groupcoord.member_commands import MemberIdentity
-from groupcoord.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit
-from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult
+from ottla.groupcoord.admin_commands import DeleteGroups, DescribeGroups
+from ottla.groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse, Result
+from ottla.groupcoord.member_commands import MemberIdentity
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult
 from tests.unit.groupcoord.classic_table import READS, REQUESTS, STATES, TABLE, Joined, expected, found
 from tests.unit.groupcoord.group_world import GroupWorld
 

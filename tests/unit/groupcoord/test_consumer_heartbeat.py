@@ -4,23 +4,23 @@ from collections.abc import Mapping
 
 import pytest
 
-from groupcoord import consumer_regexes
-from groupcoord.admin_commands import DescribeConsumerGroups
-from groupcoord.aside import ResolveRegexes
-from groupcoord.consumer_commands import RegexesResolved
-from groupcoord.consumer_group import ConsumerGroupState
-from groupcoord.consumer_records import (
+from ottla.groupcoord import consumer_regexes
+from ottla.groupcoord.admin_commands import DescribeConsumerGroups
+from ottla.groupcoord.aside import ResolveRegexes
+from ottla.groupcoord.consumer_commands import RegexesResolved
+from ottla.groupcoord.consumer_group import ConsumerGroupState
+from ottla.groupcoord.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMetadataRecord,
 )
-from groupcoord.consumer_regexes import is_wanted
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse, TimerKey
-from groupcoord.member_commands import MemberIdentity
-from groupcoord.member_state import MemberState
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
-from logstore.errors import ErrorCode
+from ottla.groupcoord.consumer_regexes import is_wanted
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse, TimerKey
+from ottla.groupcoord.member_commands import MemberIdentity
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import (
     REBALANCE_MS,
     Client,

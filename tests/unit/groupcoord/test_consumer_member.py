@@ -1,8 +1,11 @@
 """A member as its records say it."""
 
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_records import ConsumerGroupCurrentMemberAssignmentValue, CurrentTopicPartitions
-from groupcoord.member_state import MemberState
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    CurrentTopicPartitions,
+)
+from ottla.groupcoord.member_state import MemberState
 
 TOPIC = bytes(range(16))
 

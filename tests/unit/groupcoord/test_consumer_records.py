@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from groupcoord.consumer_records import (
+from ottla.groupcoord.consumer_records import (
     LAYOUTS,
     RECORDS,
     ClassicMemberMetadata,
@@ -30,8 +30,8 @@ from groupcoord.consumer_records import (
     encode_consumer_key,
     encode_consumer_value,
 )
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import schema_of
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import schema_of
 from tests.property.random_messages import random_message
 
 TOPIC_ID = bytes(range(1, 17))

@@ -1,8 +1,8 @@
 """The timeline of a consumer group: each cause of a new epoch, whose doing it was, and when it was over."""
 
-from groupcoord.consumer_group import ConsumerGroupState
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.timeline import Cause, Event, Rebalance
+from ottla.groupcoord.consumer_group import ConsumerGroupState
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.timeline import Cause, Event, Rebalance
 from tests.unit.groupcoord.consumer_world import Client, ConsumerWorld, settle
 from tests.unit.groupcoord.group_world import START_MS
 

@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from groupcoord.coordinator_config import CoordinatorConfig, GroupConfig, default_group_config
-from groupcoord.effects import TimerKey
+from ottla.groupcoord.coordinator_config import CoordinatorConfig, GroupConfig, default_group_config
+from ottla.groupcoord.effects import TimerKey
 from tests.unit.groupcoord.consumer_world import ConsumerWorld, owned_of
 
 DEFAULTS = default_group_config(CoordinatorConfig())

@@ -2,17 +2,23 @@
 
 import pytest
 
-from groupcoord.group_records import (
+from ottla.groupcoord.group_records import (
     GroupMetadataRecord,
     GroupMetadataValue,
     MemberMetadata,
     OffsetCommitValue,
     OffsetRecord,
 )
-from groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails, pack_offset_value
-from groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, record_size_bytes
-from logstore.errors import ErrorCode, KafkaError
-from logstore.open_batch import OpenBatch
+from ottla.groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails, pack_offset_value
+from ottla.groupcoord.record_codec import (
+    GroupRecord,
+    decode_record,
+    encode_key,
+    encode_value,
+    record_size_bytes,
+)
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.open_batch import OpenBatch
 
 COMMITTED_MS = 1_700_000_000_000
 OFFSET_KEY = "000100086d792d67726f75700007666c696768747300000003"

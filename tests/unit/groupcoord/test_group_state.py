@@ -2,8 +2,8 @@
 
 import pytest
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.group_state import MOVES, GroupState
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.group_state import MOVES, GroupState
 
 E, P, C, S, D = GroupState
 LEGAL = {(E, P), (E, D), (P, C), (P, E), (P, D), (C, S), (C, P), (C, D), (S, P), (S, D)}

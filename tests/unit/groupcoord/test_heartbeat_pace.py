@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from groupcoord.heartbeat_pace import HeartbeatPace
+from ottla.groupcoord.heartbeat_pace import HeartbeatPace
 
 INTERVAL_MS, LIMIT_MS = 1_000, 10_000
 

@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from groupcoord.consumer_beat import OTHERS, PATIENT
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse
-from groupcoord.member_commands import Heartbeat
-from groupcoord.member_state import MemberState
-from groupcoord.timer_commands import EndHold, ResumeHeld
-from logstore.errors import ErrorCode
+from ottla.groupcoord.consumer_beat import OTHERS, PATIENT
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.member_commands import Heartbeat
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.timer_commands import EndHold, ResumeHeld
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import REBALANCE_MS as FULL_MS
 from tests.unit.groupcoord.consumer_world import ConsumerWorld, owned_of, topic_id
 from tests.unit.groupcoord.group_world import START_MS, GroupWorld
@@ -284,7 +284,7 @@ def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWor
 
 
 def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("groupcoord.heartbeat_news.MAX_RESUMED", 2)
+    monkeypatch.setattr("ottla.groupcoord.heartbeat_news.MAX_RESUMED", 2)
     members = [Held(world, f"m{number}") for number in range(6)]
     for member in members:
         member.join()

@@ -2,14 +2,14 @@
 
 import pytest
 
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse
-from groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, check_members
-from groupcoord.member_results import SyncGroupResult
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
-from groupcoord.shard_bytes import NodeBytes, ShardBytes
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, check_members
+from ottla.groupcoord.member_results import SyncGroupResult
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.groupcoord.shard_bytes import NodeBytes, ShardBytes
+from ottla.logstore.errors import ErrorCode, KafkaError
 from tests.unit.groupcoord.consumer_world import ConsumerWorld
 from tests.unit.groupcoord.group_world import GroupWorld
 

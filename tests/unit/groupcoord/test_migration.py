@@ -4,21 +4,21 @@ from collections.abc import Callable
 
 import pytest
 
-from groupcoord.admin_commands import DescribeConsumerGroups, DescribeGroups, ListGroups
-from groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.consumer_results import DescribeConsumerGroupsResult
-from groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
-from groupcoord.effects import Refuse, Reply, TimerKey
-from groupcoord.group_records import GroupMetadataRecord
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import JoinGroup, MemberIdentity, Protocol, SyncGroup
-from groupcoord.member_results import JoinGroupResult
-from groupcoord.member_state import MemberState
-from groupcoord.offset_commands import OffsetCommit, OffsetToCommit
-from groupcoord.offset_results import OffsetCommitResult
-from groupcoord.timeline import Cause
-from logstore.errors import ErrorCode
+from ottla.groupcoord.admin_commands import DescribeConsumerGroups, DescribeGroups, ListGroups
+from ottla.groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer_results import DescribeConsumerGroupsResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from ottla.groupcoord.effects import Refuse, Reply, TimerKey
+from ottla.groupcoord.group_records import GroupMetadataRecord
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import JoinGroup, MemberIdentity, Protocol, SyncGroup
+from ottla.groupcoord.member_results import JoinGroupResult
+from ottla.groupcoord.member_state import MemberState
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.groupcoord.offset_results import OffsetCommitResult
+from ottla.groupcoord.timeline import Cause
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import Client, ConsumerWorld, owned_of, topic_id
 from tests.unit.groupcoord.migration_world import (
     REBALANCE_MS,

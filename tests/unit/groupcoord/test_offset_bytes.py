@@ -4,12 +4,18 @@ from collections.abc import Sequence
 
 import pytest
 
-from groupcoord.effects import Refuse
-from groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, check_offsets
-from groupcoord.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit, Producer, TxnOffsetCommit
-from groupcoord.offset_results import OffsetCommitResult
-from groupcoord.shard_bytes import NodeBytes, ShardBytes
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, check_offsets
+from ottla.groupcoord.offset_commands import (
+    OffsetCommit,
+    OffsetDelete,
+    OffsetToCommit,
+    Producer,
+    TxnOffsetCommit,
+)
+from ottla.groupcoord.offset_results import OffsetCommitResult
+from ottla.groupcoord.shard_bytes import NodeBytes, ShardBytes
+from ottla.logstore.errors import ErrorCode, KafkaError
 from tests.unit.groupcoord.group_world import GroupWorld
 
 VALUE_BYTES = 24  # without metadata

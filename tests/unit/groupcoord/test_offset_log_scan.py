@@ -4,18 +4,23 @@ import struct
 
 import pytest
 
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, OffsetCommitValue, OffsetRecord
-from groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
-from groupcoord.offset_log_scan import OffsetLogScan
-from groupcoord.pending_offsets import OffsetKey
-from groupcoord.record_codec import GroupRecord, encode_key, encode_value
-from groupcoord.shard import Shard
-from groupcoord.shard_load import load_shard
-from logstore.compression import Compression, compress
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker, seal_batch
-from logstore.record_batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.group_records import (
+    GroupMetadataRecord,
+    GroupMetadataValue,
+    OffsetCommitValue,
+    OffsetRecord,
+)
+from ottla.groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
+from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.pending_offsets import OffsetKey
+from ottla.groupcoord.record_codec import GroupRecord, encode_key, encode_value
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.shard_load import load_shard
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker, seal_batch
+from ottla.logstore.record_batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
 from tests.traced_memory import peak_bytes
 
 KEY = OffsetKey("g", "t", 0)

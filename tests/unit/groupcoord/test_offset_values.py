@@ -2,10 +2,15 @@
 
 import pytest
 
-from groupcoord.group_records import OffsetCommitKey, OffsetCommitValue
-from groupcoord.offset_values import is_offset_value, pack_offset_key, pack_offset_value, read_offset_value
-from logstore import schema_compiler
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.group_records import OffsetCommitKey, OffsetCommitValue
+from ottla.groupcoord.offset_values import (
+    is_offset_value,
+    pack_offset_key,
+    pack_offset_value,
+    read_offset_value,
+)
+from ottla.logstore import schema_compiler
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 TOPIC_ID = bytes(range(16))
 VALUES = {

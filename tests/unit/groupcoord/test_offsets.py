@@ -5,16 +5,27 @@ from dataclasses import replace
 
 import pytest
 
-from groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
-from groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListedGroup, ListGroupsResult
-from groupcoord.consumer_protocol import subscribed_topics
-from groupcoord.coordinator_config import KEEPS_OFFSETS, CoordinatorConfig, default_group_config
-from groupcoord.effects import Append, Refuse, Reply
-from groupcoord.group_records import GroupMetadataRecord
-from groupcoord.group_state import GroupState
-from groupcoord.offset_commands import ForgetTopics, OffsetCommit, OffsetDelete, OffsetFetch, OffsetToCommit
-from groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
-from logstore.errors import ErrorCode
+from ottla.groupcoord.admin_commands import DeleteGroups, DescribeGroups, ListGroups
+from ottla.groupcoord.admin_results import (
+    DeleteGroupsResult,
+    DescribeGroupsResult,
+    ListedGroup,
+    ListGroupsResult,
+)
+from ottla.groupcoord.consumer_protocol import subscribed_topics
+from ottla.groupcoord.coordinator_config import KEEPS_OFFSETS, CoordinatorConfig, default_group_config
+from ottla.groupcoord.effects import Append, Refuse, Reply
+from ottla.groupcoord.group_records import GroupMetadataRecord
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.offset_commands import (
+    ForgetTopics,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    OffsetToCommit,
+)
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 DAY_MS = 24 * 60 * 60_000

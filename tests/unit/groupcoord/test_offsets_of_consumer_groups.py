@@ -5,13 +5,13 @@ What Apache Kafka 4.3.1 answers; commits of members stand in test_consumer_heart
 
 import pytest
 
-from groupcoord.admin_commands import DeleteGroups
-from groupcoord.admin_results import DeleteGroupsResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Refuse
-from groupcoord.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
-from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
-from logstore.errors import ErrorCode
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.admin_results import DeleteGroupsResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer_world import Client, ConsumerWorld, topic_id
 from tests.unit.groupcoord.test_migration import mixed
 from tests.unit.groupcoord.test_offsets import commit, delete_offsets, fetch

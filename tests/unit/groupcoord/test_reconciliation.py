@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from groupcoord.assignment import Assignment, TopicPartitions, without_epochs
-from groupcoord.consumer_member import ConsumerMember
-from groupcoord.member_state import MOVES, MemberState, member_state_of
-from groupcoord.reconciliation import NO_OWNER, reconcile
-from logstore.errors import ErrorCode, KafkaError
+from ottla.groupcoord.assignment import Assignment, TopicPartitions, without_epochs
+from ottla.groupcoord.consumer_member import ConsumerMember
+from ottla.groupcoord.member_state import MOVES, MemberState, member_state_of
+from ottla.groupcoord.reconciliation import NO_OWNER, reconcile
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 A, B = b"A" * 16, b"B" * 16
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState

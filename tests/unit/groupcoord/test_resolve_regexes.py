@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from groupcoord.aside import (
+from ottla.groupcoord.aside import (
     MAX_GROUP_CPU_S,
     MAX_REGEX_CPU_S,
     SLICE_CPU_S,
@@ -11,9 +11,9 @@ from groupcoord.aside import (
     run,
     steps,
 )
-from groupcoord.consumer_commands import RegexesResolved
-from groupcoord.recent_topics import MAX_NAMES, RecentTopics
-from groupcoord.topics_view import ListedTopics, TopicInfo
+from ottla.groupcoord.consumer_commands import RegexesResolved
+from ottla.groupcoord.recent_topics import MAX_NAMES, RecentTopics
+from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 
 
 @dataclass

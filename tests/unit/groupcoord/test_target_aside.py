@@ -1,8 +1,8 @@
 """Targets of large groups are made in a thread; meanwhile the group goes on with the one that it has."""
 
-from groupcoord import aside
-from groupcoord.consumer_group import ConsumerGroupState
-from groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord import aside
+from ottla.groupcoord.consumer_group import ConsumerGroupState
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from tests.unit.groupcoord.consumer_world import Client, ConsumerWorld, owned_of, settle, topic_id
 
 

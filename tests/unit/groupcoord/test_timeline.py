@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.group_state import GroupState
-from groupcoord.member_commands import MemberIdentity
-from groupcoord.timeline import MAX_CHARS, MAX_EVENTS, MAX_REBALANCES, Cause, Event, Rebalance, Timeline
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.member_commands import MemberIdentity
+from ottla.groupcoord.timeline import MAX_CHARS, MAX_EVENTS, MAX_REBALANCES, Cause, Event, Rebalance, Timeline
 from tests.unit.groupcoord.group_world import START_MS, GroupWorld
 
 NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)

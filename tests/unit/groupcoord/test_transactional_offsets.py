@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from groupcoord.admin_commands import DeleteGroups
-from groupcoord.admin_results import DeleteGroupsResult
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.effects import Append, Refuse
-from groupcoord.offset_commands import (
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.admin_results import DeleteGroupsResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Append, Refuse
+from ottla.groupcoord.offset_commands import (
     ForgetTopics,
     OffsetDelete,
     OffsetFetch,
@@ -16,9 +16,9 @@ from groupcoord.offset_commands import (
     Producer,
     TxnOffsetCommit,
 )
-from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
-from groupcoord.record_codec import opened
-from logstore.errors import ErrorCode
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.groupcoord.record_codec import opened
+from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 from tests.unit.groupcoord.test_offsets import WEEK_MS, commit, fetch
 

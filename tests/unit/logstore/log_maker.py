@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from logstore.disk import MemoryDisk
-from logstore.leader_epoch_cache import EpochEntry
-from logstore.log_config import LogConfig
-from logstore.partition_log import AppendResult, FetchIsolation, PartitionLog
-from logstore.record import (
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.leader_epoch_cache import EpochEntry
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import AppendResult, FetchIsolation, PartitionLog
+from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
     NewRecord,
@@ -15,9 +15,9 @@ from logstore.record import (
     build_batch,
     iterate_records,
 )
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.verification import NOT_VERIFIED
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED
 
 DIRECTORY = Path("/data/t-0")
 NOW_MS = 1_000_000

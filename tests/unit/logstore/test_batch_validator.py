@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from logstore import record_walk
-from logstore.batch_validator import (
+from ottla.logstore import record_walk
+from ottla.logstore.batch_validator import (
     COMPRESSED_AT_ONCE_BYTES,
     RecordError,
     RecordsRefused,
     validate_at_once,
     validate_batch,
 )
-from logstore.compression import Compression, compress
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.record import NewRecord, build_batch, iterate_records, seal_batch
-from logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
-from logstore.varint import append_varint
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import NewRecord, build_batch, iterate_records, seal_batch
+from ottla.logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
+from ottla.logstore.varint import append_varint
 from tests.traced_memory import peak_bytes
 
 NOW_MS = 1_000_000_000_000

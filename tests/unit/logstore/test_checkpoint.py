@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.checkpoint import (
+from ottla.logstore.checkpoint import (
     decode_epochs,
     decode_offsets,
     decode_partition_metadata,
@@ -15,9 +15,9 @@ from logstore.checkpoint import (
     read_partition_metadata,
     write_partition_metadata,
 )
-from logstore.disk import MemoryDisk, OsDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
+from ottla.logstore.disk import MemoryDisk, OsDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
 
 PATH = Path("/data/replication-offset-checkpoint")
 OFFSETS = {TopicPartition("b", 1): 2**62, TopicPartition("a", 10): 0, TopicPartition("a", 2): 7}

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from logstore.partition_log import FetchIsolation
-from logstore.record import ControlType, Record, iterate_records, marker_of_batch
-from logstore.record_batch import iterate_headers
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record import ControlType, Record, iterate_records, marker_of_batch
+from ottla.logstore.record_batch import iterate_headers
 from tests.unit.logstore.test_cleaner import World, config, latest
 
 ONE: Final = 7

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from logstore.cleaner import (
+from ottla.logstore.cleaner import (
     CleaningAborted,
     CleaningJob,
     clean_group,
@@ -17,23 +17,23 @@ from logstore.cleaner import (
     index_dirty,
     read_batches,
 )
-from logstore.cleaner_manager import CleanerManager
-from logstore.compression import Compression
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.log_manager import LogManager
-from logstore.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
-from logstore.record import (
+from ottla.logstore.cleaner_manager import CleanerManager
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
+from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
     Record,
     build_batch,
     iterate_records,
 )
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from logstore.verification import NOT_VERIFIED
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED
 
 DATA = Path("/data")
 T0 = TopicPartition("t", 0)

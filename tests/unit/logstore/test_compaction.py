@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.cleaning_plan import CleanableRange, candidate, cleanable_range, group_segments
-from logstore.compaction import (
+from ottla.logstore.cleaning_plan import CleanableRange, candidate, cleanable_range, group_segments
+from ottla.logstore.compaction import (
     CleanedBatch,
     CleaningRound,
     CleaningStats,
@@ -14,11 +14,11 @@ from logstore.compaction import (
     index_batch,
     record_spans,
 )
-from logstore.compression import Compression
-from logstore.errors import KafkaError
-from logstore.offset_map import OffsetMap
-from logstore.opened_records import OpenedRecords
-from logstore.record import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.offset_map import OffsetMap
+from ottla.logstore.opened_records import OpenedRecords
+from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
     NewRecord,
@@ -26,9 +26,9 @@ from logstore.record import (
     build_marker,
     iterate_records,
 )
-from logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
-from logstore.retention import SegmentSpan
-from logstore.transaction_index import AbortedTransaction
+from ottla.logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
+from ottla.logstore.retention import SegmentSpan
+from ottla.logstore.transaction_index import AbortedTransaction
 
 NOW_MS = 10_000_000
 RETENTION_MS = 1_000

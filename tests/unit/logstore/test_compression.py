@@ -9,8 +9,8 @@ import lz4.frame
 import pytest
 import zstandard
 
-from logstore.compression import Compression, compress, decompress, missing_codecs
-from logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.compression import Compression, compress, decompress, missing_codecs
+from ottla.logstore.errors import ErrorCode, KafkaError
 
 CONTENTS = [b"", b"a", b"abc" * 1000, bytes(range(256)) * 400, bytes(300_000)]
 COMPRESSED = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from logstore.dirty_pages import LOOK_EVERY_S, MAX_REST_S, NO_REST_S, USUAL_WRITEBACK_BYTES, DirtyPages
+from ottla.logstore.dirty_pages import LOOK_EVERY_S, MAX_REST_S, NO_REST_S, USUAL_WRITEBACK_BYTES, DirtyPages
 
 BACKGROUND, THRESHOLD = 100_000, 200_000
 NEAR = 125_000  # half-way from the first to the middle of both, from which on writers are stopped

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from logstore.disk import CACHED_AHEAD_BYTES, CACHED_FOR_S, Disk, FileSlice, MemoryDisk, OsDisk
+from ottla.logstore.disk import CACHED_AHEAD_BYTES, CACHED_FOR_S, Disk, FileSlice, MemoryDisk, OsDisk
 
 
 @pytest.fixture(params=["os", "memory"])
@@ -96,8 +96,8 @@ def test_what_is_cached_is_asked_of_the_kernel_once_in_a_while(
         asked.append((position, size))
         return is_cached
 
-    monkeypatch.setattr("logstore.disk.is_cached", ask)
-    monkeypatch.setattr("logstore.disk.time", SimpleNamespace(monotonic=lambda: now_s))
+    monkeypatch.setattr("ottla.logstore.disk.is_cached", ask)
+    monkeypatch.setattr("ottla.logstore.disk.time", SimpleNamespace(monotonic=lambda: now_s))
     file = OsDisk().open(tmp_path / "file", create=True)
 
     answers = [file.can_send(*part) for part in ((10, 90), (10, 90), (50, 50), (50, 51), (9, 2))]
@@ -118,7 +118,7 @@ def asks_where(monkeypatch: pytest.MonkeyPatch, is_cached: Callable[[int], bool]
         asked.append((position, size))
         return is_cached(position + size)
 
-    monkeypatch.setattr("logstore.disk.is_cached", ask)
+    monkeypatch.setattr("ottla.logstore.disk.is_cached", ask)
     return asked
 
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from logstore import duplicate_window
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.partition_log import AppendResult, PartitionLog
-from logstore.record import ControlType
+from ottla.logstore import duplicate_window
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import AppendResult, PartitionLog
+from ottla.logstore.record import ControlType
 from tests.unit.logstore.log_maker import NOW_MS, append, end_transaction, open_log, send
 
 PRODUCER = 7

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from logstore import file_identity
-from logstore.disk import Disk, MemoryDisk, OsDisk
-from logstore.file_identity import FileIdentity, identity_of_text
+from ottla.logstore import file_identity
+from ottla.logstore.disk import Disk, MemoryDisk, OsDisk
+from ottla.logstore.file_identity import FileIdentity, identity_of_text
 
 
 @pytest.mark.parametrize(

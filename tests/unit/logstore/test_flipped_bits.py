@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
-from logstore.leader_epoch_cache import EpochEndOffset
-from logstore.log_check import check_of
-from logstore.log_config import LogConfig
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.record import ControlType, iterate_records
-from logstore.record_batch import iterate_headers
-from logstore.segment import TimestampAndOffset
-from logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.logstore.log_check import check_of
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.record import ControlType, iterate_records
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.segment import TimestampAndOffset
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 from tests.unit.logstore.log_maker import DIRECTORY, NOW_MS, append, end_transaction, open_log, send
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80)

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.leader_epoch_cache import LeaderEpochCache
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.leader_epoch_cache import LeaderEpochCache
 
 DIRECTORY = Path("/data/t-0")
 

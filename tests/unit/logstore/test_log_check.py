@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.log_check import FileKind, LogCheck, check_of, rebuilt_indexes, write_indexes
-from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
-from logstore.record import ControlType
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.log_check import FileKind, LogCheck, check_of, rebuilt_indexes, write_indexes
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.record import ControlType
 from tests.unit.logstore.log_maker import (
     NOW_MS,
     append,

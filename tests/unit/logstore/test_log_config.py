@@ -4,9 +4,9 @@ from dataclasses import fields
 
 import pytest
 
-from logstore.config_def import ConfigDef, ConfigValue
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import (
+from ottla.logstore.config_def import ConfigDef, ConfigValue
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import (
     BROKER_LOG_KEYS,
     BROKER_SYNONYMS,
     TOPIC_CONFIG_DEF,

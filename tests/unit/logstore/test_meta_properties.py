@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.meta_properties import (
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.meta_properties import (
     MetaProperties,
     check_owner,
     decode_meta_properties,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
-from logstore.offset_index import OffsetIndex, OffsetPosition
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.offset_index import OffsetIndex, OffsetPosition
 
 PATH = Path("/data/t-0/00000000000000000100.index")
 ROWS = [(104, 500), (110, 900), (250, 1400)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.offset_map import NO_OFFSET, OffsetMap
+from ottla.logstore.offset_map import NO_OFFSET, OffsetMap
 
 
 @given(st.lists(st.tuples(st.binary(max_size=3), st.integers(0, 2**62)), max_size=60))

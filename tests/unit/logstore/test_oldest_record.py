@@ -1,9 +1,9 @@
 import pytest
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.oldest_record import Oldest, oldest_record
-from logstore.record import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.oldest_record import Oldest, oldest_record
+from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
     Record,
@@ -12,7 +12,7 @@ from logstore.record import (
     iterate_records,
     seal_batch,
 )
-from logstore.record_batch import TimestampType, read_header
+from ottla.logstore.record_batch import TimestampType, read_header
 
 
 def batches() -> bytes:

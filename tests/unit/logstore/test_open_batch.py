@@ -2,9 +2,9 @@
 
 import pytest
 
-from logstore.compression import Compression
-from logstore.open_batch import OpenBatch
-from logstore.record import NewRecord, build_batch
+from ottla.logstore.compression import Compression
+from ottla.logstore.open_batch import OpenBatch
+from ottla.logstore.record import NewRecord, build_batch
 
 ALIKE = [b"%04d" % number for number in range(9_000)]
 

@@ -10,8 +10,14 @@ from itertools import count, islice
 
 import pytest
 
-from logstore.compaction import CleaningRound, CleaningStats, TransactionTracker, clean_batch, index_batch
-from logstore.compression import (
+from ottla.logstore.compaction import (
+    CleaningRound,
+    CleaningStats,
+    TransactionTracker,
+    clean_batch,
+    index_batch,
+)
+from ottla.logstore.compression import (
     MAX_GZIP_MEMBERS,
     PIECE_BYTES,
     Compression,
@@ -20,10 +26,10 @@ from logstore.compression import (
     decompress,
     decompress_pieces,
 )
-from logstore.errors import ErrorCode, KafkaError
-from logstore.offset_map import OffsetMap
-from logstore.oldest_record import Oldest, first_record
-from logstore.record import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.offset_map import OffsetMap
+from ottla.logstore.oldest_record import Oldest, first_record
+from ottla.logstore.record import (
     Record,
     append_record,
     build_batch,
@@ -31,8 +37,8 @@ from logstore.record import (
     records_from,
     seal_batch,
 )
-from logstore.record_batch import BatchHeader, read_header
-from logstore.record_walk import IS_COMPILED
+from ottla.logstore.record_batch import BatchHeader, read_header
+from ottla.logstore.record_walk import IS_COMPILED
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 MIB = 1024 * 1024

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore import page_cache
-from logstore.page_cache import is_cached
+from ottla.logstore import page_cache
+from ottla.logstore.page_cache import is_cached
 
 SIZE = 5 * 4096 + 10
 MIB = 1 << 20

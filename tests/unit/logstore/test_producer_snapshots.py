@@ -2,10 +2,10 @@
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import PartitionLog
-from logstore.record import ControlType
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.record import ControlType
 from tests.unit.logstore.log_maker import NOW_MS, append, end_transaction, files, open_log, send
 
 

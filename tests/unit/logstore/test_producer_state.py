@@ -4,16 +4,16 @@ import struct
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.producer_state import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.producer_state import (
     CompletedTransaction,
     ProducerEntry,
     ProducerState,
     decode_snapshot,
     encode_snapshot,
 )
-from logstore.record import ControlType, EndTransactionMarker
-from logstore.record_batch import MAX_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
+from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.record_batch import MAX_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
 
 PRODUCER = 4001
 START = 100  # that there was something before lets a producer begin with any sequence

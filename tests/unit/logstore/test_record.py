@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import (
     MARKER_SIZE,
     ControlType,
     EndTransactionMarker,
@@ -18,7 +18,7 @@ from logstore.record import (
     records_of,
     seal_batch,
 )
-from logstore.record_batch import TimestampType, check_batch, read_header
+from ottla.logstore.record_batch import TimestampType, check_batch, read_header
 
 ROWS = [
     (b"key", b"value", 1000, ()),

@@ -4,9 +4,9 @@ import struct
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import build_batch
-from logstore.record_batch import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import build_batch
+from ottla.logstore.record_batch import (
     LOG_OVERHEAD,
     MAX_SEQUENCE,
     TimestampType,

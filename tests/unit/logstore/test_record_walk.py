@@ -5,8 +5,8 @@ from types import ModuleType
 
 import pytest
 
-from logstore import pure_record_walk, record_walk
-from logstore.pure_record_walk import (
+from ottla.logstore import pure_record_walk, record_walk
+from ottla.logstore.pure_record_walk import (
     DELTA,
     ENDS_EARLY,
     FIELD,
@@ -26,7 +26,7 @@ SOUND_RECORD = b"\x0e\0\0\0\x02k\x01\0"
 
 def compiled() -> ModuleType | None:
     try:
-        return importlib.import_module("logstore._record_walk")
+        return importlib.import_module("ottla.logstore._record_walk")
     except ImportError:
         return None
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.log_config import LogConfig
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.producer_state import encode_snapshot
-from logstore.record import ControlType, build_batch
-from logstore.record_batch import read_header
-from logstore.segment import Segment
-from logstore.topic_partition import ZERO_UUID, TopicPartition
-from logstore.transaction_index import AbortedTransaction
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.producer_state import encode_snapshot
+from ottla.logstore.record import ControlType, build_batch
+from ottla.logstore.record_batch import read_header
+from ottla.logstore.segment import Segment
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.transaction_index import AbortedTransaction
 from tests.unit.logstore.log_maker import (
     DIRECTORY,
     NOW_MS,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.log_config import LogConfig
-from logstore.retention import RetentionPlan, RetentionReason, SegmentSpan, is_flush_due, retention_plan
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.retention import RetentionPlan, RetentionReason, SegmentSpan, is_flush_due, retention_plan
 
 NOW_MS = 1_000_000
 # Three segments of ten offsets and 100 bytes each, the last one active.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from logstore import schema
-from logstore.schema import ZERO_UUID, Kind, message, replace, schema_of, struct
+from ottla.logstore import schema
+from ottla.logstore.schema import ZERO_UUID, Kind, message, replace, schema_of, struct
 
 
 @struct

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from logstore import schema
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import message, struct
-from logstore.schema_compiler import (
+from ottla.logstore import schema
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import message, struct
+from ottla.logstore.schema_compiler import (
     decode,
     decode_versioned,
     decoder,
@@ -15,8 +15,8 @@ from logstore.schema_compiler import (
     encode_versioned,
     encoder,
 )
-from logstore.schema_decode import MAX_ELEMENTS, TooManyElements
-from logstore.schema_encode import uvarint
+from ottla.logstore.schema_decode import MAX_ELEMENTS, TooManyElements
+from ottla.logstore.schema_encode import uvarint
 from tests.traced_memory import peak_bytes
 
 

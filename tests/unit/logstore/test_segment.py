@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import Disk, MemoryDisk, OsDisk, OsFile
-from logstore.errors import KafkaError
-from logstore.log_config import LogConfig
-from logstore.record import build_batch
-from logstore.record_batch import HEADER_SIZE
-from logstore.segment import MAX_ALLOCATED_AHEAD_BYTES, MAX_RECENT_BATCHES, Segment, TimestampAndOffset
+from ottla.logstore.disk import Disk, MemoryDisk, OsDisk, OsFile
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import build_batch
+from ottla.logstore.record_batch import HEADER_SIZE
+from ottla.logstore.segment import MAX_ALLOCATED_AHEAD_BYTES, MAX_RECENT_BATCHES, Segment, TimestampAndOffset
 
 CONFIG = LogConfig(index_interval_bytes=200)
 BATCHES = 40
@@ -217,7 +217,9 @@ def test_a_disk_without_space_ahead_takes_writes_as_long_as_it_can(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("logstore.file_space.allocate", lambda fd, position, size: bool(asked.append(size)))
+    monkeypatch.setattr(
+        "ottla.logstore.file_space.allocate", lambda fd, position, size: bool(asked.append(size))
+    )
     segment = Segment.create(OsDisk(), tmp_path, 0, CONFIG, now_ms=0)
 
     for number in range(40):

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.time_index import TimeIndex, TimestampOffset
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.time_index import TimeIndex, TimestampOffset
 
 PATH = Path("/data/t-0/00000000000000000100.timeindex")
 ROWS = [(1000, 104), (1500, 110), (9000, 250)]

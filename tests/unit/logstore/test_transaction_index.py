@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from logstore import transaction_index
-from logstore.disk import MemoryDisk
-from logstore.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.logstore import transaction_index
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.transaction_index import AbortedTransaction, TransactionIndex
 
 PATH = Path("/data/t-0/00000000000000000000.txnindex")
 ROWS = [AbortedTransaction(7, 0, 10, 5), AbortedTransaction(8, 5, 13, 14), AbortedTransaction(7, 20, 33, 34)]

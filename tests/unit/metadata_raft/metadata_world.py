@@ -4,9 +4,9 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from logstore.config_def import ConfigDef
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.commands import (
+from ottla.logstore.config_def import ConfigDef
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.commands import (
     BrokerHeartbeat,
     BrokerHeartbeatReply,
     Command,
@@ -19,13 +19,13 @@ from metadata_raft.commands import (
     RequestId,
     UpdateFeatures,
 )
-from metadata_raft.controller import Controller
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.image import MetadataImage, check_invariants
-from metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
-from metadata_raft.records import BrokerEndpoint, BrokerFeature, MetadataRecord
-from node.settings.broker_settings import BROKER_CONFIG_DEF
-from node.settings.group_config_def import GROUP_CONFIG_DEF
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.image import MetadataImage, check_invariants
+from ottla.metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
+from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature, MetadataRecord
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
 
 CLUSTER_ID = b"cluster-id-16-by"
 NOW_MS = 1_700_000_000_000

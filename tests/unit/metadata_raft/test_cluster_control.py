@@ -4,19 +4,19 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.broker_sessions import NEW_REIGN_GRACE_MS, RECONNECT_GRACE_MS
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.broker_sessions import NEW_REIGN_GRACE_MS, RECONNECT_GRACE_MS
+from ottla.metadata_raft.commands import (
     BrokerConnectionLost,
     BrokerHeartbeat,
     CreateTopics,
     RegisterBroker,
     UnregisterBroker,
 )
-from metadata_raft.controller import Controller
-from metadata_raft.image import PartitionImage
-from metadata_raft.records import NO_LEADER, BrokerEndpoint, BrokerFeature
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.image import PartitionImage
+from ottla.metadata_raft.records import NO_LEADER, BrokerEndpoint, BrokerFeature
 from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld, log_dir_id
 
 HOST, NEXT_BOOT = b"its first boot..", b"its second boot."

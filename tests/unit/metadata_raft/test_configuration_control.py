@@ -4,8 +4,8 @@ import time
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
     ConfigOperation,
@@ -13,8 +13,8 @@ from metadata_raft.commands import (
     ResourceChanges,
     ResourceResult,
 )
-from metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
-from metadata_raft.records import ConfigResourceType
+from ottla.metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
+from ottla.metadata_raft.records import ConfigResourceType
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation

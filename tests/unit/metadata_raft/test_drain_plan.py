@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import AlterPartitionReassignments, CreateTopics, UnregisterBroker
-from metadata_raft.drain_plan import AssignedPartition, drain_of, plan_drain
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import AlterPartitionReassignments, CreateTopics, UnregisterBroker
+from ottla.metadata_raft.drain_plan import AssignedPartition, drain_of, plan_drain
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
 from tests.unit.metadata_raft.test_isr_control import alter
 

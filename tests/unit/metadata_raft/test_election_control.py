@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
     ConfigOperation,
@@ -17,9 +17,9 @@ from metadata_raft.commands import (
     ResourceChanges,
     TopicPartitions,
 )
-from metadata_raft.image import PartitionImage
-from metadata_raft.partition_change import RECOVERING
-from metadata_raft.records import NO_LEADER, ConfigResourceType
+from ottla.metadata_raft.image import PartitionImage
+from ottla.metadata_raft.partition_change import RECOVERING
+from ottla.metadata_raft.records import NO_LEADER, ConfigResourceType
 from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld
 from tests.unit.metadata_raft.test_isr_control import alter
 

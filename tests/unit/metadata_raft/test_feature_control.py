@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.cluster_features import GROUP_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
-from metadata_raft.commands import FeatureUpdate, RegisterBroker, UpdateFeatures, UpgradeType
-from metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
-from metadata_raft.record_codec import MetadataBatch, encode_record, written_version
-from metadata_raft.records import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.cluster_features import GROUP_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
+from ottla.metadata_raft.commands import FeatureUpdate, RegisterBroker, UpdateFeatures, UpgradeType
+from ottla.metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
+from ottla.metadata_raft.record_codec import MetadataBatch, encode_record, written_version
+from ottla.metadata_raft.records import (
     BrokerFeature,
     BrokerRegistrationChangeRecord,
     FeatureLevelRecord,

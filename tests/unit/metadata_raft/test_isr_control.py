@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AlteredPartition,
     AlteredTopic,
     AlterPartition,
@@ -18,8 +18,8 @@ from metadata_raft.commands import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from metadata_raft.image import PartitionImage
-from metadata_raft.partition_change import RECOVERED, RECOVERING
+from ottla.metadata_raft.image import PartitionImage
+from ottla.metadata_raft.partition_change import RECOVERED, RECOVERING
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
 

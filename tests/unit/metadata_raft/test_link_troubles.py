@@ -3,9 +3,9 @@
 import itertools
 import socket
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.link_troubles import FIRST_SAID_SECONDS, MAX_SAID_SECONDS, LinkTroubles
-from metadata_raft.voters import Voter, VoterSet
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.link_troubles import FIRST_SAID_SECONDS, MAX_SAID_SECONDS, LinkTroubles
+from ottla.metadata_raft.voters import Voter, VoterSet
 
 ONE, TWO = (Voter(one, bytes(16), f"host{one}", 9093) for one in (1, 2))
 MISSING = VoterSet.of([ONE, TWO])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
     AssignReplicasToDirs,
     CreateTopics,
     ElectionType,
@@ -12,8 +12,8 @@ from metadata_raft.commands import (
     ReportOfflineLogDirs,
     TopicPartitions,
 )
-from metadata_raft.image import PartitionImage, TopicImage
-from metadata_raft.records import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIRECTORY
+from ottla.metadata_raft.image import PartitionImage, TopicImage
+from ottla.metadata_raft.records import LOST_DIRECTORY, NO_LEADER, UNASSIGNED_DIRECTORY
 from tests.unit.metadata_raft.metadata_world import MetadataWorld, log_dir_id
 
 GOOD, BAD = log_dir_id(0, 0), log_dir_id(0, 1)

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.quorum_state import QUORUM_STATE, LostPromise, QuorumState, write_quorum_state
-from metadata_raft.raft_check import damage_in
-from metadata_raft.raft_entry import check_entry, encode_entry, voters_of
-from metadata_raft.raft_journal import EMPTY_START, LogStart, RaftJournal
-from metadata_raft.record_codec import MetadataBatch, encode_batch
-from metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
-from metadata_raft.voters import Voter, VoterSet, record_of_voters
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.quorum_state import QUORUM_STATE, LostPromise, QuorumState, write_quorum_state
+from ottla.metadata_raft.raft_check import damage_in
+from ottla.metadata_raft.raft_entry import check_entry, encode_entry, voters_of
+from ottla.metadata_raft.raft_journal import EMPTY_START, LogStart, RaftJournal
+from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
+from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
+from ottla.metadata_raft.voters import Voter, VoterSet, record_of_voters
 
 ROOT = Path("/data")
 DIRECTORY = ROOT / "__cluster_metadata-0"

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
-from metadata_raft.raft_strangers import VOTER_ROOM, Strangers, place_of
+from ottla.metadata_raft.raft_strangers import VOTER_ROOM, Strangers, place_of
 
 
 class Wire(NamedTuple):

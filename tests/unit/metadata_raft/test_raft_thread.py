@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from metadata_raft.raft_thread import LoopThread
+from ottla.metadata_raft.raft_thread import LoopThread
 
 TIMEOUT_S = 10
 T = TypeVar("T")

@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from metadata_raft.raft_wire import LinkWire
+from ottla.metadata_raft.raft_wire import LinkWire
 
 
 class FailingTransport:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from logstore.errors import ErrorCode
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode
+from ottla.metadata_raft.commands import (
     AlterPartitionReassignments,
     AlterPartitionReassignmentsReply,
     AssignReplicasToDirs,
@@ -14,10 +14,10 @@ from metadata_raft.commands import (
     ReassignableTopic,
     ReplicaDirectory,
 )
-from metadata_raft.controller import Controller
-from metadata_raft.image import PartitionImage
-from metadata_raft.partition_change import RECOVERING
-from metadata_raft.reassignment_control import OngoingReassignment, ongoing_reassignments
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.image import PartitionImage
+from ottla.metadata_raft.partition_change import RECOVERING
+from ottla.metadata_raft.reassignment_control import OngoingReassignment, ongoing_reassignments
 from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld, log_dir_id
 from tests.unit.metadata_raft.test_isr_control import alter
 

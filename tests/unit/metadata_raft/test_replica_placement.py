@@ -4,9 +4,9 @@ from collections import Counter
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.image import BrokerImage
-from metadata_raft.replica_placement import place_replicas
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import BrokerImage
+from ottla.metadata_raft.replica_placement import place_replicas
 
 
 def broker(

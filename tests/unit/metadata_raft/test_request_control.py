@@ -2,9 +2,9 @@
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft import request_control
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft import request_control
+from ottla.metadata_raft.commands import (
     AddRaftVoter,
     CreateTopics,
     CreateTopicsReply,
@@ -14,9 +14,9 @@ from metadata_raft.commands import (
     UnregisterBroker,
     VoterListener,
 )
-from metadata_raft.controller import Controller
-from metadata_raft.delta import MetadataDelta
-from metadata_raft.snapshot import image_records
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.delta import MetadataDelta
+from ottla.metadata_raft.snapshot import image_records
 from tests.unit.metadata_raft.metadata_world import CONFIG, EMPTY, MetadataWorld
 
 

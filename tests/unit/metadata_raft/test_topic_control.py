@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from metadata_raft.commands import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
     ConfigOperation,
@@ -18,9 +18,9 @@ from metadata_raft.commands import (
     ResourceChanges,
     TopicReference,
 )
-from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
-from metadata_raft.image import check_invariants
-from metadata_raft.records import ConfigResourceType
+from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
+from ottla.metadata_raft.image import check_invariants
+from ottla.metadata_raft.records import ConfigResourceType
 from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, VoterListener
-from metadata_raft.image import VoterImage
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, VoterListener
+from ottla.metadata_raft.image import VoterImage
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
 LISTENERS = [VoterListener(name="CONTROLLER", host="h", port=9093)]

@@ -6,19 +6,19 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.group_records import OFFSETS_TOPIC
-from logstore.compression import Compression
-from logstore.disk import MemoryDisk
-from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
-from logstore.topic_partition import TopicPartition
-from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.clock import ManualClock
-from node.coordinators.group_runtime import GroupRuntime, Make
-from node.net.answers import Delayed
-from node.replica.partition import Assignment, Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.node.clock import ManualClock
+from ottla.node.coordinators.group_runtime import GroupRuntime, Make
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.partition import Assignment, Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 
 TOPIC_ID = bytes(range(16))
 NUM_PARTITIONS = 3

@@ -7,27 +7,27 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.transactions.transaction_commands import MarkersWritten
-from groupcoord.transactions.transaction_effects import MarkerJob
-from logstore.errors import ErrorCode, KafkaError
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.record import ControlType, marker_of_batch
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from logstore.verification import NOT_VERIFIED
-from node.coordinators.group_runtime import GroupRuntime
-from node.coordinators.marker_sender import MarkerSender
-from node.coordinators.marker_writer import MarkerWriter
-from node.kafka_api import write_txn_markers
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside, Delayed
-from node.net.peer_client import PeerClient
-from node.security.administrators import Administrators
-from node.settings.config import parse_config
-from node.wire.api_keys import ApiKey
-from node.wire.messages.write_txn_markers import (
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.record import ControlType, marker_of_batch
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED
+from ottla.node.coordinators.group_runtime import GroupRuntime
+from ottla.node.coordinators.marker_sender import MarkerSender
+from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.kafka_api import write_txn_markers
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.security.administrators import Administrators
+from ottla.node.settings.config import parse_config
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from logstore.schema_compiler import decode, encode
-from metadata_raft.cluster_features import SUPPORTED_FEATURES
-from metadata_raft.commands import BrokerHeartbeat
-from metadata_raft.image import Endpoint
-from metadata_raft.quorum_memory import MemoryQuorum
-from node.clock import ManualClock
-from node.kafka_api.request_context import ConnectionInfo, RequestContext
-from node.metadata.broker_lifecycle import Registration
-from node.metadata.metadata_publisher import MetadataPublisher, controller_config
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.metadata.producer_ids import ProducerIds
-from node.net.answers import EncodedBody
-from node.security.administrators import Administrators
-from node.settings.config import BrokerConfig, parse_config
-from node.wire import codec
-from node.wire.api_keys import ApiKey
+from ottla.logstore.schema_compiler import decode, encode
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.commands import BrokerHeartbeat
+from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.quorum_memory import MemoryQuorum
+from ottla.node.clock import ManualClock
+from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.metadata.broker_lifecycle import Registration
+from ottla.node.metadata.metadata_publisher import MetadataPublisher, controller_config
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.metadata.producer_ids import ProducerIds
+from ottla.node.net.answers import EncodedBody
+from ottla.node.security.administrators import Administrators
+from ottla.node.settings.config import BrokerConfig, parse_config
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
 from tests.unit.metadata_raft.metadata_world import EMPTY
 
 CONNECTION = ConnectionInfo(
@@ -112,7 +112,7 @@ class MetadataNode:
         key = next(key for key in ApiKey if key.api_name == name)
         request = decode(codec.request_class(key), version, encode(request, version))
         context = RequestContext(key, version, 1, "client", CONNECTION)
-        answer = import_module(f"node.kafka_api.{key.name.lower()}").handle(self, context, request)
+        answer = import_module(f"ottla.node.kafka_api.{key.name.lower()}").handle(self, context, request)
         if inspect.isawaitable(answer):
             answer = await answer
         body = b"".join(answer.buffers) if isinstance(answer, EncodedBody) else encode(answer, version)

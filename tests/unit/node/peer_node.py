@@ -6,23 +6,23 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from metadata_raft.cluster_features import SUPPORTED_FEATURES
-from metadata_raft.image import Endpoint, MetadataImage
-from node.clock import ManualClock
-from node.kafka_api.served_apis import SERVED
-from node.metadata.command_sender import CommandSender
-from node.metadata.metadata_feed import MetadataFeed
-from node.metadata.metadata_observer import MetadataObserver
-from node.metadata.metadata_publisher import controller_config
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.net.connection_quota import ConnectionQuota
-from node.net.gathered_answers import GatheredAnswers
-from node.net.listener import Listener, ListenerLimits
-from node.net.peer_handshake import PeerGate, PeerIdentity
-from node.net.peer_network import PeerNetwork
-from node.net.receive_memory import ReceiveMemory
-from node.settings.config import parse_config
-from node.wire.messages.fetch_metadata import VoterAddress
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.node.clock import ManualClock
+from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.metadata.command_sender import CommandSender
+from ottla.node.metadata.metadata_feed import MetadataFeed
+from ottla.node.metadata.metadata_observer import MetadataObserver
+from ottla.node.metadata.metadata_publisher import controller_config
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.net.connection_quota import ConnectionQuota
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.listener import Listener, ListenerLimits
+from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
+from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.settings.config import parse_config
+from ottla.node.wire.messages.fetch_metadata import VoterAddress
 from tests.unit.node.metadata_node import MetadataNode
 from tests.unit.node.serving import dispatcher_of
 

@@ -12,27 +12,27 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.schema import schema_of
-from metadata_raft.commands import (
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.schema import schema_of
+from ottla.metadata_raft.commands import (
     AlterPartition,
     AlterPartitionReply,
     AlterPartitionResult,
     AlterPartitionTopicResult,
 )
-from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import PartitionImage, TopicImage, TopicsImage
-from node.kafka_api import fetch, list_offsets
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.replica.delayed_produce import Place
-from node.replica.follower_fetcher import FetcherSettings, FetcherWorld
-from node.replica.follower_state import FetchBounds
-from node.replica.partition import Partition
-from node.replica.replication import Replication
-from node.wire import codec
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
+from ottla.metadata_raft.image import PartitionImage, TopicImage, TopicsImage
+from ottla.node.kafka_api import fetch, list_offsets
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.follower_fetcher import FetcherSettings, FetcherWorld
+from ottla.node.replica.follower_state import FetchBounds
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replication import Replication
+from ottla.node.wire import codec
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.unit.node.replica_world import CONNECTION, ReplicaWorld, batch
 

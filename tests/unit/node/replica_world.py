@@ -6,13 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from logstore.disk import MemoryDisk
-from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
-from logstore.record import build_batch
-from logstore.topic_partition import TopicPartition
-from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import (
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.record import build_batch
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
+from ottla.metadata_raft.image import (
     BrokerImage,
     Endpoint,
     MetadataImage,
@@ -20,16 +20,16 @@ from metadata_raft.image import (
     TopicImage,
     TopicsImage,
 )
-from node.clock import ManualClock
-from node.kafka_api.request_context import ConnectionInfo, RequestContext
-from node.kafka_api.served_apis import SERVED
-from node.log_care.log_flusher import LogFlusher
-from node.net.unsent_answers import UnsentAnswers
-from node.replica.partition import Partition
-from node.replica.replica_manager import ReplicaManager
-from node.work.fair_pool import FairPool
-from node.work.large_requests import LargeRequests
-from node.work.opened_batches import OpenedBatches
+from ottla.node.clock import ManualClock
+from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.log_care.log_flusher import LogFlusher
+from ottla.node.net.unsent_answers import UnsentAnswers
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.work.fair_pool import FairPool
+from ottla.node.work.large_requests import LargeRequests
+from ottla.node.work.opened_batches import OpenedBatches
 
 NODE_ID = 1
 OTHER_ID = 2

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from node.kafka_api.dispatch import Dispatcher
-from node.kafka_api.served_apis import SERVED, Served
-from node.net.peer_handshake import PeerGate
-from node.work.large_requests import LargeRequests
+from ottla.node.kafka_api.dispatch import Dispatcher
+from ottla.node.kafka_api.served_apis import SERVED, Served
+from ottla.node.net.peer_handshake import PeerGate
+from ottla.node.work.large_requests import LargeRequests
 
 
 def dispatcher_of(

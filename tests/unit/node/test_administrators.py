@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.kafka_api import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api import (
     add_raft_voter,
     alter_configs,
     incremental_alter_configs,
@@ -16,15 +16,15 @@ from node.kafka_api import (
     unregister_broker,
     update_features,
 )
-from node.kafka_api.request_context import RequestContext
-from node.net.connection_info import ConnectionInfo
-from node.security.administrators import Administrators
-from node.wire.messages import alter_configs as alter_wire
-from node.wire.messages import incremental_alter_configs as incremental_wire
-from node.wire.messages.add_raft_voter import AddRaftVoterRequest
-from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-from node.wire.messages.unregister_broker import UnregisterBrokerRequest
-from node.wire.messages.update_features import UpdateFeaturesRequest
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.security.administrators import Administrators
+from ottla.node.wire.messages import alter_configs as alter_wire
+from ottla.node.wire.messages import incremental_alter_configs as incremental_wire
+from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.node.wire.messages.update_features import UpdateFeaturesRequest
 from tests.unit.node.metadata_node import CONNECTION, MetadataNode
 
 STRANGER = replace(CONNECTION, client_host="10.9.9.9")
@@ -51,7 +51,7 @@ class Names:
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
     names = Names({"node-1": "10.0.0.1", "node-2": "10.0.0.2"})
-    monkeypatch.setattr("node.security.administrators.asyncio.get_running_loop", lambda: names)
+    monkeypatch.setattr("ottla.node.security.administrators.asyncio.get_running_loop", lambda: names)
     return names
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from random import Random
 from time import process_time, thread_time
 
-from groupcoord.aside import SLICE_CPU_S, AsideResult, ResolveRegexes
-from groupcoord.consumer_commands import RegexesResolved
-from groupcoord.topics_view import ListedTopics, TopicInfo
-from node.work.aside_lane import THREADS, AsideLane
+from ottla.groupcoord.aside import SLICE_CPU_S, AsideResult, ResolveRegexes
+from ottla.groupcoord.consumer_commands import RegexesResolved
+from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
+from ottla.node.work.aside_lane import THREADS, AsideLane
 
 # As much as an expression may ask for: 2 ms a name.
 HOSTILE = "[ab]*a[ab]{100}|(?:.?){350}"

@@ -7,13 +7,18 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker, RegisterBrokerReply
-from node.clock import SystemClock
-from node.metadata import broker_lifecycle
-from node.metadata.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.metadata.quorum_contact import QuorumContact
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import (
+    BrokerHeartbeat,
+    BrokerHeartbeatReply,
+    RegisterBroker,
+    RegisterBrokerReply,
+)
+from ottla.node.clock import SystemClock
+from ottla.node.metadata import broker_lifecycle
+from ottla.node.metadata.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.metadata.quorum_contact import QuorumContact
 
 ME = b"this process ..."
 Answer = Callable[[Any], Any]

@@ -6,40 +6,40 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.topic_partition import uuid_to_text
-from metadata_raft.cluster_features import SUPPORTED_FEATURES
-from metadata_raft.commands import BrokerHeartbeat, RegisterBroker
-from metadata_raft.metadata_version import METADATA_VERSION
-from metadata_raft.records import BrokerEndpoint, BrokerFeature
-from node.counters.node_counts import METERS
-from node.counters.request_counters import AllRequestCounters
-from node.counters.topic_counters import TopicCounters
-from node.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
-from node.wire.messages.alter_partition_reassignments import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.commands import BrokerHeartbeat, RegisterBroker
+from ottla.metadata_raft.metadata_version import METADATA_VERSION
+from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature
+from ottla.node.counters.node_counts import METERS
+from ottla.node.counters.request_counters import AllRequestCounters
+from ottla.node.counters.topic_counters import TopicCounters
+from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from ottla.node.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
-from node.wire.messages.create_topics import (
+from ottla.node.wire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
     CreateTopicsRequest,
 )
-from node.wire.messages.describe_cluster import DescribeClusterRequest
-from node.wire.messages.describe_quorum import (
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.node.wire.messages.describe_quorum import (
     DescribeQuorumRequest,
     PartitionDataRequest,
     TopicDataRequest,
 )
-from node.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
-from node.wire.messages.list_partition_reassignments import (
+from ottla.node.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.node.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
-from node.wire.messages.unregister_broker import UnregisterBrokerRequest
-from node.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.node.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.node.metadata_node import MetadataNode
 
 OTHERS = (1, 2)

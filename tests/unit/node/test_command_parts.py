@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
-from node.metadata.command_parts import ITEMS_PER_PART, RECORDS_PER_PART, parts_of, submit_in_parts
-from node.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
+from ottla.node.metadata.command_parts import ITEMS_PER_PART, RECORDS_PER_PART, parts_of, submit_in_parts
+from ottla.node.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from tests.unit.node.metadata_node import MetadataNode
 
 Item = tuple[str, int]  # a name, and the records that it needs

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.settings.broker_settings import BROKER_CONFIG_DEF
-from node.settings.config import BrokerConfig, environment_name, load_config, parse_config
-from node.settings.properties_file import parse_properties
-from node.settings.settings_not_honoured import NOT_HONOURED
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.config import BrokerConfig, environment_name, load_config, parse_config
+from ottla.node.settings.properties_file import parse_properties
+from ottla.node.settings.settings_not_honoured import NOT_HONOURED
 
 
 def test_a_node_without_any_setting_has_kafkas_defaults() -> None:

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from node.kafka_api.request_context import ConnectionInfo
-from node.net import connection as module
-from node.net.answers import Answer, CloseConnection, Pending, Service
-from node.net.connection import Connection
-from node.net.gathered_answers import GatheredAnswers
-from node.net.receive_memory import ReceiveMemory
-from node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
-from node.net.unsent_answers import UnsentAnswers
+from ottla.node.kafka_api.request_context import ConnectionInfo
+from ottla.node.net import connection as module
+from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
+from ottla.node.net.connection import Connection
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
+from ottla.node.net.unsent_answers import UnsentAnswers
 
 INFO = ConnectionInfo(
     number=1,

@@ -5,13 +5,13 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import iterate_records
-from logstore.topic_partition import TopicPartition
-from node.coordinators import coordinator_log
-from node.coordinators.coordinator_log import AlikeRows, CoordinatorLog
-from node.replica.partition import Partition
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import iterate_records
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators import coordinator_log
+from ottla.node.coordinators.coordinator_log import AlikeRows, CoordinatorLog
+from ottla.node.replica.partition import Partition
 from tests.unit.node.group_node import GroupNode
 from tests.unit.node.test_group_log import too_few_replicas
 

@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.errors import ErrorCode
-from node.clock import ManualClock
-from node.counters.request_counters import SAMPLE_EVERY
-from node.counters.topic_counters import TopicCounters
-from node.kafka_api import dispatch
-from node.net.answers import Pending
-from node.wire import codec
-from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.logstore.errors import ErrorCode
+from ottla.node.clock import ManualClock
+from ottla.node.counters.request_counters import SAMPLE_EVERY
+from ottla.node.counters.topic_counters import TopicCounters
+from ottla.node.kafka_api import dispatch
+from ottla.node.net.answers import Pending
+from ottla.node.wire import codec
+from ottla.node.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID
 from tests.unit.node.test_repeated_produce import PEER, Node, batch, frame
 

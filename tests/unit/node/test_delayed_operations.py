@@ -1,9 +1,9 @@
 """Requests at rest: woken by the right change, once, and not before."""
 
-from logstore.errors import ErrorCode
-from node.replica.delayed_fetch import DelayedFetch
-from node.replica.delayed_operation import check_all
-from node.replica.delayed_produce import DelayedProduce, Place, later_of
+from ottla.logstore.errors import ErrorCode
+from ottla.node.replica.delayed_fetch import DelayedFetch
+from ottla.node.replica.delayed_operation import check_all
+from ottla.node.replica.delayed_produce import DelayedProduce, Place, later_of
 
 
 class FakePartition:

@@ -10,41 +10,41 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema_compiler import decode
-from node.kafka_api import api_versions, dispatch, list_groups, metadata
-from node.kafka_api.dispatch import SMALL_REQUEST_BYTES, Dispatcher
-from node.kafka_api.served_apis import SERVED, served_by
-from node.net.answers import Aside, CloseConnection, Delayed, EncodedBody, Pending
-from node.net.connection import Connection
-from node.settings.config import parse_config
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
-from node.wire.messages.delete_groups import DeleteGroupsRequest
-from node.wire.messages.delete_topics import DeleteTopicsRequest
-from node.wire.messages.describe_groups import DescribeGroupsRequest
-from node.wire.messages.heartbeat import HeartbeatRequest
-from node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from node.wire.messages.metadata import MetadataRequest
-from node.wire.messages.offset_commit import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema_compiler import decode
+from ottla.node.kafka_api import api_versions, dispatch, list_groups, metadata
+from ottla.node.kafka_api.dispatch import SMALL_REQUEST_BYTES, Dispatcher
+from ottla.node.kafka_api.served_apis import SERVED, served_by
+from ottla.node.net.answers import Aside, CloseConnection, Delayed, EncodedBody, Pending
+from ottla.node.net.connection import Connection
+from ottla.node.settings.config import parse_config
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from ottla.node.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.node.wire.messages.delete_topics import DeleteTopicsRequest
+from ottla.node.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest
+from ottla.node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.node.wire.messages.metadata import MetadataRequest
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from node.wire.messages.offset_delete import (
+from ottla.node.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from node.wire.messages.offset_for_leader_epoch import (
+from ottla.node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from node.wire.messages.produce import ProduceRequest
-from node.wire.request_limits import LIMITS, MAX_ID_BYTES
-from node.work.turns import STEPS_PER_TURN, take_turns
+from ottla.node.wire.messages.produce import ProduceRequest
+from ottla.node.wire.request_limits import LIMITS, MAX_ID_BYTES
+from ottla.node.work.turns import STEPS_PER_TURN, take_turns
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
 

@@ -1,8 +1,8 @@
 """Leaders that change are counted, and those that lost records apart."""
 
-from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage
-from node.counters.election_counters import ElectionCounters
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
+from ottla.node.counters.election_counters import ElectionCounters
 
 
 def topic(leader: int, isr: tuple[int, ...], topic_id: bytes = b"t" * 16) -> TopicImage:

@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.net.connection_info import ConnectionInfo
-from node.work.fair_pool import Allowance, FairPool, GivenUp, Pause
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.work.fair_pool import Allowance, FairPool, GivenUp, Pause
 from tests.unit.node.replica_world import context
 
 SOMEBODY = context(0, 9).connection

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from logstore.compression import Compression
-from logstore.disk import FileRecords
-from logstore.errors import ErrorCode
-from logstore.record import ControlType, EndTransactionMarker
-from node.kafka_api import fetch, fetch_answer
-from node.net.answers import Delayed
-from node.replica.fetch_session import FEW_PARTITIONS
-from node.wire.messages.fetch import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import FileRecords
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.node.kafka_api import fetch, fetch_answer
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.fetch_session import FEW_PARTITIONS
+from ottla.node.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,

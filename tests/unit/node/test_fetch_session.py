@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.replica import fetch_session
-from node.replica.fetch_session import PARTITION_BYTES, FetchItem, FetchSession, FetchSessionCache
-from node.wire.messages.fetch import EpochEndOffset, FetchPartition, ForgottenTopic, PartitionData
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.replica import fetch_session
+from ottla.node.replica.fetch_session import PARTITION_BYTES, FetchItem, FetchSession, FetchSessionCache
+from ottla.node.wire.messages.fetch import EpochEndOffset, FetchPartition, ForgottenTopic, PartitionData
 
 HOUR_MS = 3_600_000
 

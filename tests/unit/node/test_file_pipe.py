@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import FileRecords, OsDisk
-from node.net.file_pipe import CAPACITY_BYTES, FilePipe
+from ottla.logstore.disk import FileRecords, OsDisk
+from ottla.node.net.file_pipe import CAPACITY_BYTES, FilePipe
 
 CONTENT = os.urandom(CAPACITY_BYTES + 50_000)
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode
-from logstore.leader_epoch_cache import EpochEndOffset
-from node.replica.follower_state import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.node.replica.follower_state import (
     FIRST_BACKOFF_MS,
     MOVES,
     FetchBounds,
@@ -20,9 +20,9 @@ from node.replica.follower_state import (
     step_for,
     truncation_offset,
 )
-from node.replica.partition import Partition
-from node.wire.messages.fetch import EpochEndOffset as Diverging
-from node.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from ottla.node.replica.partition import Partition
+from ottla.node.wire.messages.fetch import EpochEndOffset as Diverging
+from ottla.node.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
 
 BOUNDS = FetchBounds(max_bytes=10_000, min_bytes=1, partition_max_bytes=1_000, max_wait_ms=500)

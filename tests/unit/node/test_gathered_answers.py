@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.net.answers import Pending
-from node.net.gathered_answers import (
+from ottla.node.net.answers import Pending
+from ottla.node.net.gathered_answers import (
     MAX_AHEAD,
     MAX_GATHERED,
     MAX_KEPT_BYTES,
@@ -221,7 +221,7 @@ def test_a_turn_with_news_does_not_count_among_those_that_are_tried(turns: Turns
 @pytest.fixture
 def peer(loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch) -> Peer:
     """A connection whose answers wait for the end of the turn."""
-    monkeypatch.setattr("node.net.gathered_answers.TRY_EVERY", 0)
+    monkeypatch.setattr("ottla.node.net.gathered_answers.TRY_EVERY", 0)
     return Peer(loop)
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from groupcoord.classic_group import ClassicGroup
-from groupcoord.consumer_commands import TopicsChanged
-from groupcoord.group_records import OFFSETS_TOPIC
-from logstore.errors import ErrorCode
-from logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_headers
-from logstore.schema_compiler import decode, decoder, encode
-from logstore.topic_partition import TopicPartition
-from node.coordinators.group_lag import PartitionLag, Place
-from node.coordinators.group_topics import ImageTopics
-from node.kafka_api import (
+from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.consumer_commands import TopicsChanged
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_headers
+from ottla.logstore.schema_compiler import decode, decoder, encode
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators.group_lag import PartitionLag, Place
+from ottla.node.coordinators.group_topics import ImageTopics
+from ottla.node.kafka_api import (
     consumer_group_describe,
     consumer_group_heartbeat,
     delete_groups,
@@ -34,35 +34,35 @@ from node.kafka_api import (
     offset_fetch,
     sync_group,
 )
-from node.kafka_api.request_context import ConnectionInfo, RequestContext
-from node.net.answers import Delayed, EncodedBody
-from node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
-from node.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
-from node.wire.messages.delete_groups import DeleteGroupsRequest
-from node.wire.messages.describe_groups import DescribeGroupsRequest
-from node.wire.messages.find_coordinator import FindCoordinatorRequest
-from node.wire.messages.heartbeat import HeartbeatRequest
-from node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from node.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
-from node.wire.messages.list_groups import ListGroupsRequest
-from node.wire.messages.offset_commit import (
+from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.net.answers import Delayed, EncodedBody
+from ottla.node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from ottla.node.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
+from ottla.node.wire.messages.delete_groups import DeleteGroupsRequest
+from ottla.node.wire.messages.describe_groups import DescribeGroupsRequest
+from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest
+from ottla.node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.node.wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.node.wire.messages.list_groups import ListGroupsRequest
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
-from node.wire.messages.offset_delete import (
+from ottla.node.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from node.wire.messages.offset_fetch import (
+from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from ottla.node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.unit.node.group_node import GroupNode, Story, play
 
 FLIGHTS = b"f" * 16

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
-from logstore.schema_compiler import decode, encode
-from logstore.topic_partition import TopicPartition
-from node.coordinators.group_lag import FIRST_READ_BYTES, GroupLag, PartitionLag, Place
-from node.kafka_api import describe_lag
-from node.work.turns import STEPS_PER_TURN
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from ottla.logstore.schema_compiler import decode, encode
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators.group_lag import FIRST_READ_BYTES, GroupLag, PartitionLag, Place
+from ottla.node.kafka_api import describe_lag
+from ottla.node.work.turns import STEPS_PER_TURN
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 T0 = TopicPartition("t", 0)

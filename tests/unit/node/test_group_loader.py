@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from groupcoord.coordinator_config import CoordinatorConfig
-from groupcoord.group_records import OffsetCommitValue, OffsetRecord
-from groupcoord.record_codec import encode_key, encode_value
-from groupcoord.shard import Shard
-from logstore.disk import MemoryDisk
-from logstore.log_config import LogConfig
-from logstore.partition_log import PartitionLog
-from logstore.record import build_batch
-from logstore.topic_partition import TopicPartition
-from node.coordinators import shard_loader
-from node.coordinators.group_loader import LoadedShard, load_group_shard
-from node.coordinators.shard_loader import LoadEndedError, ShardLoader
-from node.replica.partition import Assignment, Partition
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.group_records import OffsetCommitValue, OffsetRecord
+from ottla.groupcoord.record_codec import encode_key, encode_value
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.record import build_batch
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators import shard_loader
+from ottla.node.coordinators.group_loader import LoadedShard, load_group_shard
+from ottla.node.coordinators.shard_loader import LoadEndedError, ShardLoader
+from ottla.node.replica.partition import Assignment, Partition
 
 ALONE = Assignment(leader_id=1, leader_epoch=0, partition_epoch=0, replicas=(1,), in_sync_replicas=(1,))
 

@@ -8,20 +8,26 @@ from typing import Any, cast
 
 import pytest
 
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.member_commands import Heartbeat
-from groupcoord.offset_commands import EndTransaction, OffsetCommit, OffsetToCommit, Producer, TxnOffsetCommit
-from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
-from groupcoord.timer_commands import ExpireSession
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from logstore.verification import NOT_VERIFIED
-from node.coordinators import group_shard
-from node.coordinators.group_runtime import Make
-from node.net.answers import Delayed
-from node.replica.partition import Partition
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.member_commands import Heartbeat
+from ottla.groupcoord.offset_commands import (
+    EndTransaction,
+    OffsetCommit,
+    OffsetToCommit,
+    Producer,
+    TxnOffsetCommit,
+)
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.groupcoord.timer_commands import ExpireSession
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED
+from ottla.node.coordinators import group_shard
+from ottla.node.coordinators.group_runtime import Make
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.partition import Partition
 from tests.unit.node.group_node import GroupNode, play
 from tests.unit.node.test_group_runtime import commit, fetch, join, stable_group
 

@@ -8,25 +8,25 @@ from typing import Any, cast
 
 import pytest
 
-from groupcoord.admin_commands import DescribeGroups, ListGroups
-from groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
-from groupcoord.coordinator import Coordinator
-from groupcoord.group_records import OFFSETS_TOPIC
-from groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
-from groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
-from groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
-from groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
-from logstore.compression import Compression
-from logstore.disk import FileSlice
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.record import build_batch
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from node.coordinators import coordinator_shards, group_runtime
-from node.coordinators.coordinator_shards import partition_for
-from node.coordinators.group_runtime import Make
-from node.net.answers import Aside, Delayed
+from ottla.groupcoord.admin_commands import DescribeGroups, ListGroups
+from ottla.groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
+from ottla.groupcoord.coordinator import Coordinator
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
+from ottla.groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
+from ottla.groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import FileSlice
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import build_batch
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators import coordinator_shards, group_runtime
+from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.group_runtime import Make
+from ottla.node.net.answers import Aside, Delayed
 from tests.unit.node.group_node import GroupNode, play
 
 

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from groupcoord import aside
-from groupcoord.assignment import TopicPartitions
-from groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from groupcoord.consumer_results import ConsumerGroupHeartbeatResult
-from groupcoord.topics_view import TopicInfo
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.delta import ChangedTopic, MetadataChanges
-from metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.coordinators.group_runtime import Make
-from node.coordinators.group_topics import ImageTopics, topics_changed
+from ottla.groupcoord import aside
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.topics_view import TopicInfo
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.node.coordinators.group_runtime import Make
+from ottla.node.coordinators.group_topics import ImageTopics, topics_changed
 from tests.unit.node.group_node import GroupNode, play
 
 TOPIC_ID = b"a" * 16

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode
-from node.replica.isr import InSyncReplicas, IsrProposal
+from ottla.logstore.errors import ErrorCode
+from ottla.node.replica.isr import InSyncReplicas, IsrProposal
 
 LEADER = 1
 LAG_MS = 10_000

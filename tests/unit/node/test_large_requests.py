@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from node.work.large_requests import GROWTH, LargeRequests, Room
+from ottla.node.work.large_requests import GROWTH, LargeRequests, Room
 
 
 def run(story: Callable[[LargeRequests], Coroutine[Any, Any, None]], limit_frames: int = 10) -> None:

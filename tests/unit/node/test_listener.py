@@ -8,15 +8,15 @@ from typing import Any, cast
 
 import pytest
 
-from node.net.answers import Pending, Service
-from node.net.connection import Connection
-from node.net.connection_quota import ConnectionLimits, ConnectionQuota
-from node.net.connection_reserve import MAX_LOCAL, MAX_UNPROVEN
-from node.net.gathered_answers import GatheredAnswers
-from node.net.listener import COMPLAINTS_PER_SWEEP, STALLED_SWEEPS, Listener, ListenerLimits
-from node.net.receive_memory import ReceiveMemory
-from node.wire.api_keys import ApiKey
-from node.wire.peer_api import PeerApi
+from ottla.node.net.answers import Pending, Service
+from ottla.node.net.connection import Connection
+from ottla.node.net.connection_quota import ConnectionLimits, ConnectionQuota
+from ottla.node.net.connection_reserve import MAX_LOCAL, MAX_UNPROVEN
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.listener import COMPLAINTS_PER_SWEEP, STALLED_SWEEPS, Listener, ListenerLimits
+from ottla.node.net.receive_memory import ReceiveMemory
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.peer_api import PeerApi
 
 
 def listener(

@@ -11,20 +11,20 @@ from typing import Any, cast
 
 import pytest
 
-from groupcoord.request_token import Token
-from logstore.compression import Compression
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.partition_log import FetchIsolation
-from logstore.record import ControlType, EndTransactionMarker
-from node.coordinators.coordinator_log import CoordinatorLog
-from node.kafka_api import produce
-from node.net.answers import Delayed, Pending
-from node.net.connection import Connection
-from node.replica.delayed_produce import Place
-from node.wire import codec
-from node.wire.messages.produce import (
+from ottla.groupcoord.request_token import Token
+from ottla.logstore.compression import Compression
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.node.coordinators.coordinator_log import CoordinatorLog
+from ottla.node.kafka_api import produce
+from ottla.node.net.answers import Delayed, Pending
+from ottla.node.net.connection import Connection
+from ottla.node.replica.delayed_produce import Place
+from ottla.node.wire import codec
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

@@ -11,23 +11,23 @@ from typing import Any
 
 import pytest
 
-from logstore.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, read_offsets
-from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
-from logstore.log_config import LogConfig
-from logstore.log_manager import LogManager
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.producer_tally import PRODUCER_BYTES
-from logstore.record import build_batch, iterate_records
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from logstore.verification import NOT_VERIFIED
-from node.clock import ManualClock
-from node.log_care.damaged_replicas import DamagedReplicas
-from node.log_care.log_maintenance import MAX_CLEANERS, MIN_SILENCE_MS, LogMaintenance, Throttle
-from node.log_care.segment_repair import SegmentRepair
-from node.metrics.read_node import read_log_dirs
-from node.settings.config import parse_config
+from ottla.logstore.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, read_offsets
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.producer_tally import PRODUCER_BYTES
+from ottla.logstore.record import build_batch, iterate_records
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED
+from ottla.node.clock import ManualClock
+from ottla.node.log_care.damaged_replicas import DamagedReplicas
+from ottla.node.log_care.log_maintenance import MAX_CLEANERS, MIN_SILENCE_MS, LogMaintenance, Throttle
+from ottla.node.log_care.segment_repair import SegmentRepair
+from ottla.node.metrics.read_node import read_log_dirs
+from ottla.node.settings.config import parse_config
 from tests.unit.logstore.log_maker import epochs_of
 
 A, B = Path("/a"), Path("/b")
@@ -404,7 +404,7 @@ def test_a_higher_rate_holds_at_once_also_for_those_that_wait(rate: float) -> No
 def test_there_are_as_many_cleaners_as_the_configuration_says_now(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr("ottla.node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
     static = world.config = world.config.with_dynamic({"log.cleaner.backoff.ms": "1"}, {})
     seen: list[int] = []
 
@@ -428,7 +428,7 @@ def test_there_are_as_many_cleaners_as_the_configuration_says_now(
 def test_a_backoff_that_was_made_shorter_holds_at_once_and_none_stops_the_node(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
+    monkeypatch.setattr("ottla.node.log_care.log_maintenance.CLEANER_CHECK_SECONDS", 0.001)
     static, rounds = world.config, 0
 
     async def count() -> bool:

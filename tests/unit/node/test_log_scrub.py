@@ -12,26 +12,26 @@ from typing import Any
 
 import pytest
 
-from logstore.disk import MemoryDisk
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_check import FileKind, check_of, rebuilt_indexes, write_indexes
-from logstore.log_config import LogConfig
-from logstore.log_manager import LogManager
-from logstore.partition_log import FetchIsolation, PartitionLog
-from logstore.record import ControlType, EndTransactionMarker, build_batch
-from logstore.segment import CLEANED_SUFFIX, Segment
-from logstore.topic_partition import TopicPartition
-from logstore.verification import NOT_VERIFIED
-from metadata_raft.raft_check import MetadataDamage
-from node.clock import ManualClock
-from node.log_care import log_scrub, segment_repair
-from node.log_care.damaged_replicas import DamagedReplicas
-from node.log_care.log_scrub import LogScrub
-from node.log_care.segment_repair import SegmentRepair
-from node.replica.partition import Assignment, Partition
-from node.replica.replication_quota import ReplicationQuotas
-from node.settings.config import parse_config
-from node.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_check import FileKind, check_of, rebuilt_indexes, write_indexes
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_manager import LogManager
+from ottla.logstore.partition_log import FetchIsolation, PartitionLog
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch
+from ottla.logstore.segment import CLEANED_SUFFIX, Segment
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.verification import NOT_VERIFIED
+from ottla.metadata_raft.raft_check import MetadataDamage
+from ottla.node.clock import ManualClock
+from ottla.node.log_care import log_scrub, segment_repair
+from ottla.node.log_care.damaged_replicas import DamagedReplicas
+from ottla.node.log_care.log_scrub import LogScrub
+from ottla.node.log_care.segment_repair import SegmentRepair
+from ottla.node.replica.partition import Assignment, Partition
+from ottla.node.replica.replication_quota import ReplicationQuotas
+from ottla.node.settings.config import parse_config
+from ottla.node.wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 T0 = TopicPartition("t", 0)
 TOPIC_ID = bytes(range(16))

@@ -8,21 +8,21 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.errors import ErrorCode
-from metadata_raft.commands import ConfigOperation
-from node import loggers
-from node.kafka_api import incremental_alter_configs
-from node.kafka_api.config_entries import ConfigSource, logger_entries
-from node.kafka_api.request_context import RequestContext
-from node.security.administrators import Administrators
-from node.wire.messages.incremental_alter_configs import (
+from ottla.logstore.errors import ErrorCode
+from ottla.metadata_raft.commands import ConfigOperation
+from ottla.node import loggers
+from ottla.node.kafka_api import incremental_alter_configs
+from ottla.node.kafka_api.config_entries import ConfigSource, logger_entries
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.security.administrators import Administrators
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from tests.unit.node.replica_world import CONNECTION, NODE_ID
 
-NAME = "node.replica.isr_updates"
+NAME = "ottla.node.replica.isr_updates"
 LOGGER = 8
 
 
@@ -109,7 +109,15 @@ def test_all_of_ours_are_described_with_their_source() -> None:
     logging.getLogger(NAME)
     entries = {one.key.name: one for one in logger_entries()}
 
-    assert {"root", "node", "metadata_raft", "logstore", "groupcoord", NAME} <= entries.keys()
+    assert {
+        "root",
+        "ottla",
+        "ottla.node",
+        "ottla.metadata_raft",
+        "ottla.logstore",
+        "ottla.groupcoord",
+        NAME,
+    } <= entries.keys()
     assert not any(name.startswith(("asyncio", "aiohttp")) for name in entries)
     assert entries[NAME].source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     assert entries[NAME].value in loggers.LEVELS and not entries[NAME].read_only

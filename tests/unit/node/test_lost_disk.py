@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from metadata_raft.quorum import QuorumStatus, ReplicaStatus
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.voters import Voter, VoterSet, record_of_voters
+from ottla.metadata_raft.quorum import QuorumStatus, ReplicaStatus
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.voters import Voter, VoterSet, record_of_voters
 from tests.unit.node.metadata_node import MetadataNode
 
 OLD = {node_id: bytes([node_id]) * 16 for node_id in (0, 1, 2)}

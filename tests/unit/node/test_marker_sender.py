@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.log_config import LogConfig
-from logstore.schema_compiler import decoder, encoder
-from logstore.topic_partition import TopicPartition
-from node.coordinators import marker_sender
-from node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
-from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.schema_compiler import decoder, encoder
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators import marker_sender
+from ottla.node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
+from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.marker_world import Markers, marker
 
 T0, U0, V0 = ("t", 0), ("u", 0), ("v", 0)

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, cast
 
-from metadata_raft.delta import MetadataChanges, replay_batch
-from metadata_raft.image import Endpoint, MetadataImage
-from metadata_raft.quorum_raft import RaftQuorum
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import FeatureLevelRecord, MetadataRecord, RaftVotersRecord, Voter
-from node.metadata.member_quorum import MemberQuorum
-from node.metadata.metadata_observer import MetadataObserver
+from ottla.metadata_raft.delta import MetadataChanges, replay_batch
+from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.metadata_raft.quorum_raft import RaftQuorum
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import FeatureLevelRecord, MetadataRecord, RaftVotersRecord, Voter
+from ottla.node.metadata.member_quorum import MemberQuorum
+from ottla.node.metadata.metadata_observer import MetadataObserver
 
 
 class Source:

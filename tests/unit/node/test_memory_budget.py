@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from logstore.errors import KafkaError
-from node.memory.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
-from node.memory.memory_limit import memory_limit_bytes
-from node.settings.config import parse_config
-from node.start.foundation import lay_foundation
-from node.start.services import cleaner_key_bytes
-from node.start.world import World
+from ottla.logstore.errors import KafkaError
+from ottla.node.memory.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
+from ottla.node.memory.memory_limit import memory_limit_bytes
+from ottla.node.settings.config import parse_config
+from ottla.node.start.foundation import lay_foundation
+from ottla.node.start.services import cleaner_key_bytes
+from ottla.node.start.world import World
 
 GIB = 1 << 30
 PHYSICAL = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from metadata_raft.delta import replay_batch
-from metadata_raft.image import MetadataImage
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import ConfigRecord
-from node.metadata import metadata_feed
-from node.metadata.metadata_feed import MetadataFeed
-from node.net.answers import Delayed
-from node.wire.messages.fetch_metadata import FetchMetadataRequest
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import ConfigRecord
+from ottla.node.metadata import metadata_feed
+from ottla.node.metadata.metadata_feed import MetadataFeed
+from ottla.node.net.answers import Delayed
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest
 
 EMPTY = MetadataImage(cluster_id=b"the cluster's id")
 LONG_MS = 30_000

@@ -2,29 +2,29 @@
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.topic_partition import uuid_to_text
-from node.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from node.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from node.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from node.wire.messages.describe_cluster import DescribeClusterRequest
-from node.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from node.wire.messages.describe_topic_partitions import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from ottla.node.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from ottla.node.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from ottla.node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.node.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from ottla.node.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from node.wire.messages.incremental_alter_configs import (
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig as IncrementalConfig,
 )
-from node.wire.messages.incremental_alter_configs import (
+from ottla.node.wire.messages.incremental_alter_configs import (
     AlterConfigsResource as IncrementalResource,
 )
-from node.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
-from node.wire.messages.init_producer_id import InitProducerIdRequest
-from node.wire.messages.list_config_resources import ListConfigResourcesRequest
-from node.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.node.wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.node.wire.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.node.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from tests.unit.metadata_raft.metadata_world import CLUSTER_ID
 from tests.unit.node.metadata_node import ask
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import BrokerHeartbeat, CreateTopics, NewTopic
-from metadata_raft.delta import MetadataChanges
-from metadata_raft.image import MetadataImage
-from node.metadata import metadata_feed
-from node.net.answers import Pending
-from node.net.connection import Connection
-from node.wire.peer_api import PeerApi
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import BrokerHeartbeat, CreateTopics, NewTopic
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata import metadata_feed
+from ottla.node.net.answers import Pending
+from ottla.node.net.connection import Connection
+from ottla.node.wire.peer_api import PeerApi
 from tests.unit.node.peer_node import ObserverNode, PeerNode, observing, serving
 
 SUBMIT = int(PeerApi.SUBMIT_COMMAND).to_bytes(2, "big")

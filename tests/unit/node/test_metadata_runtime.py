@@ -5,18 +5,18 @@ from typing import cast
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.commands import AddRaftVoter, CreateTopics, NewTopic, RemoveRaftVoter, VoterListener
-from metadata_raft.controller_config import ControllerConfig
-from metadata_raft.delta import replay_batch
-from metadata_raft.quorum_memory import MemoryQuorum
-from metadata_raft.record_codec import MetadataBatch
-from metadata_raft.records import FeatureLevelRecord
-from node.clock import ManualClock
-from node.metadata.command_sender import CommandSender, Leader
-from node.metadata.controller_runtime import Decided
-from node.metadata.metadata_runtime import MetadataRuntime
-from node.net.peer_client import PeerClient
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import AddRaftVoter, CreateTopics, NewTopic, RemoveRaftVoter, VoterListener
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.quorum_memory import MemoryQuorum
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import FeatureLevelRecord
+from ottla.node.clock import ManualClock
+from ottla.node.metadata.command_sender import CommandSender, Leader
+from ottla.node.metadata.controller_runtime import Decided
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.net.peer_client import PeerClient
 from tests.unit.metadata_raft.metadata_world import EMPTY
 from tests.unit.node.metadata_node import MetadataNode
 

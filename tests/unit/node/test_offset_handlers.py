@@ -7,33 +7,37 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.log_config import LogConfig
-from logstore.log_reader import SegmentsChanged
-from node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
-from node.net.answers import Aside, Delayed
-from node.net.connection_info import ConnectionInfo
-from node.wire.messages.delete_records import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.log_reader import SegmentsChanged
+from ottla.node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
+from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.wire.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from node.wire.messages.describe_producers import DescribeProducersRequest, PartitionResponse, TopicRequest
-from node.wire.messages.list_offsets import (
+from ottla.node.wire.messages.describe_producers import (
+    DescribeProducersRequest,
+    PartitionResponse,
+    TopicRequest,
+)
+from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopic,
 )
-from node.wire.messages.offset_for_leader_epoch import (
+from ottla.node.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from node.work.turns import STEPS_PER_TURN
+from ottla.node.work.turns import STEPS_PER_TURN
 from tests.unit.logstore import log_maker
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 

@@ -4,19 +4,19 @@ import asyncio
 
 import pytest
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.record import build_batch
-from node.kafka_api import produce
-from node.net.answers import Delayed
-from node.wire.messages.produce import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import build_batch
+from ottla.node.kafka_api import produce
+from ottla.node.net.answers import Delayed
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from node.work.opened_batches import OpenedBatches
+from ottla.node.work.opened_batches import OpenedBatches
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, context
 
 

@@ -6,14 +6,14 @@ from contextlib import suppress
 
 import pytest
 
-from node.net.answers import Service
-from node.net.connection import Connection
-from node.net.connection_info import ConnectionInfo
-from node.net.connection_quota import ConnectionQuota
-from node.net.gathered_answers import GatheredAnswers
-from node.net.listener import Listener, ListenerLimits
-from node.net.pacing import pace, stop_pacing
-from node.net.receive_memory import ReceiveMemory
+from ottla.node.net.answers import Service
+from ottla.node.net.connection import Connection
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.net.connection_quota import ConnectionQuota
+from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.listener import Listener, ListenerLimits
+from ottla.node.net.pacing import pace, stop_pacing
+from ottla.node.net.receive_memory import ReceiveMemory
 
 
 class Socket:
@@ -94,13 +94,13 @@ def test_a_connection_is_paced_by_where_it_comes_from(
 ) -> None:
     """The listener's own socket is made to look like that of a host with BBR."""
     paced = other_than_reno()
-    monkeypatch.setattr("node.net.pacing._PACED", paced)
+    monkeypatch.setattr("ottla.node.net.pacing._PACED", paced)
 
     def stop(listening: socket.socket) -> bytes:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, paced)
         return stop_pacing(listening)
 
-    monkeypatch.setattr("node.net.listener.stop_pacing", stop)
+    monkeypatch.setattr("ottla.node.net.listener.stop_pacing", stop)
     if not is_local:
         monkeypatch.setattr(ConnectionInfo, "is_local", False)
 

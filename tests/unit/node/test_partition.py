@@ -4,13 +4,13 @@ from functools import partial
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.partition_log import FetchIsolation
-from logstore.record_batch import HEADER_SIZE
-from node.replica.delayed_produce import Place
-from node.replica.isr import IsrProposal
-from node.replica.replica_manager import DEFAULT_LAG_MS
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record_batch import HEADER_SIZE
+from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.isr import IsrProposal
+from ottla.node.replica.replica_manager import DEFAULT_LAG_MS
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
 
 UNCOMMITTED = FetchIsolation.HIGH_WATERMARK

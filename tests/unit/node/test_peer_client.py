@@ -1,4 +1,4 @@
-"""node.net.peer_client against a fake node on loopback that answers what a test tells it to."""
+"""ottla.node.net.peer_client against a fake node on loopback that answers what a test tells it to."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,13 +6,13 @@ from typing import TypeVar
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.net.peer_client import MAX_IN_FLIGHT, PeerClient
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
-from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from node.wire.messages.metadata import MetadataRequest, MetadataResponse
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.net.peer_client import MAX_IN_FLIGHT, PeerClient
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.node.wire.messages.metadata import MetadataRequest, MetadataResponse
 
 T = TypeVar("T")
 SERVED = [

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from node.net import peer_network
-from node.net.peer_client import PeerClient
-from node.net.peer_handshake import PeerGate
-from node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
-from node.wire.messages.peer_handshake import PROVE, PeerHandshakeRequest, PeerHandshakeResponse
-from node.wire.peer_api import PeerApi
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.node.net import peer_network
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.net.peer_handshake import PeerGate
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+from ottla.node.wire.messages.peer_handshake import PROVE, PeerHandshakeRequest, PeerHandshakeResponse
+from ottla.node.wire.peer_api import PeerApi
 from tests.unit.node.peer_node import PeerNode, gate, network, serving
 
 

@@ -6,23 +6,23 @@ from typing import Any
 
 import pytest
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode
-from logstore.log_config import LogConfig
-from logstore.record import build_batch, iterate_records, seal_batch
-from logstore.record_batch import HEADER_SIZE, check_batch, read_header
-from logstore.record_walk import IS_COMPILED
-from node.kafka_api import produce, produce_append
-from node.net.answers import CloseConnection, Delayed
-from node.wire.messages.produce import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import build_batch, iterate_records, seal_batch
+from ottla.logstore.record_batch import HEADER_SIZE, check_batch, read_header
+from ottla.logstore.record_walk import IS_COMPILED
+from ottla.node.kafka_api import produce, produce_append
+from ottla.node.net.answers import CloseConnection, Delayed
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
     TopicProduceData,
 )
-from node.work.fair_pool import FairPool, GivenUp
-from node.work.turns import at_once
+from ottla.node.work.fair_pool import FairPool, GivenUp
+from ottla.node.work.turns import at_once
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 # To check more than 8 KiB of records in Python holds up the loop.

@@ -1,6 +1,6 @@
 """Since when a node has no contact to a leader of the metadata quorum."""
 
-from node.metadata.quorum_contact import QuorumContact
+from ottla.node.metadata.quorum_contact import QuorumContact
 
 
 def test_a_node_is_cut_off_after_the_limit_and_no_longer_when_a_leader_is_heard_again() -> None:

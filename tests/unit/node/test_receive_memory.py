@@ -1,6 +1,6 @@
 """The budget of receive memory: bounded, fair, and free of deadlock."""
 
-from node.net.receive_memory import ReceiveMemory
+from ottla.node.net.receive_memory import ReceiveMemory
 
 
 def test_memory_is_given_while_there_is_some() -> None:

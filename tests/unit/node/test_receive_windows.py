@@ -10,7 +10,7 @@ from contextlib import suppress
 
 import pytest
 
-from node.net.receive_windows import DEFAULT_LIMIT_BYTES, WIDE_BYTES, ReceiveWindows, widest_bytes
+from ottla.node.net.receive_windows import DEFAULT_LIMIT_BYTES, WIDE_BYTES, ReceiveWindows, widest_bytes
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record_batch import iterate_headers
-from node.replica.refused_batches import MAX_PRODUCERS, WINDOW_MS, RefusedBatches
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record_batch import iterate_headers
+from ottla.node.replica.refused_batches import MAX_PRODUCERS, WINDOW_MS, RefusedBatches
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
 
 

@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.batch_validator import MAX_RECOMPRESSED_AT_ONCE_BYTES
-from logstore.compression import Compression, compress, decompress
-from logstore.errors import ErrorCode
-from logstore.log_config import LogConfig
-from logstore.record import ControlType, EndTransactionMarker, build_batch, seal_batch
-from logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
-from node.kafka_api import produce_heads
-from node.net.answers import CloseConnection, Pending
-from node.net.connection import Connection
-from node.replica.delayed_produce import Place
-from node.wire import codec as codec_of
-from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.logstore.batch_validator import MAX_RECOMPRESSED_AT_ONCE_BYTES
+from ottla.logstore.compression import Compression, compress, decompress
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, seal_batch
+from ottla.logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
+from ottla.node.kafka_api import produce_heads
+from ottla.node.net.answers import CloseConnection, Pending
+from ottla.node.net.connection import Connection
+from ottla.node.replica.delayed_produce import Place
+from ottla.node.wire import codec as codec_of
+from ottla.node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
 

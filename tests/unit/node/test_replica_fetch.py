@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.log_config import LogConfig
-from node.kafka_api import fetch
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Delayed
-from node.replica.partition import Partition
-from node.wire.messages.fetch import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_config import LogConfig
+from ottla.node.kafka_api import fetch
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.partition import Partition
+from ottla.node.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,
     FetchResponse,

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.replica.replica_manager import HOSTED_AT_ONCE, REMOVED_AT_ONCE
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.replica.replica_manager import HOSTED_AT_ONCE, REMOVED_AT_ONCE
 from tests.unit.node.replica_world import ReplicaWorld
 
 

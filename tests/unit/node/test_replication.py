@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.log_config import LogConfig
-from logstore.topic_partition import TopicPartition
-from node.kafka_api import fetch
-from node.kafka_api.request_context import RequestContext
-from node.replica.follower_fetcher import MIN_RESTING_BYTES
-from node.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api import fetch
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.replica.follower_fetcher import MIN_RESTING_BYTES
+from ottla.node.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.unit.node.replica_cluster import LAG_MS, LATENCY_S, TOPIC_ID, Cluster, tell_story
 from tests.unit.node.replica_world import CONNECTION
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.kafka_api.request_timeout import command_timeout_ms
+from ottla.node.kafka_api.request_timeout import command_timeout_ms
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.net.send_buffers import DEFAULT_LIMIT_BYTES, SendBuffers
+from ottla.node.net.send_buffers import DEFAULT_LIMIT_BYTES, SendBuffers
 
 KAFKAS_DEFAULT = 100 * 1024
 

@@ -1,4 +1,4 @@
-"""node.process.stop_signals: who may ask a process to end."""
+"""ottla.node.process.stop_signals: who may ask a process to end."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.process.stop_signals import sender_of, stop_signals
+from ottla.node.process.stop_signals import sender_of, stop_signals
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_closed_terminal_ends_what_nohup_did_not_start() -> None:
 def test_a_signal_is_told_with_its_sender_and_is_the_programs_own_again_afterwards() -> None:
     program = """
 import os, queue, signal
-from node.process.stop_signals import received_signals
+from ottla.node.process.stop_signals import received_signals
 told = queue.Queue()
 with received_signals([signal.SIGTERM, signal.SIGUSR1], lambda *one: told.put(one)):
     for number in (signal.SIGUSR1, signal.SIGTERM):

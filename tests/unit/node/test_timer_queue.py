@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from node.coordinators.timer_queue import MAX_CALLS_PER_TURN, MAX_STALE_ENTRIES, TimerQueue
+from ottla.node.coordinators.timer_queue import MAX_CALLS_PER_TURN, MAX_STALE_ENTRIES, TimerQueue
 
 
 class ManualLoop:

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 
-from metadata_raft.commands import NewTopic
-from metadata_raft.image import MetadataImage
-from node.metadata.topic_creation import auto_created, offsets_topic, transactions_topic
-from node.settings.config import parse_config
+from ottla.metadata_raft.commands import NewTopic
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata.topic_creation import auto_created, offsets_topic, transactions_topic
+from ottla.node.settings.config import parse_config
 
 _counter = itertools.count()
 

@@ -2,14 +2,14 @@
 
 import pytest
 
-from groupcoord.transactions.transaction_config import TransactionConfig
-from logstore.config_def import ConfigScope
-from logstore.errors import ErrorCode, KafkaError
-from metadata_raft.cluster_features import TRANSACTION_VERSION
-from metadata_raft.image import MetadataImage
-from node.settings.broker_settings import BROKER_CONFIG_DEF
-from node.settings.config import parse_config
-from node.start.part_settings import transaction_config
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.logstore.config_def import ConfigScope
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.cluster_features import TRANSACTION_VERSION
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.config import parse_config
+from ottla.node.start.part_settings import transaction_config
 
 # Name, default and smallest value, as Apache Kafka 4.3.1 has them.
 NUMBERS = [

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.record import ControlType, EndTransactionMarker
-from logstore.topic_partition import TopicPartition
-from node.kafka_api import produce
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.transactional_produce import refusal
-from node.net.answers import CloseConnection, Delayed
-from node.wire.messages.produce import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api import produce
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.transactional_produce import refusal
+from ottla.node.net.answers import CloseConnection, Delayed
+from ottla.node.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,

@@ -7,9 +7,9 @@ from itertools import pairwise
 
 import pytest
 
-from logstore import schema
-from logstore.schema import struct
-from node.work.turns import (
+from ottla.logstore import schema
+from ottla.logstore.schema import struct
+from ottla.node.work.turns import (
     APART_AT_ONCE,
     STEPS_PER_LOOK,
     STEPS_PER_TURN,
@@ -85,7 +85,7 @@ def test_who_is_cancelled_in_a_lane_leaves_when_its_piece_is_done() -> None:
 
 def test_a_turn_ends_earlier_where_its_steps_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = iter(range(1_000_000))
-    monkeypatch.setattr("node.work.turns.thread_cpu_s", lambda: next(now_s))
+    monkeypatch.setattr("ottla.node.work.turns.thread_cpu_s", lambda: next(now_s))
     done: list[int] = []
     seen: list[int] = []
 

@@ -9,15 +9,15 @@ from typing import Any, cast
 
 import pytest
 
-from groupcoord.transactions.transaction import ProducerPair
-from groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
-from groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.coordinators import txn_gate
-from node.coordinators.txn_gate import TxnGate, code_for_client
-from node.net.answers import Delayed
-from node.wire.messages.add_partitions_to_txn import (
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
+from ottla.groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators import txn_gate
+from ottla.node.coordinators.txn_gate import TxnGate, code_for_client
+from ottla.node.net.answers import Delayed
+from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,

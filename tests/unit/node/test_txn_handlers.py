@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from groupcoord.transactions.transaction import ProducerPair
-from groupcoord.transactions.transaction_results import ListedTransaction
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema_compiler import decode, encode
-from node.kafka_api import (
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.groupcoord.transactions.transaction_results import ListedTransaction
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema_compiler import decode, encode
+from ottla.node.kafka_api import (
     add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,
@@ -21,19 +21,19 @@ from node.kafka_api import (
     init_producer_id,
     list_transactions,
 )
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside, CloseConnection, Delayed
-from node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from node.wire.messages.add_partitions_to_txn import (
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside, CloseConnection, Delayed
+from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTransaction,
 )
-from node.wire.messages.describe_transactions import DescribeTransactionsRequest
-from node.wire.messages.end_txn import EndTxnRequest
-from node.wire.messages.find_coordinator import FindCoordinatorRequest
-from node.wire.messages.init_producer_id import InitProducerIdRequest
-from node.wire.messages.list_transactions import ListTransactionsRequest
+from ottla.node.wire.messages.describe_transactions import DescribeTransactionsRequest
+from ottla.node.wire.messages.end_txn import EndTxnRequest
+from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest
+from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
+from ottla.node.wire.messages.list_transactions import ListTransactionsRequest
 from tests.unit.node.test_group_handlers import CONNECTION
 from tests.unit.node.txn_node import Story, TxnNode, play
 

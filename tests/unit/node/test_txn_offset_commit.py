@@ -8,27 +8,27 @@ from typing import Any, cast
 
 import pytest
 
-from groupcoord.offset_commands import Producer
-from logstore.errors import ErrorCode
-from logstore.log_config import LogConfig
-from logstore.partition_log import FetchIsolation
-from logstore.record_batch import iterate_headers
-from logstore.topic_partition import TopicPartition
-from node.coordinators import commit_order
-from node.coordinators.commit_order import CommitOrder
-from node.kafka_api import txn_offset_commit
-from node.kafka_api.request_context import RequestContext
-from node.net.answers import Aside, CloseConnection, Delayed
-from node.settings.config import parse_config
-from node.wire.api_keys import ApiKey
-from node.wire.messages.txn_offset_commit import (
+from ottla.groupcoord.offset_commands import Producer
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.coordinators import commit_order
+from ottla.node.coordinators.commit_order import CommitOrder
+from ottla.node.kafka_api import txn_offset_commit
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Aside, CloseConnection, Delayed
+from ottla.node.settings.config import parse_config
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
 )
-from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from node.work.turns import STEPS_PER_TURN
+from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from ottla.node.work.turns import STEPS_PER_TURN
 from tests.unit.node.marker_world import OFFSETS, MarkerNode, marker, play
 from tests.unit.node.replica_world import CONNECTION
 

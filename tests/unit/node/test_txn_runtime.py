@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_effects import CloseAsker
-from groupcoord.transactions.transaction_results import (
+from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_effects import CloseAsker
+from ottla.groupcoord.transactions.transaction_results import (
     AddPartitionsResult,
     EndTransactionResult,
     InitProducerResult,
     VerifyPartitionsResult,
 )
-from logstore.disk import FileSlice
-from logstore.errors import ErrorCode, KafkaError
-from node.coordinators import coordinator_shards, shard_loader, txn_shard
-from node.coordinators.txn_runtime import Make
-from node.net.answers import Delayed
-from node.replica.partition import Partition
+from ottla.logstore.disk import FileSlice
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.coordinators import coordinator_shards, shard_loader, txn_shard
+from ottla.node.coordinators.txn_runtime import Make
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.partition import Partition
 from tests.unit.node.txn_node import T0, T1, TxnNode, add, end, init, play, verify
 
 FOLLOWED = (1, 2)
@@ -115,7 +115,7 @@ def test_markers_leave_when_the_decision_is_replicated_and_not_before() -> None:
 def test_a_decision_that_is_replicated_late_sends_its_markers_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("node.coordinators.coordinator_log.LOOK_AGAIN_S", 0.001)
+    monkeypatch.setattr("ottla.node.coordinators.coordinator_log.LOOK_AGAIN_S", 0.001)
 
     async def story(node: TxnNode) -> None:
         pair = await begun(node)
@@ -484,7 +484,7 @@ def test_the_end_of_the_node_answers_all() -> None:
 
 
 def test_all_shards_are_listed_in_turns_when_they_have_very_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("node.coordinators.txn_runtime.MAX_IDS_PER_TURN", 5)
+    monkeypatch.setattr("ottla.node.coordinators.txn_runtime.MAX_IDS_PER_TURN", 5)
 
     async def story(node: TxnNode) -> None:
         for each in range(10):

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pytest
 
-from logstore.errors import ErrorCode
-from node.kafka_api.request_context import RequestContext
-from node.kafka_api.served_apis import SERVED
-from node.rest_api.all_routes import ALL_ROUTES
-from node.rest_api.route import Route
-from node.wire.api_keys import ApiKey
+from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.rest_api.all_routes import ALL_ROUTES
+from ottla.node.rest_api.route import Route
+from ottla.node.wire.api_keys import ApiKey
 from tests.compat.wire_client import build, message_class
 from tests.unit.node.metadata_node import CONNECTION, MetadataNode
 
@@ -156,7 +156,7 @@ def ask(api: ApiKey, fields: Mapping[str, Any]) -> Any:
     """Return what a stranger is answered by a node that would fail if it did anything."""
     version = SERVED[api][1]
     request = build(message_class(api.name.lower(), "Request"), dict(fields))
-    handle = import_module(f"node.kafka_api.{api.name.lower()}").handle
+    handle = import_module(f"ottla.node.kafka_api.{api.name.lower()}").handle
 
     async def answered() -> Any:
         answer = handle(MetadataNode(), RequestContext(api, version, 1, "test", STRANGER), request)
@@ -194,7 +194,7 @@ def test_a_stranger_is_refused_every_api_for_administrators(api: ApiKey) -> None
 @pytest.mark.parametrize("api", [*READS, *FOR_EVERYBODY_BECAUSE], ids=lambda api: api.api_name)
 def test_nobody_else_asks_who_may_change_the_cluster(api: ApiKey) -> None:
     """A list that calls an API everybody's is wrong where its handler refuses strangers."""
-    source = inspect.getsource(import_module(f"node.kafka_api.{api.name.lower()}"))
+    source = inspect.getsource(import_module(f"ottla.node.kafka_api.{api.name.lower()}"))
 
     assert "administrators.check" not in source
 

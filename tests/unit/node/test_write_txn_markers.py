@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from groupcoord.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
-from groupcoord.offset_results import OffsetFetchResult
-from logstore.errors import ErrorCode
-from logstore.log_config import LogConfig
-from logstore.verification import NOT_VERIFIED
-from node.coordinators import marker_writer
-from node.net.answers import Delayed
-from node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
+from ottla.groupcoord.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
+from ottla.groupcoord.offset_results import OffsetFetchResult
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.verification import NOT_VERIFIED
+from ottla.node.coordinators import marker_writer
+from ottla.node.net.answers import Delayed
+from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.marker_world import OFFSETS, MarkerNode, codes, marker, play
 
 T0 = ("t", 0)
@@ -161,7 +161,7 @@ def test_a_leader_that_falls_meanwhile_says_so(node: MarkerNode) -> None:
 def test_a_peer_is_told_soon_what_is_not_committed_yet(
     node: MarkerNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.kafka_api.write_txn_markers.PEER_WAIT_MS", 1)
+    monkeypatch.setattr("ottla.node.kafka_api.write_txn_markers.PEER_WAIT_MS", 1)
     node.create_topic("copied", replicas=(1, 2), isr=(1, 2))
 
     async def story() -> None:

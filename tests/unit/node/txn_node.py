@@ -5,29 +5,29 @@ from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, cast
 
-from groupcoord.transactions.transaction import ProducerPair
-from groupcoord.transactions.transaction_commands import (
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import (
     AddPartitions,
     EndTransaction,
     InitProducer,
     MarkersWritten,
     VerifyPartitions,
 )
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_effects import MarkerJob
-from groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
-from logstore.disk import MemoryDisk
-from logstore.errors import KafkaError
-from logstore.record import Record, iterate_records
-from logstore.record_batch import LOG_OVERHEAD, iterate_headers
-from logstore.topic_partition import TopicPartition
-from metadata_raft.cluster_features import TRANSACTION_VERSION
-from metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.clock import ManualClock
-from node.coordinators.txn_runtime import Make, TxnRuntime
-from node.net.answers import Delayed
-from node.replica.partition import Assignment, Partition
-from node.replica.replica_manager import ReplicaManager
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.record import Record, iterate_records
+from ottla.logstore.record_batch import LOG_OVERHEAD, iterate_headers
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft.cluster_features import TRANSACTION_VERSION
+from ottla.metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.node.clock import ManualClock
+from ottla.node.coordinators.txn_runtime import Make, TxnRuntime
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.partition import Assignment, Partition
+from ottla.node.replica.replica_manager import ReplicaManager
 from tests.unit.node.group_node import NUM_PARTITIONS, host_topic
 
 T0 = TopicPartition("t", 0)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pipeline.option_values import OptionValues
-from pipeline.words import OptionError
+from ottla.pipeline.option_values import OptionValues
+from ottla.pipeline.words import OptionError
 
 Read = Callable[[OptionValues], object]
 

@@ -4,8 +4,8 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from pipeline.query import AvailableNow, ProcessingTime, QuerySettings, parse_interval_ms
-from pipeline.words import OptionError
+from ottla.pipeline.query import AvailableNow, ProcessingTime, QuerySettings, parse_interval_ms
+from ottla.pipeline.words import OptionError
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import copy
 
-from pipeline.words import OptionError, with_nearest
+from ottla.pipeline.words import OptionError, with_nearest
 
 
 def test_an_error_about_an_option_travels_between_processes() -> None:

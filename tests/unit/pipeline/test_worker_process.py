@@ -14,11 +14,11 @@ import pytest
 from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from pipeline.spark import worker_process
-from pipeline.spark.batch_reader import BatchReader
-from pipeline.spark.batch_writer import BatchWriter
-from pipeline.spark.stream_reader import StreamReader
-from pipeline.spark.stream_writer import StreamWriter
+from ottla.pipeline.spark import worker_process
+from ottla.pipeline.spark.batch_reader import BatchReader
+from ottla.pipeline.spark.batch_writer import BatchWriter
+from ottla.pipeline.spark.stream_reader import StreamReader
+from ottla.pipeline.spark.stream_writer import StreamWriter
 
 OPTIONS = {"kafka.bootstrap.servers": "localhost:9092"}
 SOURCE, SINK = OPTIONS | {"subscribe": "t"}, OPTIONS | {"topic": "t"}

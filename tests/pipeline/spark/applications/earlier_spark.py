@@ -16,8 +16,8 @@ import pyspark
 from pyspark.sql import SparkSession
 
 import pyspark_ottla
-from pipeline.spark.java import find_java
-from pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
+from ottla.pipeline.spark.java import find_java
+from ottla.pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
 from tests.pipeline.spark.applications.other_application import round_trip, tell
 from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
 from tests.pipeline.spark.scanned_rows import read_by_scans

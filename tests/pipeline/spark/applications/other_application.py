@@ -16,8 +16,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from pipeline.spark.java import bundled_java, find_java
-from pipeline.spark.session import start_session
+from ottla.pipeline.spark.java import bundled_java, find_java
+from ottla.pipeline.spark.session import start_session
 from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
 from tests.pipeline.spark.faulty_sink import FaultyDataSource
 from tests.pipeline.spark.sessions import CONFIGURATION

@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from pipeline.spark.java import NoJavaError, find_java
-from pipeline.spark.worker_python import worker_python
+from ottla.pipeline.spark.java import NoJavaError, find_java
+from ottla.pipeline.spark.worker_python import worker_python
 from tests.pipeline.spark.crash_queries import BATCHES, check_rows
 from tests.pipeline.topics import make_topic
 

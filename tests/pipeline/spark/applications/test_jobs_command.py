@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.jobs.cli import pipeline
-from pipeline.jobs.job_status import JobState
-from pipeline.jobs.status_files import find_status
+from ottla.pipeline.jobs.cli import pipeline
+from ottla.pipeline.jobs.job_status import JobState
+from ottla.pipeline.jobs.status_files import find_status
 from tests.pipeline.spark.job_runs import write_jobs
 from tests.pipeline.spark.sessions import JAVA_OPTIONS
 
@@ -36,7 +36,7 @@ def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path)
             trigger: {{processingTime: 100 ms}}
         """,
     )
-    command = [sys.executable, "-m", "node", "pipeline"]
+    command = [sys.executable, "-m", "ottla", "pipeline"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     # A session of its own, as a terminal has: the signal goes to all of its processes.
     running = subprocess.Popen(
@@ -76,7 +76,7 @@ def test_a_wrong_file_is_refused_before_spark_starts(tmp_path: Path) -> None:
     )
 
     ended = subprocess.run(
-        [sys.executable, "-m", "node", "pipeline", "run", str(path)],
+        [sys.executable, "-m", "ottla", "pipeline", "run", str(path)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_HOME": "/nowhere", "PATH": ""},
         capture_output=True,
         text=True,

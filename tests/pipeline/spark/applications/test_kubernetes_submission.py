@@ -15,7 +15,7 @@ import pyspark
 import pytest
 import yaml
 
-from pipeline.spark.java import NoJavaError, find_java
+from ottla.pipeline.spark.java import NoJavaError, find_java
 from tests.pipeline.spark.sessions import JAVA_OPTIONS
 
 ROOT = Path(__file__).parents[4]

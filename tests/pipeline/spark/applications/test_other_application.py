@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.spark.java import NoJavaError, bundled_java, find_java
+from ottla.pipeline.spark.java import NoJavaError, bundled_java, find_java
 from tests.pipeline.spark.crash_queries import BATCHES, check_rows, faulty_options
 from tests.pipeline.spark.warm_python import warm_python
 from tests.pipeline.topics import make_topic

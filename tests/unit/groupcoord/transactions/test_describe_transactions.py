@@ -2,15 +2,15 @@
 
 import pytest
 
-from groupcoord.transactions.id_pattern import IdPattern
-from groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
-from groupcoord.transactions.transaction_results import (
+from ottla.groupcoord.transactions.id_pattern import IdPattern
+from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
+from ottla.groupcoord.transactions.transaction_results import (
     DescribedTransaction,
     DescribeTransactionsResult,
     ListTransactionsResult,
 )
-from logstore.errors import ErrorCode as E
-from logstore.errors import KafkaError
+from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.errors import KafkaError
 from tests.unit.groupcoord.transactions.states import IN_LOG, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, Q0, START_MS, TransactionWorld
 

@@ -3,11 +3,11 @@ TransactionCoordinator's of 4.3.1; where ours differ, the case says so."""
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
-from groupcoord.transactions.transaction_commands import LevelChanged
-from groupcoord.transactions.transaction_effects import MarkerJob
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.errors import ErrorCode as E
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import LevelChanged
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import (
     IN_LOG,
     OTHER_ID,

@@ -2,11 +2,11 @@
 
 import pytest
 
-from groupcoord.transactions.transaction import ProducerPair
-from groupcoord.transactions.transaction_config import MAX_IDS_PER_SHARD, TransactionConfig
-from groupcoord.transactions.transaction_effects import MarkerJob
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.errors import ErrorCode as E
+from ottla.groupcoord.transactions.transaction import ProducerPair
+from ottla.groupcoord.transactions.transaction_config import MAX_IDS_PER_SHARD, TransactionConfig
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import (
     AT_REST,
     OTHER_ID,
@@ -197,7 +197,7 @@ def test_the_order_of_refusals() -> None:
 
 def test_too_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_IDS_PER_SHARD == 1_000_000
-    monkeypatch.setattr("groupcoord.transactions.init_producer.MAX_IDS_PER_SHARD", 1)
+    monkeypatch.setattr("ottla.groupcoord.transactions.init_producer.MAX_IDS_PER_SHARD", 1)
     world = TransactionWorld()
 
     assert world.init() == NEW

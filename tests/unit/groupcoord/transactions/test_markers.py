@@ -3,12 +3,12 @@ coordinator."""
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V2
-from groupcoord.transactions.transaction_commands import DescribeTransactions, MarkersWritten
-from groupcoord.transactions.transaction_effects import MarkerJob
-from groupcoord.transactions.transaction_results import DescribeTransactionsResult
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.errors import ErrorCode as E
+from ottla.groupcoord.transactions.transaction import CLIENT_V2
+from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions, MarkersWritten
+from ottla.groupcoord.transactions.transaction_effects import MarkerJob
+from ottla.groupcoord.transactions.transaction_results import DescribeTransactionsResult
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREPARED, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, P0, P1, Q0, TransactionWorld
 

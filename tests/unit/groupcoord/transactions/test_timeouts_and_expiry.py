@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V2, ProducerPair
-from groupcoord.transactions.transaction_commands import AbortTimedOut, SweepTimeouts
-from groupcoord.transactions.transaction_config import NO_TIMEOUT_MS, SWEEP_SLICE_IDS, TransactionConfig
-from groupcoord.transactions.transaction_effects import Append
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.errors import ErrorCode as E
+from ottla.groupcoord.transactions.transaction import CLIENT_V2, ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import AbortTimedOut, SweepTimeouts
+from ottla.groupcoord.transactions.transaction_config import NO_TIMEOUT_MS, SWEEP_SLICE_IDS, TransactionConfig
+from ottla.groupcoord.transactions.transaction_effects import Append
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import AT_REST, IN_LOG, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import (
     FIRST_PRODUCER_ID,

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from groupcoord.transactions.transaction import CLIENT_V2, Transaction
-from groupcoord.transactions.transaction_records import (
+from ottla.groupcoord.transactions.transaction import CLIENT_V2, Transaction
+from ottla.groupcoord.transactions.transaction_records import (
     decode_key,
     decode_value,
     encode_key,
     encode_value,
     value_size_bytes,
 )
-from groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
 
 EMPTY = Transaction(
     transactional_id="t",

@@ -5,15 +5,15 @@ from random import Random
 
 import pytest
 
-from groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_records import encode_key, encode_value
-from groupcoord.transactions.transaction_scan import TransactionScan, load_shard
-from groupcoord.transactions.transaction_shard import Shard
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.log_scan import MAX_UNREADABLE, PAUSE_RECORDS
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_records import encode_key, encode_value
+from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from ottla.logstore.topic_partition import TopicPartition
 from tests.unit.groupcoord.transactions.states import IN_LOG, S, at
 
 Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from groupcoord.transactions.transaction import (
+from ottla.groupcoord.transactions.transaction import (
     NO_PRODUCER_ID,
     ProducerPair,
     Transaction,
@@ -15,8 +15,8 @@ from groupcoord.transactions.transaction import (
     prepared,
     with_partitions,
 )
-from groupcoord.transactions.transaction_state import AT_REST, MOVES, PREPARED, TransactionState
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction_state import AT_REST, MOVES, PREPARED, TransactionState
+from ottla.logstore.topic_partition import TopicPartition
 
 S = TransactionState
 # As Kafka 4.3.1's TransactionState.VALID_PREVIOUS_STATES has it: to each state, from which.

@@ -3,11 +3,11 @@ ends it. Of this Apache Kafka has the time-out alone."""
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
-from groupcoord.transactions.transaction_commands import DescribeTransactions
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_results import DescribeTransactionsResult, InitProducerResult
-from logstore.errors import ErrorCode as E
+from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
+from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_results import DescribeTransactionsResult, InitProducerResult
+from ottla.logstore.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import OTHER_ID, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import (
     FIRST_PRODUCER_ID,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from groupcoord.transactions.transaction import (
+from ottla.groupcoord.transactions.transaction import (
     CLIENT_V1,
     CLIENT_V2,
     NO_PRODUCER_ID,
@@ -18,8 +18,8 @@ from groupcoord.transactions.transaction import (
     needs_new_id,
     prepared,
 )
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.topic_partition import TopicPartition
 
 
 def ongoing(epoch: int) -> Transaction:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from groupcoord.transactions.transaction import CLIENT_V1
-from groupcoord.transactions.transaction_config import MAX_WAITING_OF_ID, TransactionConfig
-from logstore.errors import ErrorCode as E
+from ottla.groupcoord.transactions.transaction import CLIENT_V1
+from ottla.groupcoord.transactions.transaction_config import MAX_WAITING_OF_ID, TransactionConfig
+from ottla.logstore.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, TransactionWorld
 
@@ -89,7 +89,7 @@ def test_few_wait_for_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
     world.write_markers()
     assert {world.seen(token) for token in tokens} == {E.NONE}
 
-    monkeypatch.setattr("groupcoord.transactions.waiting_requests.MAX_WAITING", 1)
+    monkeypatch.setattr("ottla.groupcoord.transactions.waiting_requests.MAX_WAITING", 1)
     world.put(at(S.PREPARE_ABORT))
     world.put(at(S.PREPARE_ABORT, id="another"))
     token = world.ask_add(PAIR, P1)

@@ -10,8 +10,14 @@ import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, NO_EPOCH, ProducerPair, Transaction
-from groupcoord.transactions.transaction_commands import (
+from ottla.groupcoord.transactions.transaction import (
+    CLIENT_V1,
+    CLIENT_V2,
+    NO_EPOCH,
+    ProducerPair,
+    Transaction,
+)
+from ottla.groupcoord.transactions.transaction_commands import (
     AddPartitions,
     Command,
     EndTransaction,
@@ -19,9 +25,9 @@ from groupcoord.transactions.transaction_commands import (
     MarkersWritten,
     VerifyPartitions,
 )
-from groupcoord.transactions.transaction_config import TransactionConfig
-from groupcoord.transactions.transaction_coordinator import TransactionCoordinator
-from groupcoord.transactions.transaction_effects import (
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.groupcoord.transactions.transaction_coordinator import TransactionCoordinator
+from ottla.groupcoord.transactions.transaction_effects import (
     Append,
     CancelTimer,
     CloseAsker,
@@ -34,25 +40,25 @@ from groupcoord.transactions.transaction_effects import (
     StartTimer,
     TimerKey,
 )
-from groupcoord.transactions.transaction_records import (
+from ottla.groupcoord.transactions.transaction_records import (
     TransactionRecord,
     decode_key,
     decode_value,
     encode_key,
     encode_value,
 )
-from groupcoord.transactions.transaction_results import (
+from ottla.groupcoord.transactions.transaction_results import (
     EndTransactionResult,
     InitProducerResult,
     Result,
     VerifyPartitionsResult,
 )
-from groupcoord.transactions.transaction_scan import TransactionScan, load_shard
-from groupcoord.transactions.transaction_shard import Shard
-from groupcoord.transactions.transaction_state import TransactionState
-from logstore.errors import ErrorCode
-from logstore.record import build_batch
-from logstore.topic_partition import TopicPartition
+from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
+from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.groupcoord.transactions.transaction_state import TransactionState
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.record import build_batch
+from ottla.logstore.topic_partition import TopicPartition
 
 START_MS = 1_700_000_000_000
 ID = "t"

@@ -2,9 +2,9 @@
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.cli.failure import explain
-from node.client.cluster_client import check, only
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.cli.failure import explain
+from ottla.node.client.cluster_client import check, only
 
 
 @pytest.mark.parametrize("answers", [[], [1, 2]])

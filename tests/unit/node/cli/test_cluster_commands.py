@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from logstore.disk import OsDisk
-from logstore.errors import KafkaError
-from logstore.topic_partition import ZERO_UUID
-from logstore.volume import DirectoryLock
-from metadata_raft.quorum_state import QuorumState, read_quorum_state, write_quorum_state
-from node.cli import quorum_commands, reassign_commands
-from node.cli.failure import EXIT_USAGE, CommandError
-from node.client.cluster_admin import ListenerAddress
-from node.client.cluster_client import Client
-from node.client.quorum_admin import QuorumMember, QuorumView
+from ottla.logstore.disk import OsDisk
+from ottla.logstore.errors import KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.volume import DirectoryLock
+from ottla.metadata_raft.quorum_state import QuorumState, read_quorum_state, write_quorum_state
+from ottla.node.cli import quorum_commands, reassign_commands
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.client.cluster_admin import ListenerAddress
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.quorum_admin import QuorumMember, QuorumView
 
 NOW_MS = 1_700_000_000_000
 DIRECTORY = bytes(range(16))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from logstore.error_words import sentence_of, subject_of
-from logstore.errors import ErrorCode, KafkaError
-from node.cli.failure import explain
-from node.client.cluster_client import check, parse_bootstrap
-from node.rest_api.rest_error import rest_error_of
+from ottla.logstore.error_words import sentence_of, subject_of
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.cli.failure import explain
+from ottla.node.client.cluster_client import check, parse_bootstrap
+from ottla.node.rest_api.rest_error import rest_error_of
 
 E = ErrorCode
 SUBJECTS = (

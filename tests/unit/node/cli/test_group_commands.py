@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from node.cli import group_commands, group_tables
-from node.cli.failure import EXIT_USAGE, CommandError
-from node.client import group_as_json, group_lag, group_reset
-from node.client.group_admin import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli import group_commands, group_tables
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
+from ottla.node.client import group_as_json, group_lag, group_reset
+from ottla.node.client.group_admin import (
     ConsumerMemberView,
     GroupMemberView,
     GroupView,
@@ -16,7 +16,7 @@ from node.client.group_admin import (
     RebalanceEvent,
     RebalanceView,
 )
-from node.client.group_lag import Oldest, PartitionLag
+from ottla.node.client.group_lag import Oldest, PartitionLag
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

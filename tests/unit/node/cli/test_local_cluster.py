@@ -1,4 +1,4 @@
-"""node.cli.local_cluster: what it refuses before anything is started, and who runs in a home."""
+"""ottla.node.cli.local_cluster: what it refuses before anything is started, and who runs in a home."""
 
 import os
 import signal
@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from node.cli import local_cluster
-from node.cli.failure import CommandError
-from node.cli.local_cluster import NodeHome, NodeProcess, cluster_up, stop_all
-from node.settings.properties_file import parse_properties
+from ottla.node.cli import local_cluster
+from ottla.node.cli.failure import CommandError
+from ottla.node.cli.local_cluster import NodeHome, NodeProcess, cluster_up, stop_all
+from ottla.node.settings.properties_file import parse_properties
 
 
 def refusal(data: Path, *overrides: str, nodes: int = 1) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from node.cli.log_output import MAX_REMEMBERED, JsonFormatter, RepeatingHandler, TextFormatter
+from ottla.node.cli.log_output import MAX_REMEMBERED, JsonFormatter, RepeatingHandler, TextFormatter
 
 
 class Log:
@@ -85,7 +85,7 @@ def test_only_so_many_lines_are_remembered(log: Log) -> None:
 
 
 def record(message: str, *arguments: object, **fields: object) -> logging.LogRecord:
-    made = logging.LogRecord("node.net", logging.WARNING, "file.py", 1, message, arguments, None)
+    made = logging.LogRecord("ottla.node.net", logging.WARNING, "file.py", 1, message, arguments, None)
     made.created = 1_700_000_000.25
     made.__dict__.update(fields)
     return made
@@ -119,7 +119,7 @@ def test_a_line_of_json_is_one_object_with_kafkas_levels() -> None:
     assert told == {
         "timestamp": "2023-11-14T22:13:20.250Z",
         "level": "WARN",
-        "logger": "node.net",
+        "logger": "ottla.node.net",
         "message": "topic x\ny",
         "node_id": 4,
     }

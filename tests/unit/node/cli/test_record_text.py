@@ -1,14 +1,14 @@
-"""node.cli.record_text: lines in and out."""
+"""ottla.node.cli.record_text: lines in and out."""
 
 import json
 
 import pytest
 
-from logstore.escaped_text import CONTROLS
-from logstore.record import Record
-from logstore.topic_partition import TopicPartition
-from node.cli.record_commands import Place, parse_place
-from node.cli.record_text import (
+from ottla.logstore.escaped_text import CONTROLS
+from ottla.logstore.record import Record
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli.record_commands import Place, parse_place
+from ottla.node.cli.record_text import (
     column_printer,
     json_printer,
     json_printer_for_terminal,
@@ -16,7 +16,7 @@ from node.cli.record_text import (
     parse_line,
     template_printer,
 )
-from node.client.producer import ProducerRecord
+from ottla.node.client.producer import ProducerRecord
 
 PLACE = TopicPartition("orders", 3)
 RECORD = Record(42, 1_700_000_000_000, b"anna", b"2 apples", (("src", b"shop"), ("none", None)))

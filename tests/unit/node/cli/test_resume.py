@@ -6,14 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from node.cli import record_commands
-from node.client.ask_leaders import Answers
-from node.client.cluster_client import Client
-from node.client.deadline import Deadline
-from node.client.group_member import GroupMember
-from node.client.newest_records import Newest, Shortfall, Span
-from node.client.topic_admin import OffsetAndTimestamp
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli import record_commands
+from ottla.node.client.ask_leaders import Answers
+from ottla.node.client.cluster_client import Client
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.group_member import GroupMember
+from ottla.node.client.newest_records import Newest, Shortfall, Span
+from ottla.node.client.topic_admin import OffsetAndTimestamp
 
 PLACE = TopicPartition("orders", 0)
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from node.cli import serve
-from node.cli.failure import CommandError
-from node.process import run_node
+from ottla.node.cli import serve
+from ottla.node.cli.failure import CommandError
+from ottla.node.process import run_node
 
 OPENED = "listeners=PLAINTEXT://1.2.3.4:9092 cannot be opened: "
 REASONS = [

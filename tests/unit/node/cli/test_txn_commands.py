@@ -4,12 +4,17 @@ import json
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from node.cli import txn_tables
-from node.client import txn_as_json
-from node.client.hanging_transactions import OpenTransaction, open_for_long, still_open, without_coordinator
-from node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
-from node.client.txn_as_json import UNKNOWN
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli import txn_tables
+from ottla.node.client import txn_as_json
+from ottla.node.client.hanging_transactions import (
+    OpenTransaction,
+    open_for_long,
+    still_open,
+    without_coordinator,
+)
+from ottla.node.client.txn_admin import ListedTransaction, ProducerView, TransactionView
+from ottla.node.client.txn_as_json import UNKNOWN
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 NOW_MS, LONG_MS = 1_000_000, 900_000

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.client import ask_brokers as asking
-from node.client.ask_brokers import Told, ask_brokers
-from node.client.cluster_client import Client, Topic
-from node.client.deadline import Deadline
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.client import ask_brokers as asking
+from ottla.node.client.ask_brokers import Told, ask_brokers
+from ottla.node.client.cluster_client import Client, Topic
+from ottla.node.client.deadline import Deadline
 
 GONE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "no connection to b:9092: connection refused")
 
@@ -119,7 +119,7 @@ def retried(client: Client, error: KafkaError, monkeypatch: pytest.MonkeyPatch) 
     client.deadline = Deadline.after(30, lambda: now_s)
     client.topics["t"] = Topic("t", bytes(16), {0: 1})
     client._shared.has_answered = True
-    monkeypatch.setattr("node.client.cluster_client.asyncio.sleep", sleep)
+    monkeypatch.setattr("ottla.node.client.cluster_client.asyncio.sleep", sleep)
     with pytest.raises(KafkaError):
         asyncio.run(client.retry(attempt))
     return attempts

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import ask_leaders as module
-from node.client.ask_leaders import ask_leaders
-from node.client.cluster_client import Client, Topic
-from node.client.deadline import Deadline
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import ask_leaders as module
+from ottla.node.client.ask_leaders import ask_leaders
+from ottla.node.client.cluster_client import Client, Topic
+from ottla.node.client.deadline import Deadline
 
 LED, DEAD, OTHER = (TopicPartition("t", number) for number in range(3))
 

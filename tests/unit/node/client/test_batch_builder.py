@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.compression import Compression
-from logstore.record import build_batch, iterate_records
-from node.client.batch_builder import TABLE_SIZE, BatchBuilder
+from ottla.logstore.compression import Compression
+from ottla.logstore.record import build_batch, iterate_records
+from ottla.node.client.batch_builder import TABLE_SIZE, BatchBuilder
 
 nullable = st.none() | st.binary(max_size=20)
 headers = st.lists(st.tuples(st.text(max_size=3), nullable), max_size=2).map(tuple)

@@ -1,8 +1,8 @@
 """The troubles of a cluster, each found where it is and nowhere else."""
 
-from logstore.topic_partition import TopicPartition
-from node.client.cluster_health import Health, PartitionState, assess
-from node.wire.messages.describe_cluster import DescribeClusterBroker
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.cluster_health import Health, PartitionState, assess
+from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 
 BROKERS = [DescribeClusterBroker(broker_id=one, host="h", port=1, is_fenced=False) for one in (0, 1, 2)]
 ONE_FENCED = [*BROKERS[:2], DescribeClusterBroker(broker_id=2, host="h", port=1, is_fenced=True)]

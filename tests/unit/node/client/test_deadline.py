@@ -1,6 +1,6 @@
 """A deadline is one value: what is asked last has what the others have left."""
 
-from node.client.deadline import LEAST_S, Deadline
+from ottla.node.client.deadline import LEAST_S, Deadline
 
 
 class Now:

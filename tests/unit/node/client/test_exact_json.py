@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from node.client.exact_json import dump_json, is_same_json, load_for_comparison, load_json
+from ottla.node.client.exact_json import dump_json, is_same_json, load_for_comparison, load_json
 
 DIGITS = st.text("0123456789", min_size=1, max_size=40)
 NUMBERS = st.builds(

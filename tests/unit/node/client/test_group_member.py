@@ -1,14 +1,14 @@
-"""node.client.group_member and producer: who gets which partitions, members' bytes, and where keys go."""
+"""client/group_member and producer: who gets which partitions, members' bytes, and where keys go."""
 
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.cli.failure import explain
-from node.client.cluster_client import parse_bootstrap
-from node.client.group_member import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.cli.failure import explain
+from ottla.node.client.cluster_client import parse_bootstrap
+from ottla.node.client.group_member import (
     assign_ranges,
     assign_round_robin,
     decode_assignment,
@@ -16,7 +16,7 @@ from node.client.group_member import (
     encode_assignment,
     encode_subscription,
 )
-from node.client.producer import murmur2, partition_for
+from ottla.node.client.producer import murmur2, partition_for
 
 Assign = Callable[[Mapping[str, Sequence[str]], Mapping[str, int]], dict[str, list[TopicPartition]]]
 

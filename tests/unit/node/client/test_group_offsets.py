@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from node.client.group_offsets import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.group_offsets import (
     Change,
     Edge,
     PartitionFacts,

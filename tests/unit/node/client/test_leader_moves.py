@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import leader_moves
-from node.client.cluster_admin import PREFERRED, Election
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import leader_moves
+from ottla.node.client.cluster_admin import PREFERRED, Election
 
 ELECTED, LED_BY_IT, FAILED = (TopicPartition("t", index) for index in range(3))
 
@@ -22,7 +22,7 @@ def test_a_partition_that_is_led_as_it_should_be_did_not_move(monkeypatch: pytes
     async def elect_leaders(_: Any, partitions: Iterable[TopicPartition], __: int) -> list[Election]:
         return [Election(one, errors.get(one)) for one in partitions]
 
-    monkeypatch.setattr("node.client.cluster_admin.elect_leaders", elect_leaders)
+    monkeypatch.setattr("ottla.node.client.cluster_admin.elect_leaders", elect_leaders)
 
     found = asyncio.run(leader_moves.elect(None, [FAILED, LED_BY_IT, ELECTED], PREFERRED))  # type: ignore[arg-type]
 

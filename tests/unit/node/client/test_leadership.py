@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from node.client.leadership import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.leadership import (
     Kept,
     LedPartition,
     NewOrder,

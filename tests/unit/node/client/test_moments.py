@@ -2,7 +2,7 @@
 
 import pytest
 
-from node.client.moments import moment_text, parse_duration, parse_moment
+from ottla.node.client.moments import moment_text, parse_duration, parse_moment
 
 
 @pytest.mark.parametrize(

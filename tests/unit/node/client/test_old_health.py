@@ -1,7 +1,7 @@
 """The health that a node tells while it is cut off from the metadata quorum."""
 
-from node.client.cluster_health import assess
-from node.wire.messages.describe_cluster import DescribeClusterBroker
+from ottla.node.client.cluster_health import assess
+from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 
 
 def test_an_old_picture_is_never_healthy_however_good_it_looks() -> None:

@@ -1,10 +1,10 @@
 """How far a move is, from the sizes that brokers tell of their replicas."""
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client.log_dirs import BrokerLogDirs, LogDirView, ReplicaSize
-from node.client.reassignments import progress_of
-from node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.log_dirs import BrokerLogDirs, LogDirView, ReplicaSize
+from ottla.node.client.reassignments import progress_of
+from ottla.node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment
 
 PLACE = TopicPartition("t", 0)
 MOVE = OngoingPartitionReassignment(

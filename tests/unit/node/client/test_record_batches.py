@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import iterate_records
-from logstore.record_batch import HEADER_SIZE, read_header
-from logstore.topic_partition import TopicPartition
-from node.client.producer import ProducerRecord
-from node.client.record_batches import Lane, PendingBatch, ProducerIdentity, record_size
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import iterate_records
+from ottla.logstore.record_batch import HEADER_SIZE, read_header
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.producer import ProducerRecord
+from ottla.node.client.record_batches import Lane, PendingBatch, ProducerIdentity, record_size
 
 PLACE = TopicPartition("orders", 0)
 LOST = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was lost")

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 import zstandard
 
-from logstore.compression import Compression, compress
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import NewRecord, append_record, build_batch, seal_batch
-from logstore.record_batch import BatchHeader
-from logstore.topic_partition import TopicPartition
-from node.client import consumer as consumer_module
-from node.client.consumer import Consumer, FetchLimits
-from node.client.deadline import Deadline
-from node.client.record_cursor import RecordCursor
-from node.wire.messages.fetch import PartitionData
-from node.work.fair_pool import FairPool
+from ottla.logstore.compression import Compression, compress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import NewRecord, append_record, build_batch, seal_batch
+from ottla.logstore.record_batch import BatchHeader
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import consumer as consumer_module
+from ottla.node.client.consumer import Consumer, FetchLimits
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.record_cursor import RecordCursor
+from ottla.node.wire.messages.fetch import PartitionData
+from ottla.node.work.fair_pool import FairPool
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 MIB = 1024 * 1024

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.client.cluster_client import Client, Topic
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.client.cluster_client import Client, Topic
 
 TOPIC = Topic("t", bytes(16), {0: 1})
 
@@ -16,7 +16,7 @@ TOPIC = Topic("t", bytes(16), {0: 1})
 def test_leaders_are_forgotten_when_a_connection_fails(
     code: ErrorCode, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("node.client.cluster_client.RETRY_PAUSE_S", 0.0)
+    monkeypatch.setattr("ottla.node.client.cluster_client.RETRY_PAUSE_S", 0.0)
     client = Client([("127.0.0.1", 9092)], timeout_s=10)
     client._endpoints[1] = ("127.0.0.1", 9092)
     client._shared.has_answered = True

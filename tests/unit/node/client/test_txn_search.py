@@ -7,13 +7,13 @@ from uuid import UUID
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from node.client import ask_leaders, txn_admin, txn_control
-from node.client.ask_leaders import Answers
-from node.client.cluster_client import Topic
-from node.client.deadline import Deadline
-from node.client.txn_admin import NO_LEADER, ListedTransactions, ProducerView, TransactionView
-from node.client.txn_as_json import UNKNOWN
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import ask_leaders, txn_admin, txn_control
+from ottla.node.client.ask_leaders import Answers
+from ottla.node.client.cluster_client import Topic
+from ottla.node.client.deadline import Deadline
+from ottla.node.client.txn_admin import NO_LEADER, ListedTransactions, ProducerView, TransactionView
+from ottla.node.client.txn_as_json import UNKNOWN
 
 A0, A1, GONE = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("gone", 0)
 OPEN = ProducerView(7, 3, 12, 0, 5, 40)

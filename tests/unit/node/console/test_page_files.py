@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from node.console.page_files import CONTENT_TYPES, INDEX, PageFile, is_unchanged, page_files
+from ottla.node.console.page_files import CONTENT_TYPES, INDEX, PageFile, is_unchanged, page_files
 
 SCRIPTS = [one for one in page_files().values() if one.path.endswith(".js")]
 # Ways by which a text becomes markup or code.

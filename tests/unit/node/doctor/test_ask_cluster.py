@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from node.doctor.ask_cluster import _is_of
-from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts
+from ottla.node.doctor.ask_cluster import _is_of
+from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts
 
 
 @pytest.mark.parametrize(

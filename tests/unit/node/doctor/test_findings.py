@@ -4,13 +4,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.client import cluster_health
-from node.client.cluster_health import Health, PartitionState
-from node.client.log_dirs import BrokerLogDirs, LogDirView
-from node.client.quorum_admin import QuorumMember, QuorumView
-from node.doctor import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client import cluster_health
+from ottla.node.client.cluster_health import Health, PartitionState
+from ottla.node.client.log_dirs import BrokerLogDirs, LogDirView
+from ottla.node.client.quorum_admin import QuorumMember, QuorumView
+from ottla.node.doctor import (
     clock_findings,
     codec_findings,
     disk_findings,
@@ -22,14 +22,14 @@ from node.doctor import (
     readiness_findings,
     version_findings,
 )
-from node.doctor.clock_findings import ClockFacts
-from node.doctor.disk_findings import DiskFacts, Expected
-from node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
-from node.doctor.finding import Finding, Severity
-from node.doctor.limit_findings import LimitFacts
-from node.doctor.log_findings import UncleanableFacts
-from node.doctor.quorum_findings import QuorumFacts
-from node.doctor.version_findings import NEEDED, ClientFacts, VersionFacts
+from ottla.node.doctor.clock_findings import ClockFacts
+from ottla.node.doctor.disk_findings import DiskFacts, Expected
+from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
+from ottla.node.doctor.finding import Finding, Severity
+from ottla.node.doctor.limit_findings import LimitFacts
+from ottla.node.doctor.log_findings import UncleanableFacts
+from ottla.node.doctor.quorum_findings import QuorumFacts
+from ottla.node.doctor.version_findings import NEEDED, ClientFacts, VersionFacts
 
 GIB = 1024**3
 NOW_MS = 1_700_000_000_000

@@ -1,14 +1,14 @@
-"""node.doctor.try_endpoint: the first bytes of an answer tell its sender."""
+"""ottla.node.doctor.try_endpoint: the first bytes of an answer tell its sender."""
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import ZERO_UUID
-from metadata_raft.image import Endpoint
-from metadata_raft.raft_guard import Peer
-from metadata_raft.raft_handshake import LinkIdentity, read_hello, refusal
-from node.doctor.endpoint_facts import EndpointFacts, Speaks
-from node.doctor.try_endpoint import QUESTION, _judged
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.raft_guard import Peer
+from ottla.metadata_raft.raft_handshake import LinkIdentity, read_hello, refusal
+from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
+from ottla.node.doctor.try_endpoint import QUESTION, _judged
 
 
 def framed(content: bytes) -> bytes:

@@ -8,14 +8,21 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from logstore.latency import LatencyHistogram
-from metadata_raft.image import BrokerImage, Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.counters.election_counters import ElectionCounters
-from node.counters.node_counts import latencies_of
-from node.counters.request_counters import AllRequestCounters
-from node.counters.topic_counters import TopicCounters, without_topics
-from node.metrics.cluster_families import controller_families, count_cluster, exporter_families
-from node.metrics.exposition import (
+from ottla.logstore.latency import LatencyHistogram
+from ottla.metadata_raft.image import (
+    BrokerImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
+from ottla.node.counters.election_counters import ElectionCounters
+from ottla.node.counters.node_counts import latencies_of
+from ottla.node.counters.request_counters import AllRequestCounters
+from ottla.node.counters.topic_counters import TopicCounters, without_topics
+from ottla.node.metrics.cluster_families import controller_families, count_cluster, exporter_families
+from ottla.node.metrics.exposition import (
     ALWAYS_BYTES,
     ALWAYS_BYTES_OF_FAMILY,
     LINES_AT_ONCE,
@@ -26,14 +33,14 @@ from node.metrics.exposition import (
     exposition,
     write,
 )
-from node.metrics.family import NO_LABELS, Family, gauge, histogram, labels, summary_ms
-from node.metrics.group_families import consumer_group_families, kminion_group_families
-from node.metrics.node_families import ProcessFamilies
-from node.metrics.pace import Pace
-from node.metrics.read_groups import told_one_by_one
-from node.metrics.readings import CommittedReading, GroupReading, LogDirReading, PartitionReading
-from node.metrics.replica_families import log_dir_families, partition_families
-from node.metrics.request_families import request_families, topic_families
+from ottla.node.metrics.family import NO_LABELS, Family, gauge, histogram, labels, summary_ms
+from ottla.node.metrics.group_families import consumer_group_families, kminion_group_families
+from ottla.node.metrics.node_families import ProcessFamilies
+from ottla.node.metrics.pace import Pace
+from ottla.node.metrics.read_groups import told_one_by_one
+from ottla.node.metrics.readings import CommittedReading, GroupReading, LogDirReading, PartitionReading
+from ottla.node.metrics.replica_families import log_dir_families, partition_families
+from ottla.node.metrics.request_families import request_families, topic_families
 
 MAX_BYTES = 4 << 20
 

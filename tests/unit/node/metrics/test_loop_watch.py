@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from node.metrics.loop_watch import LoopWatch
+from ottla.node.metrics.loop_watch import LoopWatch
 
 LOOK_EVERY_S = 0.001
 TURN_S = 0.03

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from node.metrics import pace as module
-from node.metrics.pace import PAUSE_S, TURN_S, Pace
+from ottla.node.metrics import pace as module
+from ottla.node.metrics.pace import PAUSE_S, TURN_S, Pace
 
 
 def test_a_pause_is_a_sleep_when_a_turn_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.latency import LatencyHistogram
-from node.counters.node_counts import NodeCounts
-from node.metrics import rates
-from node.metrics.rates import ClusterRates, as_json, together
+from ottla.logstore.latency import LatencyHistogram
+from ottla.node.counters.node_counts import NodeCounts
+from ottla.node.metrics import rates
+from ottla.node.metrics.rates import ClusterRates, as_json, together
 
 
 def counts(messages: int, requests: int = 0, seconds: float = 0.001) -> NodeCounts:

@@ -1,6 +1,6 @@
 """Rates and quantiles are taken from the oldest reading of a window, never from one of the same moment."""
 
-from node.metrics.windows import MAX_READINGS, Window, counts_since
+from ottla.node.metrics.windows import MAX_READINGS, Window, counts_since
 
 
 def test_a_reading_of_this_moment_tells_no_rate() -> None:

@@ -4,8 +4,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from node.rest_api.answer_room import MIN_LEAVING_S, AnswerPart, AnswerRoom
-from node.rest_api.rest_error import RestError
+from ottla.node.rest_api.answer_room import MIN_LEAVING_S, AnswerPart, AnswerRoom
+from ottla.node.rest_api.rest_error import RestError
 
 
 class World:

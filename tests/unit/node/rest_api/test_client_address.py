@@ -2,8 +2,8 @@
 
 import pytest
 
-from node.rest_api.client_address import client_of
-from node.settings.rest_settings import parse_trusted_proxies
+from ottla.node.rest_api.client_address import client_of
+from ottla.node.settings.rest_settings import parse_trusted_proxies
 
 PROXIES = parse_trusted_proxies(("10.0.0.0/8", "2001:db8::1"))
 

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from node.client.cluster_client import Topic
-from node.rest_api import client_pool
-from node.rest_api.client_pool import MAX_CLIENTS, MAX_IDLE, ClientPool
-from node.rest_api.rest_error import RestError
+from ottla.node.client.cluster_client import Topic
+from ottla.node.rest_api import client_pool
+from ottla.node.rest_api.client_pool import MAX_CLIENTS, MAX_IDLE, ClientPool
+from ottla.node.rest_api.rest_error import RestError
 
 
 class Facts:

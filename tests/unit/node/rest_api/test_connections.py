@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from node.rest_api import connections
-from node.rest_api.connections import Connections, network_of
+from ottla.node.rest_api import connections
+from ottla.node.rest_api.connections import Connections, network_of
 
 
 class Client:

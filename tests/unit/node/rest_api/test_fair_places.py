@@ -5,9 +5,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from node.rest_api import fair_places
-from node.rest_api.fair_places import Bounds, FairPlaces
-from node.rest_api.rest_error import RestError
+from ottla.node.rest_api import fair_places
+from ottla.node.rest_api.fair_places import Bounds, FairPlaces
+from ottla.node.rest_api.rest_error import RestError
 
 BOUNDS = Bounds(4, 2, 6, 4)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from node.rest_api.json_schema import problem_of
+from ottla.node.rest_api.json_schema import problem_of
 
 NAMED = {
     "type": "object",

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from node.client.exact_json import MAX_NESTING, dump_json, load_json
-from node.rest_api.json_stream import JsonStream
+from ottla.node.client.exact_json import MAX_NESTING, dump_json, load_json
+from ottla.node.rest_api.json_stream import JsonStream
 
 DOCUMENTS: list[Any] = [
     {},

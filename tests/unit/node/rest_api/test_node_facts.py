@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.node_facts import NodeFacts
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.node_facts import NodeFacts
 
 
 class NodeThread:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from node.rest_api.all_routes import ALL_ROUTES
-from node.rest_api.openapi import document
-from node.rest_api.route import Route
+from ottla.node.rest_api.all_routes import ALL_ROUTES
+from ottla.node.rest_api.openapi import document
+from ottla.node.rest_api.route import Route
 
 DOCUMENT = document(ALL_ROUTES, version="1")
 

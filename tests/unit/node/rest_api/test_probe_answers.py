@@ -4,13 +4,13 @@ import json
 
 import pytest
 
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.metadata.broker_lifecycle import BrokerState
-from node.node_state import NodeState
-from node.rest_api.node_pulse import MAX_AGE_S, NodePulse
-from node.rest_api.probe_answers import MAX_HEAD_BYTES, answer_of
-from node.rest_api.readiness import NodeStatus
-from node.settings.config import parse_config
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.node.metadata.broker_lifecycle import BrokerState
+from ottla.node.node_state import NodeState
+from ottla.node.rest_api.node_pulse import MAX_AGE_S, NodePulse
+from ottla.node.rest_api.probe_answers import MAX_HEAD_BYTES, answer_of
+from ottla.node.rest_api.readiness import NodeStatus
+from ottla.node.settings.config import parse_config
 
 NOW_S = 1_000.0
 

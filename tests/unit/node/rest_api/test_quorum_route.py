@@ -6,8 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from node.client.quorum_admin import QuorumMember, QuorumView
-from node.rest_api import cluster_state
+from ottla.node.client.quorum_admin import QuorumMember, QuorumView
+from ottla.node.rest_api import cluster_state
 
 
 def test_voters_without_a_vote_are_told_as_the_schema_has_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from node.metadata.broker_lifecycle import BrokerState
-from node.rest_api.readiness import NodeStatus, partitions_behind, problem_of
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.node.metadata.broker_lifecycle import BrokerState
+from ottla.node.rest_api.readiness import NodeStatus, partitions_behind, problem_of
 
 IN_SYNC = PartitionImage(0, (0, 1, 2), (0, 1, 2), 0, 1, 1)
 BEHIND = IN_SYNC._replace(isr=(0, 2))

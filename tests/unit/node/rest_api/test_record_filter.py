@@ -2,9 +2,9 @@
 
 import pytest
 
-from logstore.record import Record
-from node.rest_api.record_filter import parse_filter
-from node.rest_api.rest_error import RestError
+from ottla.logstore.record import Record
+from ottla.node.rest_api.record_filter import parse_filter
+from ottla.node.rest_api.rest_error import RestError
 
 LOGIN = Record(0, 0, b'{"id":7}', b'{"type":"login","user":{"id":42,"tags":["new","eu"]},"ok":true,"a=b":1}')
 

@@ -6,10 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from logstore.record import Record
-from node.client.exact_json import load_json
-from node.client.producer import ProducerRecord
-from node.rest_api.record_json import (
+from ottla.logstore.record import Record
+from ottla.node.client.exact_json import load_json
+from ottla.node.client.producer import ProducerRecord
+from ottla.node.rest_api.record_json import (
     delivery_report,
     instant,
     parse_record,
@@ -17,7 +17,7 @@ from node.rest_api.record_json import (
     report_place,
     shown_record,
 )
-from node.rest_api.rest_error import RestError
+from ottla.node.rest_api.rest_error import RestError
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from node.client.topic_admin import EARLIEST, LATEST
-from node.rest_api import record_place
-from node.rest_api.record_place import OFFSET_PATTERN, Place, cursor_text, parse_cursor, parse_place
-from node.rest_api.rest_error import RestError
+from ottla.node.client.topic_admin import EARLIEST, LATEST
+from ottla.node.rest_api import record_place
+from ottla.node.rest_api.record_place import OFFSET_PATTERN, Place, cursor_text, parse_cursor, parse_place
+from ottla.node.rest_api.rest_error import RestError
 
 
 @pytest.mark.parametrize(

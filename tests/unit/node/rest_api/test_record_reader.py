@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from logstore.record import Record
-from logstore.topic_partition import TopicPartition
-from node.client.deadline import Deadline
-from node.rest_api.record_reader import RecordReader
+from ottla.logstore.record import Record
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.deadline import Deadline
+from ottla.node.rest_api.record_reader import RecordReader
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from node.rest_api.request_guard import RequestGuard, check_content_type, host_of
-from node.rest_api.rest_error import RestError
+from ottla.node.rest_api.request_guard import RequestGuard, check_content_type, host_of
+from ottla.node.rest_api.rest_error import RestError
 
 GUARD = RequestGuard(["node-1", "Broker.Example.com", "*.svc.cluster.local"])
 

@@ -3,8 +3,8 @@
 import orjson
 import pytest
 
-from node.rest_api.answer_room import AnswerPart, AnswerRoom
-from node.rest_api.resource import DataPieces, resource_name, url
+from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
+from ottla.node.rest_api.resource import DataPieces, resource_name, url
 
 
 @pytest.mark.parametrize(

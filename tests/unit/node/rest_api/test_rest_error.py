@@ -3,9 +3,9 @@
 import orjson
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.rest_api.http_answer import error_answer
-from node.rest_api.rest_error import RestError, rest_error_of
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.rest_api.http_answer import error_answer
+from ottla.node.rest_api.rest_error import RestError, rest_error_of
 
 E = ErrorCode
 

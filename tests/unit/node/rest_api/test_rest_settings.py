@@ -2,9 +2,9 @@
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.settings.config import parse_config
-from node.settings.rest_settings import RestAddress
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.settings.config import parse_config
+from ottla.node.settings.rest_settings import RestAddress
 
 
 def test_a_node_has_the_api_on_confluents_port_unless_it_is_told() -> None:

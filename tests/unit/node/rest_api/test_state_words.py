@@ -4,9 +4,9 @@ from typing import Any
 
 import orjson
 
-from groupcoord.group_state import GroupState
-from groupcoord.transactions.transaction_config import TransactionConfig
-from node.rest_api.state_words import CUT, MAX_VALUES, in_words
+from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.transactions.transaction_config import TransactionConfig
+from ottla.node.rest_api.state_words import CUT, MAX_VALUES, in_words
 
 
 def test_an_object_of_ours_is_opened_and_any_other_is_named() -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from logstore.checkpoint import encode_epochs, encode_partition_metadata
-from logstore.compression import Compression
-from logstore.producer_state import BatchMetadata, ProducerEntry, encode_snapshot
-from logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
-from node.tools.dump_log import main
+from ottla.logstore.checkpoint import encode_epochs, encode_partition_metadata
+from ottla.logstore.compression import Compression
+from ottla.logstore.producer_state import BatchMetadata, ProducerEntry, encode_snapshot
+from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from ottla.node.tools.dump_log import main
 
 LOG = "00000000000000000000.log"
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from groupcoord.group_records import OffsetCommitValue, OffsetRecord
-from groupcoord.record_codec import encode_key, encode_value
-from logstore.record import build_batch
-from metadata_raft.image import MetadataImage
-from metadata_raft.record_codec import MetadataBatch, encode_batch
-from metadata_raft.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
-from metadata_raft.snapshot import decode_snapshot, encode_snapshot
-from node.tools.dump_state import main
-from node.tools.replayed_log import replayed
+from ottla.groupcoord.group_records import OffsetCommitValue, OffsetRecord
+from ottla.groupcoord.record_codec import encode_key, encode_value
+from ottla.logstore.record import build_batch
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
+from ottla.metadata_raft.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
+from ottla.metadata_raft.snapshot import decode_snapshot, encode_snapshot
+from ottla.node.tools.dump_state import main
+from ottla.node.tools.replayed_log import replayed
 
 TOPIC_ID = bytes(range(16))
 TOPIC = TopicRecord(name="orders", topic_id=TOPIC_ID)

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from node.tools.dump_wire import main
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.node.tools.dump_wire import main
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 GOLDEN = Path(__file__).parents[3] / "golden"
 

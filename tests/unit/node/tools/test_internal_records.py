@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from groupcoord.transactions.transaction_records import encode_key, encode_value
-from logstore.record import Record
-from logstore.topic_partition import TopicPartition
-from node.tools.internal_records import plain, wording_for
+from ottla.groupcoord.transactions.transaction_records import encode_key, encode_value
+from ottla.logstore.record import Record
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.tools.internal_records import plain, wording_for
 from tests.unit.groupcoord.transactions.states import S, at
 
 WORDING = wording_for("__transaction_state-49")

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import schema_of
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.messages.api_versions import ApiVersionsResponse
-from node.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
-from node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from node.wire.messages.metadata import MetadataRequest
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import schema_of
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.api_versions import ApiVersionsResponse
+from ottla.node.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
+from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.node.wire.messages.metadata import MetadataRequest
 
 
 def test_classes_are_found_by_key_and_know_their_key() -> None:

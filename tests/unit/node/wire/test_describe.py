@@ -2,13 +2,13 @@
 
 import json
 
-from logstore.topic_partition import uuid_to_text
-from node.wire.describe import MAX_BYTES, MAX_ELEMENTS, MAX_LINE_CHARACTERS, describe, describe_line
-from node.wire.messages.fetch import FetchRequest, FetchTopic
-from node.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
-from node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
-from node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from node.wire.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.wire.describe import MAX_BYTES, MAX_ELEMENTS, MAX_LINE_CHARACTERS, describe, describe_line
+from ottla.node.wire.messages.fetch import FetchRequest, FetchTopic
+from ottla.node.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
+from ottla.node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from ottla.node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from ottla.node.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 TOPIC_ID = bytes(range(16))
 

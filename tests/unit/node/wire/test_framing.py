@@ -5,8 +5,14 @@ from random import Random
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.framing import SMALL_BUFFER_BYTES, TRUSTED_BYTES, FrameSplitter, foreign_protocol, frame_at
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.framing import (
+    SMALL_BUFFER_BYTES,
+    TRUSTED_BYTES,
+    FrameSplitter,
+    foreign_protocol,
+    frame_at,
+)
 from tests.traced_memory import peak_bytes
 
 MAX_BYTES = 1000

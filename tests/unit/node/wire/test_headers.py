@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from node.wire.headers import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.wire.headers import (
     RequestHeader,
     decode_request_header,
     decode_response_header,

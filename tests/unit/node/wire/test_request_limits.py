@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
-from groupcoord.transactions.transaction_config import MAX_NEW_ID_BYTES
-from logstore import schema
-from logstore.errors import ErrorCode, KafkaError
-from logstore.schema import Field, Kind, schema_of
-from logstore.schema_compiler import decode, encode
-from logstore.schema_decode import FieldTooLong
-from logstore.schema_source import STRING_MAX_BYTES
-from node.kafka_api import refusals
-from node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
-from node.wire import codec
-from node.wire.api_keys import ApiKey
-from node.wire.peer_api import PeerApi
-from node.wire.request_limits import LIMITS, MAX_ID_BYTES, OLD_IDS, cutting_decoder, limited_decoder
+from ottla.groupcoord.transactions.transaction_config import MAX_NEW_ID_BYTES
+from ottla.logstore import schema
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.schema import Field, Kind, schema_of
+from ottla.logstore.schema_compiler import decode, encode
+from ottla.logstore.schema_decode import FieldTooLong
+from ottla.logstore.schema_source import STRING_MAX_BYTES
+from ottla.node.kafka_api import refusals
+from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.peer_api import PeerApi
+from ottla.node.wire.request_limits import LIMITS, MAX_ID_BYTES, OLD_IDS, cutting_decoder, limited_decoder
 from tests.property.random_messages import random_message
 
 ALL: list[ApiKey | PeerApi] = [*SERVED, *SERVED_TO_PEERS, PeerApi.PEER_HANDSHAKE]

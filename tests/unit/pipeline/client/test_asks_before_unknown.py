@@ -5,26 +5,30 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from node.wire.messages.metadata import (
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ottla.node.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from node.wire.messages.offset_commit import (
+from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
-from pipeline.client.client_settings import Role
-from pipeline.client.connection import Connection
-from pipeline.client.group_offsets import CommittedOffset, commit_offsets
-from pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Leader, TopicGone
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
+from ottla.pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Leader, TopicGone
 from tests.pipeline.topics import settings_for
 
 UNKNOWN, LOADING = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS

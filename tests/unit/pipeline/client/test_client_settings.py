@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.client.client_settings import ClientSettings, Role, TwoPhase
-from pipeline.client.setting_names import redacted
-from pipeline.words import HIDDEN, OptionError
+from ottla.pipeline.client.client_settings import ClientSettings, Role, TwoPhase
+from ottla.pipeline.client.setting_names import redacted
+from ottla.pipeline.words import HIDDEN, OptionError
 
 
 def settings_of(role: Role = Role.SINK, **given: str) -> ClientSettings:

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
-from pipeline.client.offset_syncs import OffsetNotes, OffsetSync, decode_sync, encode_sync, slot_of
-from pipeline.columns.offset_runs import OffsetRun
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
+from ottla.pipeline.client.offset_syncs import OffsetNotes, OffsetSync, decode_sync, encode_sync, slot_of
+from ottla.pipeline.columns.offset_runs import OffsetRun
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from pipeline.client.client_settings import ClientSettings
-from pipeline.client.retries import JITTER, Retries
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.retries import JITTER, Retries
 
 
 def retries(*, first_ms: int = 0, most_ms: int = 0) -> Retries:

@@ -5,31 +5,39 @@ from typing import Any
 
 import pytest
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.topic_partition import TopicPartition
-from node.wire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from node.wire.messages.list_offsets import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.wire.messages.find_coordinator import (
+    Coordinator,
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
     ListOffsetsRequest,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from node.wire.messages.metadata import (
+from ottla.node.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse, OffsetFetchResponseGroup
-from pipeline.client.client_settings import Role
-from pipeline.client.connection import Connection
-from pipeline.client.group_offsets import committed_offsets
-from pipeline.client.list_offsets import LATEST, list_offsets
-from pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
-from pipeline.source.log_ends import ends_after
-from pipeline.source.source_offsets import SourceOffsets
-from pipeline.source.source_options import Mode, SourceOptions
+from ottla.node.wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+)
+from ottla.pipeline.client.client_settings import Role
+from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.group_offsets import committed_offsets
+from ottla.pipeline.client.list_offsets import LATEST, list_offsets
+from ottla.pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
+from ottla.pipeline.source.log_ends import ends_after
+from ottla.pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.source.source_options import Mode, SourceOptions
 from tests.pipeline.topics import settings_for
 
 STALE, OTHER = 1, 2  # node ids; the stale one is the first of the bootstrap servers

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from logstore.record import Record
-from pipeline.columns.fetched_batches import Fetched, open_fetched
+from ottla.logstore.record import Record
+from ottla.pipeline.columns.fetched_batches import Fetched, open_fetched
 
 MAX_OFFSET = 2**63 - 1
 

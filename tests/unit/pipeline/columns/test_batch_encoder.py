@@ -4,15 +4,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import Record, iterate_records
-from logstore.record_batch import check_batch
-from pipeline.columns.batch_encoder import EncodedBatch, encode_batches
-from pipeline.columns.header_columns import HEADERS_TYPE
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.columns.row_columns import NOW, RowColumns
-from pipeline.words import OptionError
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import Record, iterate_records
+from ottla.logstore.record_batch import check_batch
+from ottla.pipeline.columns.batch_encoder import EncodedBatch, encode_batches
+from ottla.pipeline.columns.header_columns import HEADERS_TYPE
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.columns.row_columns import NOW, RowColumns
+from ottla.pipeline.words import OptionError
 
 NOW_MS = 1_700_000_000_000
 

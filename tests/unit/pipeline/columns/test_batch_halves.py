@@ -2,10 +2,10 @@
 
 import pytest
 
-from logstore.compression import Compression
-from logstore.record import Record, build_batch, iterate_records
-from logstore.record_batch import check_batch
-from pipeline.columns.batch_halves import split_in_halves
+from ottla.logstore.compression import Compression
+from ottla.logstore.record import Record, build_batch, iterate_records
+from ottla.logstore.record_batch import check_batch
+from ottla.pipeline.columns.batch_halves import split_in_halves
 
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP, Compression.ZSTD])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from logstore.compression import Compression
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import (
+from ottla.logstore.compression import Compression
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
     NewRecord,
@@ -14,8 +14,8 @@ from logstore.record import (
     build_marker,
     seal_batch,
 )
-from logstore.record_batch import TimestampType, read_header
-from pipeline.columns.fetched_batches import open_fetched
+from ottla.logstore.record_batch import TimestampType, read_header
+from ottla.pipeline.columns.fetched_batches import open_fetched
 from tests.traced_memory import peak_bytes
 from tests.unit.pipeline.columns.fetches import MAX_OFFSET, Aborted, open_all, rows_of
 

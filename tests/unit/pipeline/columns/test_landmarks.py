@@ -5,9 +5,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from logstore.record import NewRecord, Record, build_batch, iterate_records
-from logstore.record_batch import HEADER_SIZE
-from pipeline.columns.landmarks import find_landmarks
+from ottla.logstore.record import NewRecord, Record, build_batch, iterate_records
+from ottla.logstore.record_batch import HEADER_SIZE
+from ottla.pipeline.columns.landmarks import find_landmarks
 from tests.unit.pipeline.columns.fetches import open_all, rows_of
 
 ROWS = 2000

@@ -4,8 +4,8 @@ from random import Random
 
 import pyarrow as pa
 
-from node.client.producer import murmur2 as murmur2_of_one
-from pipeline.columns.murmur2 import murmur2
+from ottla.node.client.producer import murmur2 as murmur2_of_one
+from ottla.pipeline.columns.murmur2 import murmur2
 
 
 def test_hashes_of_kafkas_own_tests() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline.columns.number_columns import flag_column, number_column, text_column
+from ottla.pipeline.columns.number_columns import flag_column, number_column, text_column
 
 
 @pytest.mark.parametrize("rows", [0, 1, 8, 9, 1000])

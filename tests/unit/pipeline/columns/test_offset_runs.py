@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from pipeline.columns.offset_runs import OffsetRun, Steps, find_steps, make_runs
-from pipeline.columns.varints import Int64s
+from ottla.pipeline.columns.offset_runs import OffsetRun, Steps, find_steps, make_runs
+from ottla.pipeline.columns.varints import Int64s
 
 
 def int64s(*numbers: int) -> Int64s:

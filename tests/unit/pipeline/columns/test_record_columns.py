@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from logstore.errors import ErrorCode, KafkaError
-from logstore.record import build_batch
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.record_columns import FIELDS, RecordColumns, to_record_batch, with_timestamps_in
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.record import build_batch
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.record_columns import FIELDS, RecordColumns, to_record_batch, with_timestamps_in
 from tests.unit.pipeline.columns.fetches import open_all
 
 PARTITION = TopicPartition("flights", 2)
@@ -113,10 +113,10 @@ def test_a_moment_that_microseconds_cannot_hold_is_named(timestamp_ms: int) -> N
 def test_reading_imports_no_pandas() -> None:
     code = """
 import sys
-from logstore.record import build_batch
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.fetched_batches import open_fetched
-from pipeline.columns.record_columns import FIELDS, to_record_batch
+from ottla.logstore.record import build_batch
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.fetched_batches import open_fetched
+from ottla.pipeline.columns.record_columns import FIELDS, to_record_batch
 data = build_batch([(b"k", None, 1, (("h", b"1"),)), (None, b"v", 1, ())])
 fetched = open_fetched(bytes(data), aborted=(), read_committed=False, start=0, end=2, with_headers=True)
 assert len(to_record_batch(fetched.columns, TopicPartition("flights", 2), list(FIELDS))) == 2

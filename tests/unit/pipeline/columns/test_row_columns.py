@@ -3,12 +3,12 @@
 import pyarrow as pa
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from node.client.producer import partition_for
-from pipeline.columns.header_columns import HEADERS_TYPE
-from pipeline.columns.partitioner import Sticky
-from pipeline.columns.row_columns import NOW, RowColumns, judge_columns, rows_by_partition
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.client.producer import partition_for
+from ottla.pipeline.columns.header_columns import HEADERS_TYPE
+from ottla.pipeline.columns.partitioner import Sticky
+from ottla.pipeline.columns.row_columns import NOW, RowColumns, judge_columns, rows_by_partition
+from ottla.pipeline.words import OptionError
 
 
 def place(batch: pa.RecordBatch, topic: str | None = "t", **counts: int) -> dict[TopicPartition, RowColumns]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.connect.http_options import HttpOptions
-from pipeline.words import HIDDEN, OptionError, without_secrets
+from ottla.pipeline.connect.http_options import HttpOptions
+from ottla.pipeline.words import HIDDEN, OptionError, without_secrets
 
 URL = {"http.url": "https://host:8443/hook?token=hunter2"}
 LETTERS = {

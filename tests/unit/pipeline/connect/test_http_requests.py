@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from pipeline.connect.http_options import BodyFormat
-from pipeline.connect.http_requests import Place, Verdict, idempotency_key, judge, to_array, to_element
-from pipeline.connect.http_sink import Record, groups_of
+from ottla.pipeline.connect.http_options import BodyFormat
+from ottla.pipeline.connect.http_requests import Place, Verdict, idempotency_key, judge, to_array, to_element
+from ottla.pipeline.connect.http_sink import Record, groups_of
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs.job import Flow, Task
+from ottla.pipeline.jobs.job import Flow, Task
 from tests.pages import page_blocks
 from tests.unit.pipeline.jobs.job_texts import problems, read, with_job
 

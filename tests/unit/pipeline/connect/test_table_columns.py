@@ -5,17 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.connect.table_columns import (
+from ottla.pipeline.connect.table_columns import (
     arrow_schema,
     postgresql_column,
     texts_name,
     to_batch,
     with_texts,
 )
-from pipeline.connect.table_database import open_database
-from pipeline.connect.table_options import TableOptions
-from pipeline.connect.table_queries import TableQueries
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_database import open_database
+from ottla.pipeline.connect.table_options import TableOptions
+from ottla.pipeline.connect.table_queries import TableQueries
+from ottla.pipeline.words import OptionError
 
 
 def read(path: Path, statements: str) -> dict[str, list[object]]:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.connect.table_options import Engine, Mode, TableOptions
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_options import Engine, Mode, TableOptions
+from ottla.pipeline.words import OptionError
 
 BASE = {"connection.url": "sqlite:/data/a.db", "table": "flights", "mode": "bulk"}
 BY_ID = {**BASE, "mode": "incrementing", "incrementing.column.name": "id"}

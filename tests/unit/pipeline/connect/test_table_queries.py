@@ -7,11 +7,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.connect.table_columns import TableColumn, postgresql_column, sqlite_column
-from pipeline.connect.table_options import TableOptions
-from pipeline.connect.table_position import START, Position, from_offset, to_offset
-from pipeline.connect.table_queries import Question, TableQueries
-from pipeline.words import OptionError
+from ottla.pipeline.connect.table_columns import TableColumn, postgresql_column, sqlite_column
+from ottla.pipeline.connect.table_options import TableOptions
+from ottla.pipeline.connect.table_position import START, Position, from_offset, to_offset
+from ottla.pipeline.connect.table_queries import Question, TableQueries
+from ottla.pipeline.words import OptionError
 
 URL = {"connection.url": "sqlite:/none"}
 BY_ID = {**URL, "mode": "incrementing", "incrementing.column.name": "id"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
-from pipeline.connect.table_options import TableOptions
-from pipeline.connect.table_reader import TableReader
+from ottla.pipeline.connect.table_options import TableOptions
+from ottla.pipeline.connect.table_reader import TableReader
 
 LIMIT = ReadMaxRows(10)
 

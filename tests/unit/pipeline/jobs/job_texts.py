@@ -3,9 +3,9 @@
 from pathlib import Path
 from textwrap import dedent
 
-from pipeline.jobs.job import JobFile
-from pipeline.jobs.job_reader import read_job_file
-from pipeline.jobs.problems import JobFileError
+from ottla.pipeline.jobs.job import JobFile
+from ottla.pipeline.jobs.job_reader import read_job_file
+from ottla.pipeline.jobs.problems import JobFileError
 
 GOOD = """
 name: shop

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from node.cli.app import app
-from pipeline.jobs import cli
-from pipeline.jobs.job_status import JobState, JobStatus
-from pipeline.jobs.status_files import write_status
-from pipeline.spark import metrics_server
+from ottla.node.cli.app import app
+from ottla.pipeline.jobs import cli
+from ottla.pipeline.jobs.job_status import JobState, JobStatus
+from ottla.pipeline.jobs.status_files import write_status
+from ottla.pipeline.spark import metrics_server
 from tests.unit.pipeline.jobs.job_texts import GOOD, NOOP, RATE, with_job
 
 run = CliRunner().invoke

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.jobs.environment_values import VariableError, fill_in
+from ottla.pipeline.jobs.environment_values import VariableError, fill_in
 
 
 @pytest.mark.parametrize(

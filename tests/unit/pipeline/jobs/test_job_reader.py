@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs.job import Endpoint, Flow, PythonStep, SqlStep
-from pipeline.jobs.job_reader import local_folder
-from pipeline.query import AvailableNow, ProcessingTime, QuerySettings
+from ottla.pipeline.jobs.job import Endpoint, Flow, PythonStep, SqlStep
+from ottla.pipeline.jobs.job_reader import local_folder
+from ottla.pipeline.query import AvailableNow, ProcessingTime, QuerySettings
 from tests.unit.pipeline.jobs.job_texts import GOOD, NOOP, RATE, problems, read, with_job
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipeline.jobs.job_status import (
+from ottla.pipeline.jobs.job_status import (
     MOVES,
     JobProgress,
     JobState,
@@ -15,7 +15,7 @@ from pipeline.jobs.job_status import (
     read_progress,
     read_status,
 )
-from pipeline.jobs.status_table import as_table
+from ottla.pipeline.jobs.status_table import as_table
 
 PROGRESS = JobProgress(
     batch=7,
@@ -123,7 +123,7 @@ def test_progress_counts_rows_since_the_start_and_the_lag_of_each_source() -> No
         (
             "[PYTHON] failed: Traceback (most recent call last):\nTraceback (most recent call last):\n"
             '  File "/a.py", line 1, in f\n    raise OptionError("a")\n    ^^^^^\n'
-            "pipeline.words.OptionError: topic: is missing\n\n\tat org.apache.spark",
+            "ottla.pipeline.words.OptionError: topic: is missing\n\n\tat org.apache.spark",
             "topic: is missing",
         ),
         (

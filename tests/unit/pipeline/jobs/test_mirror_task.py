@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pipeline.jobs.job import Task
+from ottla.pipeline.jobs.job import Task
 from tests.unit.pipeline.jobs.job_texts import problems, read, with_job
 
 MIRROR = (

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs.python_functions import FunctionError, check_function, parse_function
+from ottla.pipeline.jobs.python_functions import FunctionError, check_function, parse_function
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.jobs.job_status import JobState, JobStatus, StatusError
-from pipeline.jobs.status_files import AlreadyRunsError, find_status, running, write_status
+from ottla.pipeline.jobs.job_status import JobState, JobStatus, StatusError
+from ottla.pipeline.jobs.status_files import AlreadyRunsError, find_status, running, write_status
 
 RUNNING = JobStatus(job="a", state=JobState.RUNNING, pid=1234567, host=socket.gethostname())
 
@@ -57,7 +57,7 @@ def test_a_job_runs_once(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from pipeline.jobs.status_files import running\n"
+        "import sys; from pathlib import Path; from ottla.pipeline.jobs.status_files import running\n"
         f"with running(Path({str(tmp_path)!r}), ('a',)):\n    print('locked', flush=True); sys.stdin.read()"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline.jobs.yaml_tree import MAX_FILE_BYTES, Items, Members, Text, YamlError, read_tree
+from ottla.pipeline.jobs.yaml_tree import MAX_FILE_BYTES, Items, Members, Text, YamlError, read_tree
 
 
 def test_scalars_are_the_text_that_was_written_and_know_their_lines() -> None:

@@ -10,10 +10,10 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline.lake import directory
-from pipeline.lake.directory import LakeDirectory, local_path, measure
-from pipeline.lake.manifest import LakeError, Manifest, Owner
-from pipeline.words import OptionError
+from ottla.pipeline.lake import directory
+from ottla.pipeline.lake.directory import LakeDirectory, local_path, measure
+from ottla.pipeline.lake.manifest import LakeError, Manifest, Owner
+from ottla.pipeline.words import OptionError
 
 QUERY = Owner(writer="query 1", partition_by=("carrier",))
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.lake.load_options import LoadOptions
-from pipeline.words import OptionError
+from ottla.pipeline.lake.load_options import LoadOptions
+from ottla.pipeline.words import OptionError
 
 
 def test_a_load_is_refused_a_filter_of_records() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.lake.manifest import LakeError, LakeFile, Manifest, Offsets, Owner
-from pipeline.source.source_offsets import SourceOffsets
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.lake.manifest import LakeError, LakeFile, Manifest, Offsets, Owner
+from ottla.pipeline.source.source_offsets import SourceOffsets
 
 ID = bytes(range(16))
 FLIGHTS = TopicPartition("flights", 0)

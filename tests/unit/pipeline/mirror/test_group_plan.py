@@ -1,10 +1,10 @@
 """Which offsets a group gets in the target."""
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.group_offsets import CommittedOffset
-from pipeline.columns.offset_runs import OffsetRun
-from pipeline.mirror.group_plan import plan_commits
-from pipeline.mirror.offset_map import OffsetMap
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.group_offsets import CommittedOffset
+from ottla.pipeline.columns.offset_runs import OffsetRun
+from ottla.pipeline.mirror.group_plan import plan_commits
+from ottla.pipeline.mirror.offset_map import OffsetMap
 
 T = TopicPartition("t", 0)
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pipeline.mirror.mirror_options import MirrorOptions
-from pipeline.mirror.mirrored_rows import sink_options
-from pipeline.sink.sink_options import SinkOptions
-from pipeline.words import OptionError
+from ottla.pipeline.mirror.mirror_options import MirrorOptions
+from ottla.pipeline.mirror.mirrored_rows import sink_options
+from ottla.pipeline.sink.sink_options import SinkOptions
+from ottla.pipeline.words import OptionError
 
 NEEDED = {
     "source.cluster.alias": "a",

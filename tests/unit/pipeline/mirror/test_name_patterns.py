@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from pipeline.mirror.name_patterns import NameFilter, read_patterns
-from pipeline.words import OptionError
+from ottla.pipeline.mirror.name_patterns import NameFilter, read_patterns
+from ottla.pipeline.words import OptionError
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.topic_partition import TopicPartition
-from pipeline.columns.offset_runs import OffsetRun
-from pipeline.mirror.offset_map import RUNS_MAX, OffsetMap
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.columns.offset_runs import OffsetRun
+from ottla.pipeline.mirror.offset_map import RUNS_MAX, OffsetMap
 
 T = TopicPartition("t", 0)
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.mirror.name_patterns import NameFilter
-from pipeline.mirror.replication_policy import ReplicationPolicy, read_policy
-from pipeline.words import OptionError
+from ottla.pipeline.mirror.name_patterns import NameFilter
+from ottla.pipeline.mirror.replication_policy import ReplicationPolicy, read_policy
+from ottla.pipeline.words import OptionError
 
 
 def default(separator: str = ".") -> ReplicationPolicy:

@@ -2,8 +2,8 @@
 
 import re
 
-from pipeline.client.topic_admin import ConfigSource, NewTopic, TopicConfig
-from pipeline.mirror.topic_changes import TopicChanges, config_changes, partition_changes
+from ottla.pipeline.client.topic_admin import ConfigSource, NewTopic, TopicConfig
+from ottla.pipeline.mirror.topic_changes import TopicChanges, config_changes, partition_changes
 
 EXCLUDED = re.compile("min.insync.replicas")
 

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.errors import ErrorCode, KafkaError
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.commit_record import (
+from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.commit_record import (
     CommitRecord,
     decode_record,
     encode_record,
 )
-from pipeline.sink.record_parts import MAX_PART_CHARS, MAX_PARTS, count_parts, join, split
-from pipeline.sink.slots import Participant, Slot
-from pipeline.words import OptionError
+from ottla.pipeline.sink.record_parts import MAX_PART_CHARS, MAX_PARTS, count_parts, join, split
+from ottla.pipeline.sink.slots import Participant, Slot
+from ottla.pipeline.words import OptionError
 
 PAIRS = st.builds(ProducerPair, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1))
 SLOTS = st.builds(Slot, st.integers(0, 63), st.integers(0, 200_000))

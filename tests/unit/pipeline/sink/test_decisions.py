@@ -4,11 +4,11 @@ from uuid import UUID
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.transactions import Described
-from pipeline.columns.producer_pair import ProducerPair
-from pipeline.sink.commit_record import CommitRecord
-from pipeline.sink.decisions import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.columns.producer_pair import ProducerPair
+from ottla.pipeline.sink.commit_record import CommitRecord
+from ottla.pipeline.sink.decisions import (
     BatchExpired,
     BatchRun,
     TransactionsLost,
@@ -18,8 +18,8 @@ from pipeline.sink.decisions import (
     roll_forward,
     slots_to_prepare,
 )
-from pipeline.sink.slots import LIVES, Names, Participant, Slot, life_of, tickets_between
-from pipeline.words import OptionError
+from ottla.pipeline.sink.slots import LIVES, Names, Participant, Slot, life_of, tickets_between
+from ottla.pipeline.words import OptionError
 
 QUERY, OTHER, RUN, LATER = (UUID(int=number) for number in range(1, 5))
 PART = Participant(Slot(1, 0), ProducerPair(10, 2))

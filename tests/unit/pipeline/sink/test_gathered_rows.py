@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from pipeline.sink.gathered_rows import gather
+from ottla.pipeline.sink.gathered_rows import gather
 
 
 def batch_of(*values: int) -> pa.RecordBatch:

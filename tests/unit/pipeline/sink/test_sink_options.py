@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.sink.sink_options import REFUSED, Guarantee, SinkOptions
-from pipeline.words import OptionError
+from ottla.pipeline.sink.sink_options import REFUSED, Guarantee, SinkOptions
+from ottla.pipeline.words import OptionError
 
 SERVERS = {"kafka.bootstrap.servers": "a:1"}
 ONCE = {**SERVERS, "delivery.guarantee": "exactly_once", "transactional.id": "orders.copy"}

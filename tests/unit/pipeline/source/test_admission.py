@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.admission import MinimumWait, rate_limit
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.admission import MinimumWait, rate_limit
 
 A, B, C = (TopicPartition("t", number) for number in range(3))
 OFFSETS = st.tuples(st.integers(0, 10**12), st.integers(0, 10**6))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.data_loss import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.data_loss import (
     DataLossError,
     LossPolicy,
     is_replaced,
@@ -11,9 +11,9 @@ from pipeline.source.data_loss import (
     losses_between,
     new_partitions,
 )
-from pipeline.source.progress import lag_between, lag_of_source
-from pipeline.source.source_offsets import SourceOffsets
-from pipeline.words import OptionError
+from ottla.pipeline.source.progress import lag_between, lag_of_source
+from ottla.pipeline.source.source_offsets import SourceOffsets
+from ottla.pipeline.words import OptionError
 
 OLD, NEW = bytes(15) + b"\1", bytes(15) + b"\2"
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

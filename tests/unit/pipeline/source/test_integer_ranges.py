@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.source.integer_ranges import ALL, LEAST, MOST, IntegerRanges
+from ottla.pipeline.source.integer_ranges import ALL, LEAST, MOST, IntegerRanges
 
 NONE = IntegerRanges(ranges=())
 SOME = range(-20, 20)

@@ -1,10 +1,10 @@
-"""pipeline.source.java_regex: patterns in Java's syntax find in names what they find in Java."""
+"""ottla.pipeline.source.java_regex: patterns in Java's syntax find in names what they find in Java."""
 
 import re
 
 import pytest
 
-from pipeline.source.java_regex import PatternError, translated
+from ottla.pipeline.source.java_regex import PatternError, translated
 
 NAMES = ("orders", "Orders", "orders.v1", "orders-v2", "x", "abc", "a1", "a12", "aa", "a_b", "9", "a]")
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.source.lag_time import MAX_KNOWN_ENDS, KnownEnd, KnownEnds, waited_ms, with_end
+from ottla.pipeline.source.lag_time import MAX_KNOWN_ENDS, KnownEnd, KnownEnds, waited_ms, with_end
 
 
 def known(*ends: tuple[int, int], read: int = 0) -> KnownEnds:

@@ -6,9 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
-from pipeline.source.source_offsets import EARLIEST, SourceOffsets, open_json, read_offsets, read_partitions
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from ottla.pipeline.source.source_offsets import (
+    EARLIEST,
+    SourceOffsets,
+    open_json,
+    read_offsets,
+    read_partitions,
+)
+from ottla.pipeline.words import OptionError
 
 ID = bytes(range(16))
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 10), TopicPartition("u", 0)

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.option_names import HONOURED, REFUSED
-from pipeline.source.range_limits import AtOffsets, AtTimestamp, AtTimestamps, Edge
-from pipeline.source.source_options import (
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.option_names import HONOURED, REFUSED
+from ottla.pipeline.source.range_limits import AtOffsets, AtTimestamp, AtTimestamps, Edge
+from ottla.pipeline.source.source_options import (
     Assigned,
     Mode,
     SourceOptions,
@@ -16,7 +16,7 @@ from pipeline.source.source_options import (
     Topics,
     check_for_any_mode,
 )
-from pipeline.words import OptionError
+from ottla.pipeline.words import OptionError
 
 LEAST = {"kafka.bootstrap.servers": "a:1", "subscribe": "t"}
 OFFSETS = '{"t": {"0": 5, "1": -1}}'

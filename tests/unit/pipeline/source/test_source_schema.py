@@ -2,9 +2,9 @@
 
 import pytest
 
-from pipeline.columns.record_columns import FIELDS
-from pipeline.source.source_schema import HEADERS_TYPE, check_columns, schema_text
-from pipeline.words import OptionError
+from ottla.pipeline.columns.record_columns import FIELDS
+from ottla.pipeline.source.source_schema import HEADERS_TYPE, check_columns, schema_text
+from ottla.pipeline.words import OptionError
 
 
 def test_the_columns_are_those_that_batches_have() -> None:

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from logstore.topic_partition import TopicPartition
-from pipeline.client.offset_range import OffsetRange
-from pipeline.source.splits import MAX_PARTS, divide
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.client.offset_range import OffsetRange
+from ottla.pipeline.source.splits import MAX_PARTS, divide
+from ottla.pipeline.words import OptionError
 
 
 def ranges(*sizes: int) -> list[OffsetRange]:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.integer_ranges import ALL, LEAST, MOST
-from pipeline.source.record_filter import KEEPS_ALL, RecordFilter
-from pipeline.source.where_option import MAX_VALUES, read_where
-from pipeline.words import OptionError
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.integer_ranges import ALL, LEAST, MOST
+from ottla.pipeline.source.record_filter import KEEPS_ALL, RecordFilter
+from ottla.pipeline.source.where_option import MAX_VALUES, read_where
+from ottla.pipeline.words import OptionError
 
 TEN_MS = 1_795_773_600_000  # 2026-11-27T10:00:00Z
 UP = MOST + 1

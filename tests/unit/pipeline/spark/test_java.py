@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.spark import java
-from pipeline.spark.java import NoJavaError, bundled_java, find_java
+from ottla.pipeline.spark import java
+from ottla.pipeline.spark.java import NoJavaError, bundled_java, find_java
 
 
 def make_java(home: Path, version: str, *, release: bool = True) -> Path:

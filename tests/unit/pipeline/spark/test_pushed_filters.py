@@ -17,10 +17,10 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from logstore.topic_partition import TopicPartition
-from pipeline.source.record_filter import KEEPS_ALL
-from pipeline.source.where_option import read_where
-from pipeline.spark.pushed_filters import wanted_by
+from ottla.logstore.topic_partition import TopicPartition
+from ottla.pipeline.source.record_filter import KEEPS_ALL
+from ottla.pipeline.source.where_option import read_where
+from ottla.pipeline.spark.pushed_filters import wanted_by
 
 OFFSET, PARTITION, TOPIC, TIMESTAMP = ("offset",), ("partition",), ("topic",), ("timestamp",)
 TEN = datetime(2026, 11, 27, 10, tzinfo=UTC)

@@ -5,7 +5,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 from pyspark.sql import Row
 
-from pipeline.spark.query_metrics import QueryMetrics
+from ottla.pipeline.spark.query_metrics import QueryMetrics
 
 AT_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 OBSERVED = {"records": 30, "bytes": 900, "oldest_ms": AT_MS - 4_000, "newest_ms": AT_MS}

@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import SparkSession
 
-from pipeline.spark.scan_sources import give_each_scan_a_source
+from ottla.pipeline.spark.scan_sources import give_each_scan_a_source
 
 
 def test_a_spark_that_does_not_take_the_rule_goes_on_without(

@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from pipeline.spark.session import NoFormatError, _check_format, _planning_python
+from ottla.pipeline.spark.session import NoFormatError, _check_format, _planning_python
 
 
 class Formats:

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from pipeline.spark.table_options import (
+from ottla.pipeline.spark.table_options import (
     columns_with,
     for_sink,
     for_source,
@@ -13,7 +13,7 @@ from pipeline.spark.table_options import (
     options_to_read,
     options_to_write,
 )
-from pipeline.words import OptionError
+from ottla.pipeline.words import OptionError
 
 CLUSTER = {"kafka.bootstrap.servers": "a:1"}
 ELSEWHERE = {"kafka.bootstrap.servers": "b:2", "topic": "there"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from pipeline.spark.worker_python import worker_python
+from ottla.pipeline.spark.worker_python import worker_python
 
 SPARK = Path(pyspark.__file__).parent
 ARCHIVES = sorted(str(path) for path in (SPARK / "python" / "lib").glob("*.zip"))

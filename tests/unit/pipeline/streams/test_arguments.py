@@ -2,8 +2,8 @@
 
 import pytest
 
-from pipeline.streams.arguments import interval_of, name_of, names_of, number_of, one_of, refuse_taken
-from pipeline.words import OptionError
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, number_of, one_of, refuse_taken
+from ottla.pipeline.words import OptionError
 
 COLUMNS = ["carrier", "origin", "dest"]
 

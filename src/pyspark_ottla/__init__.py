@@ -4,8 +4,8 @@ It looks in a process of its own. In the user's program nothing of ours runs unl
 there, this makes the format known to all threads, those of pools too.
 """
 
-from pipeline.spark.active_session import activate_in_each_thread
-from pipeline.spark.data_source import OttlaDataSource as DefaultSource
+from ottla.pipeline.spark.active_session import activate_in_each_thread
+from ottla.pipeline.spark.data_source import OttlaDataSource as DefaultSource
 
 __all__ = ["DefaultSource"]
 

@@ -1,8 +1,8 @@
-"""The entry point of `ottla` and of `python -m node`."""
+"""The entry point of the command `ottla`, which `python -m ottla` is as well."""
 
 import sys
 
-from node.cli.standard_streams import open_closed_streams
+from ottla.node.cli.standard_streams import open_closed_streams
 
 # Libraries of ours load these where they are installed, for what a node never asks: encryption by pysyncobj,
 # whose links are our own, and compression of metrics. They take 10 MB of each node.
@@ -20,7 +20,7 @@ def main() -> int:
     except ImportError:
         print("ottla: The command line needs the package typer: install ottla[cli].", file=sys.stderr)
         return 1
-    from node.cli.app import main as run
+    from ottla.node.cli.app import main as run
 
     return run()
 

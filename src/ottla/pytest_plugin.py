@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from node.embedded import Cluster
+    from ottla.testing import Cluster
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def ottla_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
     """A cluster for all tests of the session; give your topics names of their own."""
-    from node.embedded import Cluster
+    from ottla.testing import Cluster
 
     with Cluster(nodes=request.config.getoption("--ottla-nodes")) as cluster:
         yield cluster
@@ -34,7 +34,7 @@ def ottla_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
 @pytest.fixture
 def ottla_cluster_factory() -> "Iterator[Callable[..., Cluster]]":
     """Starts clusters for one test alone: `ottla_cluster_factory(nodes=3, overrides={...})`."""
-    from node.embedded import Cluster
+    from ottla.testing import Cluster
 
     started: list[Cluster] = []
 
