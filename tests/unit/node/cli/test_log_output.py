@@ -108,7 +108,7 @@ def test_names_of_others_cannot_begin_a_line_or_move_the_cursor() -> None:
 def test_a_traceback_stands_moved_in() -> None:
     first, *rest = TextFormatter().format(failure()).split("\n")
 
-    assert "WARNING failed (node.net)" in first
+    assert "WARNING failed (ottla.node.net)" in first
     assert rest and all(line.startswith("    ") for line in rest)
 
 
