@@ -41,7 +41,7 @@ from ottla.metadata_raft.records import (
 )
 
 FRAME_VERSION: Final = 1
-# A batch this large holds some 200,000 partitions, twice what a cluster is built for; see D4 of DESIGN.md.
+# A batch this large holds some 200,000 partitions, twice what a cluster is built for (D4).
 MAX_BATCH_BYTES: Final = 32 * 1024 * 1024
 _MAX_VARINT_BYTES = 5
 

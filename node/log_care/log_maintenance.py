@@ -422,7 +422,7 @@ class LogMaintenance:
     async def _keep_recovery_point(self, job: CleaningJob) -> None:
         """Write the recovery point before anything below it is compacted.
 
-        Of a segment above it that ends before the next one begins, the rest is taken for lost (D7).
+        Of a segment above it that ends before the next one begins, the rest is taken for lost (logstore D7).
         """
         if job.log.recovery_point < job.end_offset:
             await self.flusher.flush(job.log, rolled_only=True)
@@ -435,7 +435,8 @@ class LogMaintenance:
         """Keep the cleaner away from a log whose closed segments below `end_offset` are about to be replaced.
 
         What the new ones hold may never have been cleaned, and they may end before the next begins: the
-        checkpoints say so before they are in place (D7). KAFKA_STORAGE_ERROR when that cannot be written.
+        checkpoints say so before they are in place (logstore D7). KAFKA_STORAGE_ERROR when that cannot be
+        written.
         """
         name = log.topic_partition
         while not self.cleaner.reserve(name):

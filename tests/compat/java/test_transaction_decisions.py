@@ -91,7 +91,7 @@ def test_java_decides_the_same(ask_java: AskJava) -> None:
         reason = why_different(case, ours, theirs)
         assert reason, f"{case}\n ours   {ours}\n theirs {theirs}"
         different[reason] = different.get(reason, 0) + 1
-    # Each of our reasons is one: Kafka does decide otherwise, until it is mended there.
+    # Each decision in groupcoord/DESIGN.md that differs from Kafka still does, until Kafka is mended.
     assert different.keys() == {
         "D39",
         "D40: commit",

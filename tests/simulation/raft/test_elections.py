@@ -51,7 +51,7 @@ def test_a_vote_that_was_promised_before_the_leader_was_heard_again_elects_nobod
 
 
 def test_a_voter_without_a_majority_forgets_the_leader_that_is_gone() -> None:
-    """D51: or it would name for ever who led when the others died."""
+    """Else it would name for ever who led when the others died."""
     world = World(3)
     leader = world.leader()
     other, survivor = (node for node in world.nodes.values() if node is not leader)

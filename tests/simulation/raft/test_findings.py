@@ -1,7 +1,7 @@
 """What is wrong in pysyncobj 0.3.17, each as a schedule: stock loses, and ours takes no harm from the same.
 
 Each test runs twice, with the library as it is shipped and with ours; it returns what broke, which must be
-something for the first and nothing for the second. The names are those of DESIGN.md.
+something for the first and nothing for the second. The names are those of metadata_raft/DESIGN.md.
 """
 
 import gc

@@ -1,0 +1,129 @@
+"""The design pages: each number stands once, under its subject, and a number that is cited stands."""
+
+import re
+import subprocess
+from collections import Counter
+
+import pytest
+
+from tests.pages import ROOT
+
+PAGES = {
+    name: ROOT / name / "DESIGN.md"
+    for name in ("node", "node/wire", "logstore", "metadata_raft", "groupcoord", "pipeline")
+}
+ARRANGED = ("node",)
+MAX_BYTES = 40_000  # a page that is read; node's, which has most decisions, has 30,000
+MAX_NODE_BYTES = 30_000
+SUPERSEDED = "## Superseded decisions"
+STANDS = re.compile(r"\*\*([DP]\d+)\b")
+ROW = re.compile(r"^\| ([DP]\d+)\b[^|]*\|(.*)\|$", re.M)
+PAGE = r"\b(node/wire|node|logstore|metadata_raft|groupcoord|pipeline)"
+CITED = re.compile(rf"(?:{PAGE}(?:/DESIGN\.md)?(?:'s)?,? )?\b([DP]\d+)\b")
+NAMED_PAGE = re.compile(rf"{PAGE}/DESIGN\.md")
+CITING = (".py", ".c", ".md", ".toml", ".yaml", ".yml", ".js", ".css")
+
+
+def standing(page: str) -> list[str]:
+    return STANDS.findall(PAGES[page].read_text())
+
+
+def superseded(page: str) -> dict[str, str]:
+    """Return the numbers that do not stand any more, with what the table says of each."""
+    return dict(ROW.findall(PAGES[page].read_text().partition(SUPERSEDED)[2]))
+
+
+def headings(text: str) -> list[str]:
+    without_code = re.sub(r"^```.*?^```$", "", text, flags=re.M | re.S)
+    return re.findall(r"^#+ (.*)$", without_code, flags=re.M)
+
+
+def citations(path: str, text: str) -> list[tuple[str, str]]:
+    """Return each number that a file cites, with the page that it belongs to.
+
+    That page is named before the number, or earlier in the file, or is that of the file's own package.
+    """
+    found = []
+    for match in CITED.finditer(text):
+        owner, number = match[1], match[2]
+        if owner is None:
+            before = NAMED_PAGE.findall(text[: match.start()])
+            packages = [name for name in PAGES if path.startswith(f"{name}/")]
+            owner = max(packages, key=len) if packages else before[-1] if before else ""
+        if number[0] == "P" and owner != "pipeline":
+            continue  # a percentile, or a name in code
+        found.append((owner, number))
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_number_stands_once_or_is_superseded_by_one_that_stands(page: str) -> None:
+    stand, gone = standing(page), superseded(page)
+
+    assert [number for number, times in Counter(stand).items() if times > 1] == []
+    assert sorted(set(stand) & set(gone)) == []
+    for number, by in gone.items():
+        replaced_by = citations(f"{page}/DESIGN.md", by)
+        assert replaced_by or "no decision" in by, f"{number} does not say by what it was superseded"
+        assert all(other in standing(owner) for owner, other in replaced_by), number
+
+
+def test_whoever_cites_a_decision_finds_it() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True)
+    known = {page: set(standing(page)) for page in PAGES}
+
+    wrong, count = [], 0
+    for name in listed.stdout.split("\0"):
+        if not name.endswith(CITING) or not (ROOT / name).is_file():
+            continue
+        text = (ROOT / name).read_text()
+        if name == "tests/tidy/test_designs.py":
+            continue
+        for owner, number in citations(name, text.partition(SUPERSEDED)[0]):
+            count += 1
+            if number not in known.get(owner, ()):
+                wrong.append(f"{name}: {owner or 'no page'} {number}")
+    assert wrong == []
+    assert count > 100
+
+
+@pytest.mark.parametrize("page", ARRANGED)
+def test_a_page_is_arranged_by_subjects_that_links_can_name(page: str) -> None:
+    text = PAGES[page].read_text()
+    titles = headings(text)
+
+    assert len(titles) == len(set(titles)) >= 5
+    assert not {"Decisions", "Figures"} & set(titles), "a decision stands under its subject"
+    assert len(text.encode()) <= (MAX_NODE_BYTES if page == "node" else MAX_BYTES)
+
+
+@pytest.mark.parametrize("page", ARRANGED)
+def test_files_that_a_design_names_exist(page: str) -> None:
+    text = PAGES[page].read_text()
+    named = re.findall(r"`([\w./-]+(?:\.(?:py|c|md|java|yaml)|/))`", text)
+
+    assert [
+        name for name in named if not any((base / name).exists() for base in (PAGES[page].parent, ROOT))
+    ] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("node/net/listener.py", "# as D47 says", [("node", "D47")]),
+        ("node/wire/codec.py", "# as D4 says", [("node/wire", "D4")]),
+        ("node/log_care/log_scrub.py", "# as logstore D7 says", [("logstore", "D7")]),
+        (
+            "tests/unit/test_a.py",
+            '"""groupcoord/DESIGN.md, D18."""\n# D20',
+            [("groupcoord", "D18"), ("groupcoord", "D20")],
+        ),
+        ("tests/unit/test_a.py", "# D20", [("", "D20")]),
+        ("tests/unit/test_a.py", "P0, P99", []),
+        ("pipeline/spark/a.py", "# see P35", [("pipeline", "P35")]),
+    ],
+)
+def test_a_number_belongs_to_the_page_that_is_named_or_to_its_package(
+    path: str, text: str, expected: list[tuple[str, str]]
+) -> None:
+    assert citations(path, text) == expected
