@@ -12,7 +12,7 @@ PAGES = {
     name: ROOT / name / "DESIGN.md"
     for name in ("node", "node/wire", "logstore", "metadata_raft", "groupcoord", "pipeline")
 }
-ARRANGED = ("node", "groupcoord", "pipeline")
+ARRANGED = ("node", "logstore", "groupcoord", "pipeline")
 MAX_BYTES = 40_000  # a page that is read; node's, which has most decisions, has 30,000
 MAX_NODE_BYTES = 30_000
 SUPERSEDED = "## Superseded decisions"
