@@ -16,6 +16,7 @@ MOUNTED: Final = {
     "STYLE.md": "architecture/style.md",
     "CONTRIBUTING.md": "architecture/contributing.md",
     "node/DESIGN.md": "architecture/node.md",
+    "node/wire/DESIGN.md": "architecture/wire.md",
     "logstore/DESIGN.md": "architecture/logstore.md",
     "metadata_raft/DESIGN.md": "architecture/metadata_raft.md",
     "groupcoord/DESIGN.md": "architecture/groupcoord.md",
