@@ -16,6 +16,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "src"), str(ROOT)]
 # ruff: noqa: E402
 from documentation.benchmarks_page import benchmarks_page
 from documentation.commands_page import commands_page
+from documentation.design_numbers import numbers_as_links
 from documentation.metrics_page import metrics_page
 from documentation.settings_page import settings_page
 from documentation.site_files import GENERATED, MOUNTED, site_links, source_of
@@ -43,4 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Write the links of a page as the site has them."""
     pages = {file.src_uri for file in files}
-    return site_links(markdown, source_of(page.file.src_uri), pages)
+    source = source_of(page.file.src_uri)
+    return site_links(
+        numbers_as_links(markdown, source, lambda path: (ROOT / path).read_text()), source, pages
+    )

@@ -2,29 +2,27 @@
 
 import re
 import subprocess
+import sys
 from collections import Counter
 
 import pytest
 
 from tests.pages import ROOT
 
-PAGES = {
-    name: ROOT / name / "DESIGN.md"
-    for name in ("node", "node/wire", "logstore", "metadata_raft", "groupcoord", "pipeline")
-}
+sys.path.append(str(ROOT / "scripts"))
+
+from documentation.design_numbers import CITATION, DECISION, DESIGNS, NAMED_DESIGN, numbers_as_links
+
+PAGES = {name: ROOT / name / "DESIGN.md" for name in DESIGNS}
 MAX_BYTES = 40_000  # a page that is read; node's, which has most decisions, has 30,000
 MAX_NODE_BYTES = 30_000
 SUPERSEDED = "## Superseded decisions"
-STANDS = re.compile(r"\*\*([DP]\d+)\b")
 ROW = re.compile(r"^\| ([DP]\d+)\b[^|]*\|(.*)\|$", re.M)
-PAGE = r"\b(node/wire|node|logstore|metadata_raft|groupcoord|pipeline)"
-CITED = re.compile(rf"(?:{PAGE}(?:/DESIGN\.md)?(?:'s)?,? )?\b([DP]\d+)\b")
-NAMED_PAGE = re.compile(rf"{PAGE}/DESIGN\.md")
 CITING = (".py", ".c", ".md", ".toml", ".yaml", ".yml", ".js", ".css")
 
 
 def standing(page: str) -> list[str]:
-    return STANDS.findall(PAGES[page].read_text())
+    return DECISION.findall(PAGES[page].read_text())
 
 
 def superseded(page: str) -> dict[str, str]:
@@ -43,10 +41,10 @@ def citations(path: str, text: str) -> list[tuple[str, str]]:
     That page is named before the number, or earlier in the file, or is that of the file's own package.
     """
     found = []
-    for match in CITED.finditer(text):
+    for match in CITATION.finditer(text):
         owner, number = match[1], match[2]
         if owner is None:
-            before = NAMED_PAGE.findall(text[: match.start()])
+            before = NAMED_DESIGN.findall(text[: match.start()])
             packages = [name for name in PAGES if path.startswith(f"{name}/")]
             owner = max(packages, key=len) if packages else before[-1] if before else ""
         if number[0] == "P" and owner != "pipeline":
@@ -83,7 +81,7 @@ def test_whoever_cites_a_decision_finds_it() -> None:
             if number not in known.get(owner, ()):
                 wrong.append(f"{name}: {owner or 'no page'} {number}")
     assert wrong == []
-    assert count > 100
+    assert count > 30
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -126,3 +124,20 @@ def test_a_number_belongs_to_the_page_that_is_named_or_to_its_package(
     path: str, text: str, expected: list[tuple[str, str]]
 ) -> None:
     assert citations(path, text) == expected
+
+
+def test_numbers_are_links_on_the_site() -> None:
+    texts = {"logstore/DESIGN.md": "**D7** A hole."}
+    text = "## D1\n**D1** A, as D2 and logstore D7 say; `D1`, D9.\n```\nD1\n```\n**D2** B."
+
+    linked = numbers_as_links(text, "node/DESIGN.md", texts.__getitem__)
+
+    assert linked.splitlines() == [
+        "## D1",
+        "**D1**{ #D1 } A, as [D2](#D2) and [logstore D7](../logstore/DESIGN.md#D7) say; `D1`, D9.",
+        "```",
+        "D1",
+        "```",
+        "**D2**{ #D2 } B.",
+    ]
+    assert numbers_as_links(text, "docs/topics.md", texts.__getitem__) == text

@@ -1,0 +1,45 @@
+"""The numbers of design decisions as links: the site gives each an anchor and leads whoever cites it there.
+
+In the repository a decision is a number in bold in the `DESIGN.md` of its package, and a citation is the bare
+number there, or the number behind the name of another page, as in "logstore D7".
+"""
+
+import posixpath
+import re
+from collections.abc import Callable
+from typing import Final
+
+DESIGNS: Final = ("node", "node/wire", "logstore", "metadata_raft", "groupcoord", "pipeline")
+_NAME: Final = r"\b(node/wire|node|logstore|metadata_raft|groupcoord|pipeline)"
+DECISION: Final = re.compile(r"\*\*([DP]\d+)\*\*")
+CITATION: Final = re.compile(rf"(?:{_NAME}(?:/DESIGN\.md)?(?:'s)?,? )?(?<!\*\*)\b([DP]\d+)\b(?!\*\*)")
+NAMED_DESIGN: Final = re.compile(rf"{_NAME}/DESIGN\.md")
+_CODE: Final = re.compile(r"^ *```.*?^ *```$|`[^`\n]+`|^#[^\n]*$", re.M | re.S)
+
+
+def numbers_as_links(text: str, source: str, read: Callable[[str], str]) -> str:
+    """Return the text of the file `source`; of a design with anchors at decisions and links at citations.
+
+    `read` gives the text of a file of the repository; what cites a number that its page does not have is left
+    as it is.
+    """
+    own = posixpath.dirname(source)
+    if own not in DESIGNS or posixpath.basename(source) != "DESIGN.md":
+        return text
+
+    def cited(match: re.Match[str]) -> str:
+        name, number = match[1] or own, match[2]
+        page = f"{name}/DESIGN.md"
+        if number not in DECISION.findall(text if name == own else read(page)):
+            return match[0]
+        target = "" if name == own else posixpath.relpath(page, own)
+        return f"[{match[0]}]({target}#{number})"
+
+    def linked(part: str) -> str:
+        return DECISION.sub(r"**\1**{ #\1 }", CITATION.sub(cited, part))
+
+    parts, at = [], 0
+    for code in _CODE.finditer(text):
+        parts += [linked(text[at : code.start()]), code[0]]
+        at = code.end()
+    return "".join([*parts, linked(text[at:])])
