@@ -40,7 +40,8 @@ admin_results       what administrators are answered
 consumer_member     a member of a consumer group
 consumer_results    what members of consumer groups, and administrators of them, are answered
 aside               work that a thread does
-effects             what a shard asks of the world
+coordinator_effects  the effects of every coordinator: records, answers, timers
+effects             what a shard of groups asks of the world
 held_heartbeats     heartbeats that wait for news
 reconciliation      one step of a member towards its target
 consumer_group      a consumer group, changed by replay only

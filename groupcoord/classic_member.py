@@ -8,6 +8,7 @@ from ottla.groupcoord.heartbeat_pace import HeartbeatPace
 from ottla.groupcoord.member_bytes import MEMBER_BYTES
 from ottla.groupcoord.member_commands import Protocol
 from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.timer_commands import ExpireSession
 
 
 @dataclass(slots=True, kw_only=True)
@@ -29,7 +30,7 @@ class ClassicMember:
     join_token: Token | None = None  # its JoinGroup that waits for the others
     sync_token: Token | None = None  # its SyncGroup that waits for the leader's
     # As it was last started; a heartbeat starts the same one again, thousands of times.
-    session_timer: StartTimer | None = None
+    session_timer: StartTimer[ExpireSession] | None = None
     pace: HeartbeatPace | None = None  # of a member whose heartbeats may wait
     is_new: bool = False  # waits in its first join: it does not know its id yet and cannot heartbeat
 

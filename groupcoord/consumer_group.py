@@ -14,6 +14,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.consumer_commands import ExpireConsumerSession
 from ottla.groupcoord.consumer_member import ClassicPart, ConsumerMember
 from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.groupcoord.consumer_records import (
@@ -61,7 +62,7 @@ class SteadyBeat(NamedTuple):
 
     member: ConsumerMember
     config: GroupConfig
-    session: StartTimer
+    session: StartTimer[ExpireConsumerSession]
     result: ConsumerGroupHeartbeatResult
 
 

@@ -54,7 +54,7 @@ def assign_key(group: ConsumerGroup) -> TimerKey:
 
 def start_consumer_session(
     shard: Shard, group: ConsumerGroup, member_id: str, classic: ClassicPart | None = None
-) -> StartTimer:
+) -> StartTimer[ExpireConsumerSession]:
     """Give the member its session timeout, from now on; a classic one has its own."""
     if classic is None:
         timeout_ms = shard.group_config(group.group_id).consumer_session_timeout_ms
@@ -64,7 +64,9 @@ def start_consumer_session(
     return StartTimer(session_key(group, member_id), timeout_ms, command)
 
 
-def revocation_timer(group: ConsumerGroup, member: ConsumerMember) -> StartTimer | CancelTimer:
+def revocation_timer(
+    group: ConsumerGroup, member: ConsumerMember
+) -> StartTimer[ExpireRevocation] | CancelTimer:
     """While a member has partitions to give up its rebalance timeout runs; else there is none."""
     key = revocation_key(group, member.member_id)
     if member.state is not MemberState.UNREVOKED_PARTITIONS:
@@ -75,7 +77,7 @@ def revocation_timer(group: ConsumerGroup, member: ConsumerMember) -> StartTimer
     return StartTimer(key, max(member.rebalance_timeout_ms, 0), command)
 
 
-def assign_timer(group: ConsumerGroup, delay_ms: int) -> StartTimer:
+def assign_timer(group: ConsumerGroup, delay_ms: int) -> StartTimer[ComputeTarget]:
     return StartTimer(assign_key(group), max(delay_ms, 0), ComputeTarget(group_id=group.group_id))
 
 

@@ -1,31 +1,36 @@
-"""What a shard asks of the world, and what it answers to clients.
+"""What a shard of the group coordinator asks of the world: the effects of every coordinator, and its own."""
 
-The node carries effects out in their order. An `Append` is one batch, all or nothing. A `Reply` after an
-`Append` of the same list leaves when that is committed; one that `shows_state` also waits for all appends
-before it, since the state that it shows may not be committed yet.
-"""
-
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from ottla.groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
 from ottla.groupcoord.aside import AsideWork
 from ottla.groupcoord.commands import ClientCommand, InnerCommand, TimerCommand
 from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
+from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
 from ottla.groupcoord.member_results import (
     HeartbeatResult,
     JoinGroupResult,
     LeaveGroupResult,
     SyncGroupResult,
 )
-from ottla.groupcoord.offset_commands import Producer
 from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import AppendedRecord
-from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.timeline import Event
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.verification import Guard
+
+__all__ = [
+    "Append",
+    "CancelTimer",
+    "Effect",
+    "Follow",
+    "Noted",
+    "Refuse",
+    "Reply",
+    "Result",
+    "RunAside",
+    "StartTimer",
+    "TimerKey",
+]
 
 Result: TypeAlias = (
     JoinGroupResult
@@ -41,49 +46,6 @@ Result: TypeAlias = (
     | ListGroupsResult
     | DeleteGroupsResult
 )
-
-
-class TimerKey(NamedTuple):
-    """The name of a timer within a shard; starting it again moves it."""
-
-    purpose: str  # "session", "join", "sync", "rebalance", "member-join", "member-sync", "assign", "offsets"
-    group_id: str = ""
-    member_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    records: Sequence[AppendedRecord]
-    producer: Producer | None = None  # of offsets that belong to its transaction: a batch of its own
-    guard: Guard | None = None  # what the log wants to see before the first of them
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    token: Token
-    result: Result
-    shows_state: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """The whole request fails with one error."""
-
-    token: Token
-    error: ErrorCode
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class StartTimer:
-    key: TimerKey
-    delay_ms: int
-    command: TimerCommand
-
-
-@dataclass(frozen=True, slots=True)
-class CancelTimer:
-    key: TimerKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,4 +71,13 @@ class RunAside:
     work: AsideWork
 
 
-Effect: TypeAlias = Append | Reply | Refuse | StartTimer | CancelTimer | Follow | Noted | RunAside
+Effect: TypeAlias = (
+    Append[AppendedRecord]
+    | Reply[Result]
+    | Refuse
+    | StartTimer[TimerCommand]
+    | CancelTimer
+    | Follow
+    | Noted
+    | RunAside
+)

@@ -72,7 +72,7 @@ def _resume(shard: Shard, group_id: str, held: list[HeldCommand]) -> list[Effect
     return effects
 
 
-def _resume_later(group_id: str) -> StartTimer:
+def _resume_later(group_id: str) -> StartTimer[ResumeHeld]:
     return StartTimer(TimerKey("news", group_id), 0, ResumeHeld(group_id=group_id))
 
 

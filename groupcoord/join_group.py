@@ -18,7 +18,7 @@ from ottla.groupcoord.coordinator_config import (
     MAX_PROTOCOLS,
     CoordinatorConfig,
 )
-from ottla.groupcoord.effects import Append, CancelTimer, Effect, Reply, StartTimer
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Reply
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.group_state import GroupState
 from ottla.groupcoord.member_bytes import MEMBER_BYTES, check_members
@@ -247,7 +247,7 @@ def _replace_in_stable_group(
 ) -> list[Effect]:
     """No rebalance, only another member id, unless the group would now choose another protocol."""
     group.update(member, protocols, command.session_timeout_ms, command.rebalance_timeout_ms)
-    session: StartTimer = start_session(group, member)
+    session = start_session(group, member)
     record = to_record(group, {each.member_id: each.assignment for each in group.members.values()}, now_ms)
     fits = record_size_bytes(record) <= shard.config.max_batch_bytes
     if group.select_protocol() != group.protocol_name or not fits:

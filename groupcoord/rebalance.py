@@ -34,7 +34,9 @@ def sync_key(group: ClassicGroup) -> TimerKey:
     return TimerKey("sync", group.group_id)
 
 
-def start_session(group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None) -> StartTimer:
+def start_session(
+    group: ClassicGroup, member: ClassicMember, timeout_ms: int | None = None
+) -> StartTimer[ExpireSession]:
     """Give the member its session timeout, or the stated time, from now on."""
     delay_ms = member.session_timeout_ms if timeout_ms is None else timeout_ms
     timer = member.session_timer
@@ -260,10 +262,12 @@ def _complete_if_all_joined(group: ClassicGroup, now_ms: int) -> list[Effect]:
     return []
 
 
-def _initial_delay(group: ClassicGroup, delay_ms: int, remaining_ms: int) -> StartTimer:
+def _initial_delay(
+    group: ClassicGroup, delay_ms: int, remaining_ms: int
+) -> StartTimer[ExtendInitialRebalance]:
     command = ExtendInitialRebalance(group_id=group.group_id, delay_ms=delay_ms, remaining_ms=remaining_ms)
     return StartTimer(join_key(group), delay_ms, command)
 
 
-def _join_timeout(group: ClassicGroup) -> StartTimer:
+def _join_timeout(group: ClassicGroup) -> StartTimer[ExpireJoin]:
     return StartTimer(join_key(group), group.rebalance_timeout_ms(), ExpireJoin(group_id=group.group_id))

@@ -260,7 +260,7 @@ def check_group_id(group_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
 
 
-def appends(records: Sequence[GroupRecord], max_batch_bytes: int) -> Iterator[Append]:
+def appends(records: Sequence[GroupRecord], max_batch_bytes: int) -> Iterator[Append[GroupRecord]]:
     """The records as batches that the log takes; each is atomic, all together are not."""
     batch: list[GroupRecord] = []
     size = 0

@@ -1,7 +1,7 @@
 """ottla.groupcoord.transactions: the transaction coordinator of Kafka, as pure decisions over records.
 
 The map, bottom-up; a module imports only from lines above its own, and of groupcoord nothing but
-request_token, topic_regex and log_scan:
+coordinator_effects, request_token, topic_regex and log_scan:
 
 transaction_config  the settings that a coordinator obeys, and its limits
 transaction_state   eight states and the table of their moves

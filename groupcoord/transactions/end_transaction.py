@@ -120,7 +120,7 @@ def _decided(shard: Shard, t: Transaction, command: EndTransaction, now_ms: int)
     return effects
 
 
-def _again(t: Transaction, command: EndTransaction) -> Reply:
+def _again(t: Transaction, command: EndTransaction) -> Reply[EndTransactionResult]:
     return Reply(command.token, EndTransactionResult(t.client_pair), shows_state=True)
 
 

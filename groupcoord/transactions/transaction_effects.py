@@ -1,49 +1,32 @@
-"""What a shard of the transaction coordinator asks of the world, and what it answers.
+"""What a shard of the transaction coordinator asks of the world: effects of every coordinator, and its own.
 
-The node carries effects out in their order. An `Append` is one batch, all or nothing. A `Reply` or `Refuse`
-after an `Append` of the same list leaves when that is committed; a reply that `shows_state` also waits for
-all appends before it. `SendMarkers` waits for the `Append`s before it in the same way: a marker is never
-undone, so the decision must be safe first.
+`SendMarkers` waits, as an answer does, until the `Append`s before it are committed: a marker is never undone,
+so the decision must be safe first.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
 from ottla.groupcoord.request_token import Token
-from ottla.groupcoord.transactions.transaction_commands import NeedsIdCommand, TimerCommand
+from ottla.groupcoord.transactions.transaction_commands import AbortTimedOut, NeedsIdCommand, TimerCommand
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord
 from ottla.groupcoord.transactions.transaction_results import Result
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.topic_partition import TopicPartition
 
-
-class TimerKey(NamedTuple):
-    """The name of a timer within a shard; starting it again moves it."""
-
-    purpose: str  # "timeouts", "expire", "hold"
-    transactional_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Append:
-    records: Sequence[TransactionRecord]
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    token: Token
-    result: Result
-    shows_state: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Refuse:
-    """The whole request fails with one error."""
-
-    token: Token
-    error: ErrorCode
-    detail: str = ""
+__all__ = [
+    "Append",
+    "CancelTimer",
+    "CloseAsker",
+    "Effect",
+    "MarkerJob",
+    "NeedProducerId",
+    "Refuse",
+    "Reply",
+    "SendMarkers",
+    "StartTimer",
+    "TimerKey",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +41,11 @@ class NeedProducerId:
     """Hand the command in again with a producer id that nobody has."""
 
     command: NeedsIdCommand
+
+    @property
+    def token(self) -> Token | None:
+        """Who waits for it, None for the coordinator itself."""
+        return None if isinstance(self.command, AbortTimedOut) else self.command.token
 
 
 class MarkerJob(NamedTuple):
@@ -77,18 +65,13 @@ class SendMarkers:
     job: MarkerJob
 
 
-@dataclass(frozen=True, slots=True)
-class StartTimer:
-    key: TimerKey
-    delay_ms: int
-    command: TimerCommand
-
-
-@dataclass(frozen=True, slots=True)
-class CancelTimer:
-    key: TimerKey
-
-
 Effect: TypeAlias = (
-    Append | Reply | Refuse | CloseAsker | NeedProducerId | SendMarkers | StartTimer | CancelTimer
+    Append[TransactionRecord]
+    | Reply[Result]
+    | Refuse
+    | StartTimer[TimerCommand]
+    | CancelTimer
+    | CloseAsker
+    | NeedProducerId
+    | SendMarkers
 )

@@ -147,7 +147,7 @@ MAPS = (
     *PIPELINE_FOLDERS,
 )
 # What a package within a package may have of the one around it.
-MAY_SHARE = {"groupcoord/transactions": {"log_scan", "request_token", "topic_regex"}}
+MAY_SHARE = {"groupcoord/transactions": {"coordinator_effects", "log_scan", "request_token", "topic_regex"}}
 
 
 def modules(package: str) -> list[Path]:

@@ -112,7 +112,7 @@ class TransactionWorld:
         live = self.coordinator.shard.transactions
         if self.has_tags:
             assert self.read == {each: replace(t, last_producer_epoch=NO_EPOCH) for each, t in live.items()}
-        holds = {key.transactional_id for key in self.timers if key.purpose == "hold"}
+        holds = {key.owner_id for key in self.timers if key.purpose == "hold"}
         assert holds == self.coordinator.shard.waiting.keys()
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
