@@ -334,7 +334,9 @@ class CoordinatorShards(Generic[S, C, A]):
         return Delayed(done, build)
 
 
-def built_aside(build: Callable[[list[Any]], Any], answers: list[Any], *, is_slow: bool = False) -> Aside:
+def built_aside(
+    build: Callable[[list[Any]], Any], answers: list[Any], *, is_slow: bool = False
+) -> Aside[Any]:
     """A response from very many answers is made beside the loop."""
     return Aside(partial(build, answers), is_slow)
 

@@ -60,7 +60,7 @@ class MarkerWriter:
         self._newest[peer_id] = this
         return False
 
-    def write(self, markers: Sequence[Marker], wait_ms: int) -> Steps[Codes | Delayed]:
+    def write(self, markers: Sequence[Marker], wait_ms: int) -> Steps[Codes | Delayed[Codes]]:
         """Append the markers, in their order; what becomes of them, perhaps later.
 
         REQUEST_TIMED_OUT for what is not committed after `wait_ms`. It is in the log then, and to write it

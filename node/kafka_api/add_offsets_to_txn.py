@@ -8,13 +8,16 @@ from ottla.groupcoord.transactions.transaction_commands import AddPartitions
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 
 
-def handle(services: Services, context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> Result[AddOffsetsToTxnResponse]:
     version = context.api_version
     partition = TopicPartition(OFFSETS_TOPIC, services.groups.partition_for(request.group_id))
 
@@ -24,7 +27,7 @@ def handle(services: Services, context: RequestContext, request: AddOffsetsToTxn
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return AddOffsetsToTxnResponse(error_code=code)
 
-    return services.txns.ask(
+    answer: Result[AddOffsetsToTxnResponse] = services.txns.ask(
         request.transactional_id,
         lambda token: AddPartitions(
             token=token,
@@ -37,3 +40,4 @@ def handle(services: Services, context: RequestContext, request: AddOffsetsToTxn
         build,
         keeps_nothing=True,
     )
+    return answer

@@ -16,7 +16,7 @@ from ottla.logstore.topic_partition import TopicPartition
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside
+from ottla.node.net.answers import Aside, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -37,7 +37,9 @@ Refused = dict[TopicPartition, ErrorCode]
 NO_TOPICS: Final[frozenset[str]] = frozenset()
 
 
-def handle(services: Services, context: RequestContext, request: AddPartitionsToTxnRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Result[AddPartitionsToTxnResponse]:
     steps = _ask_for_many if context.api_version >= FIRST_BATCH_VERSION else _ask_for_one
     return in_turns(steps(services, context, request), is_large=context.is_large)
 
@@ -47,28 +49,29 @@ def handle(services: Services, context: RequestContext, request: AddPartitionsTo
 
 def _ask_for_one(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> Steps[Any]:
+) -> Steps[Result[AddPartitionsToTxnResponse]]:
     version, topics = context.api_version, request.v3_and_below_topics
     transactional_id = request.v3_and_below_transactional_id
     producer = ProducerPair(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
     partitions, refused = yield from _look_up(services.metadata.image, topics, INTERNAL_TOPICS)
 
-    def answer(code_of: CodeOf) -> Any:
+    def finish(code_of: CodeOf) -> Result[AddPartitionsToTxnResponse]:
         def make() -> AddPartitionsToTxnResponse:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_partition(topics, code_of))
 
         return Aside(make) if context.is_large else make()
 
-    def build(outcome: Any) -> Any:
+    def build(outcome: Any) -> Result[AddPartitionsToTxnResponse]:
         code = outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE
         if code is ErrorCode.PRODUCER_FENCED and version < FIRST_FENCED_VERSION:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return answer(lambda each: code)
+        return finish(lambda each: code)
 
     if refused:
-        return answer(_refusal(refused))
+        return finish(_refusal(refused))
     make = _add(transactional_id, producer, partitions, CLIENT_V1, may_wait=True)
-    return services.txns.ask(transactional_id, make, build)
+    answer: Result[AddPartitionsToTxnResponse] = services.txns.ask(transactional_id, make, build)
+    return answer
 
 
 # ---- of leaders --------------------------------------------------------------------------------------------
@@ -76,7 +79,7 @@ def _ask_for_one(
 
 def _ask_for_many(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> Steps[Any]:
+) -> Steps[Result[AddPartitionsToTxnResponse]]:
     transactions = request.transactions
     # By the place in the request: a transaction may be in it twice.
     refused: dict[int, Refused] = {}
@@ -107,7 +110,8 @@ def _ask_for_many(
             ]
         )
 
-    return services.txns.ask_each(asked, build)
+    answer: Result[AddPartitionsToTxnResponse] = services.txns.ask_each(asked, build)
+    return answer
 
 
 def _codes(answer: Any) -> CodeOf:

@@ -4,7 +4,6 @@ Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is t
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.groupcoord.admin_commands import DescribeConsumerGroups
 from ottla.groupcoord.consumer_results import (
@@ -21,6 +20,7 @@ from ottla.node.kafka_api.describe_groups import (
     build_rebalance,
 )
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.consumer_group_describe import (
     Assignment,
@@ -34,7 +34,9 @@ from ottla.node.wire.messages.consumer_group_describe import (
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def handle(services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> Result[ConsumerGroupDescribeResponse]:
     if not services.serves_consumer_groups:
         refused = ErrorCode.UNSUPPORTED_VERSION
         return ConsumerGroupDescribeResponse(
@@ -51,7 +53,8 @@ def handle(services: Services, context: RequestContext, request: ConsumerGroupDe
         )
 
     asked = [(group_id, _make(group_id)) for group_id in request.group_ids]
-    return services.groups.ask_each(asked, build, builds_aside=True)
+    answer: Result[ConsumerGroupDescribeResponse] = services.groups.ask_each(asked, build, builds_aside=True)
+    return answer
 
 
 def _make(group_id: str) -> Make:

@@ -3,14 +3,13 @@
 Since 1 members bring an id of their own and may subscribe by an expression.
 """
 
-from typing import Any
-
 from ottla.groupcoord.assignment import TopicPartitions as OwnedPartitions
 from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.join_group import client_host
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -23,7 +22,9 @@ from ottla.node.wire.messages.consumer_group_heartbeat import (
 PATIENT_CLIENTS = {"apache-kafka-java"}
 
 
-def handle(services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: ConsumerGroupHeartbeatRequest
+) -> Result[ConsumerGroupHeartbeatResponse]:
     if not services.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     hold_ms = services.groups.hold_ms(context.connection.software_name)
@@ -51,9 +52,12 @@ def handle(services: Services, context: RequestContext, request: ConsumerGroupHe
             is_patient=context.connection.software_name in PATIENT_CLIENTS,
         )
 
+    answer: Result[ConsumerGroupHeartbeatResponse]
     if hold_ms:
-        return services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
-    return services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
+        answer = services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
+    else:
+        answer = services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
+    return answer
 
 
 def _build(answer: ConsumerGroupHeartbeatResult | KafkaError) -> ConsumerGroupHeartbeatResponse:

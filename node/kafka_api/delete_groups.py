@@ -1,13 +1,13 @@
 """DeleteGroups: remove empty groups with their offsets, each for itself. Messages since 3."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.delete_groups import (
     DeletableGroupResult,
@@ -22,11 +22,13 @@ _MESSAGES = {
 }
 
 
-def handle(services: Services, context: RequestContext, request: DeleteGroupsRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
+) -> Result[DeleteGroupsResponse]:
     return in_turns(_ask(services, request), is_large=context.is_large)
 
 
-def _ask(services: Services, request: DeleteGroupsRequest) -> Steps[Any]:
+def _ask(services: Services, request: DeleteGroupsRequest) -> Steps[Result[DeleteGroupsResponse]]:
     makes: dict[str, Make] = {}  # the answer has each group once
     for group_id in request.groups_names:
         makes.setdefault(group_id, _make(group_id))
@@ -40,7 +42,10 @@ def _ask(services: Services, request: DeleteGroupsRequest) -> Steps[Any]:
             ]
         )
 
-    return services.groups.ask_each(list(makes.items()), build, builds_aside=True)
+    answer: Result[DeleteGroupsResponse] = services.groups.ask_each(
+        list(makes.items()), build, builds_aside=True
+    )
+    return answer
 
 
 def _make(group_id: str) -> Make:

@@ -6,7 +6,7 @@ clients send such a request to the broker that it names.
 
 import struct
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import Buffer, schema_of
@@ -24,7 +24,7 @@ from ottla.node.kafka_api.config_entries import (
     topic_entries,
 )
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import EncodedBody
+from ottla.node.net.answers import EncodedBody, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -41,7 +41,9 @@ MAX_RESOURCES: Final = 2_000
 RESOURCES_PER_TURN: Final = 4  # a broker's settings take 1.5 ms of the loop
 
 
-def handle(services: Services, context: RequestContext, request: DescribeConfigsRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
+) -> Result[DescribeConfigsResponse]:
     steps = _answer(services, context.api_version, request)
     if len(request.resources) <= RESOURCES_PER_TURN:
         return at_once(steps)

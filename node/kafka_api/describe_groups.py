@@ -6,7 +6,6 @@ Ottla's own tag is told of the group's last rebalances.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.groupcoord.admin_commands import DescribeGroups
 from ottla.groupcoord.admin_results import DescribeGroupsResult, GroupDescription
@@ -14,6 +13,7 @@ from ottla.groupcoord.timeline import Rebalance
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_groups import (
     DescribedGroup,
@@ -32,7 +32,9 @@ ALL_GROUP_OPERATIONS = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 OPERATIONS_NOT_ASKED_FOR = -(2**31)
 
 
-def handle(services: Services, context: RequestContext, request: DescribeGroupsRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest
+) -> Result[DescribeGroupsResponse]:
     version = context.api_version
     wants_operations = (
         request.include_authorized_operations and version >= FIRST_AUTHORIZED_OPERATIONS_VERSION
@@ -53,7 +55,8 @@ def handle(services: Services, context: RequestContext, request: DescribeGroupsR
         )
 
     asked = [(group_id, _make(group_id)) for group_id in request.groups]
-    return services.groups.ask_each(asked, build, builds_aside=True)
+    answer: Result[DescribeGroupsResponse] = services.groups.ask_each(asked, build, builds_aside=True)
+    return answer
 
 
 def _make(group_id: str) -> Make:

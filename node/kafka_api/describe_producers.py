@@ -4,13 +4,11 @@ Followers answer, too: what hangs on one broker is found by asking that one. A p
 than once is answered once: it may have very many producers.
 """
 
-from typing import Any
-
 from ottla.logstore.errors import KafkaError
 from ottla.logstore.producer_state import ProducerEntry
 from ottla.logstore.topic_partition import check_topic_name
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside
+from ottla.node.net.answers import Aside, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -22,13 +20,15 @@ from ottla.node.wire.messages.describe_producers import (
 from ottla.node.work.turns import STEPS_PER_TURN, Steps, one_turn_at_once
 
 
-def handle(services: Services, context: RequestContext, request: DescribeProducersRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: DescribeProducersRequest
+) -> Result[DescribeProducersResponse]:
     return one_turn_at_once(_answer(services, request))
 
 
 def _answer(
     services: Services, request: DescribeProducersRequest
-) -> Steps[DescribeProducersResponse | Aside]:
+) -> Steps[Result[DescribeProducersResponse]]:
     topics = []
     named: set[tuple[str, int]] = set()
     count = 0

@@ -4,13 +4,12 @@ A page has at most the partitions that the request and `max.request.partition.si
 says where the next one begins, a topic's name and a partition. Topics come in the order of their names.
 """
 
-from typing import Any
-
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import check_topic_name
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
 from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_topic_partitions import (
     Cursor,
@@ -22,7 +21,9 @@ from ottla.node.wire.messages.describe_topic_partitions import (
 from ottla.node.work.turns import Steps, in_turns
 
 
-def handle(services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> Result[DescribeTopicPartitionsResponse]:
     return in_turns(_answer(services, request), is_large=context.is_large)
 
 

@@ -1,13 +1,13 @@
 """DescribeTransactions: what their coordinator knows of transactional ids (KIP-664). 0."""
 
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions
 from ottla.groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -18,7 +18,9 @@ from ottla.node.wire.messages.describe_transactions import (
 from ottla.node.work.turns import listed
 
 
-async def handle(services: Services, context: RequestContext, request: DescribeTransactionsRequest) -> Any:
+async def handle(
+    services: Services, context: RequestContext, request: DescribeTransactionsRequest
+) -> Result[DescribeTransactionsResponse]:
     ids = request.transactional_ids
     asked = await listed(((each, _make(each)) for each in ids), is_large=context.is_large)
 
@@ -32,7 +34,8 @@ async def handle(services: Services, context: RequestContext, request: DescribeT
             ]
         )
 
-    return services.txns.ask_each(asked, build)
+    answer: Result[DescribeTransactionsResponse] = services.txns.ask_each(asked, build)
+    return answer
 
 
 def _make(transactional_id: str) -> Make:

@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import Buffer, schema_of
@@ -38,7 +38,17 @@ from ottla.node.kafka_api.served_apis import (
     Served,
     is_advertised,
 )
-from ottla.node.net.answers import Answer, Aside, CloseConnection, Delayed, EncodedBody, Pending, Run, Service
+from ottla.node.net.answers import (
+    Answer,
+    Aside,
+    CloseConnection,
+    Delayed,
+    EncodedBody,
+    Pending,
+    Result,
+    Run,
+    Service,
+)
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.file_pipe import Piece
@@ -69,9 +79,8 @@ from ottla.node.work.turns import ThreadLane, take_apart
 
 __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 
-# A handler's answer: the response, None for none at all, or something to wait for.
-Result = Any | None | Awaitable[Any] | Delayed | EncodedBody | Aside
-Handler = Callable[[Any, RequestContext, Any], Result]  # takes `Services` or `QuorumServices`
+# It takes `Services` or `QuorumServices`, and the request and the response are of its API.
+Handler: TypeAlias = Callable[[Any, RequestContext, Any], Result[Any]]
 
 _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
@@ -401,7 +410,7 @@ class Dispatcher:
         self,
         route: Route,
         correlation_id: int,
-        result: Result,
+        result: Result[Any],
         counters: RequestCounters,
         began_s: float,
         weight: int = 1,
@@ -519,7 +528,7 @@ class Dispatcher:
         return RepeatedProduces(self._services, version, counters)
 
 
-def _no_handler(services: object, context: RequestContext, request: Any) -> Result:
+def _no_handler(services: object, context: RequestContext, request: Any) -> Result[Any]:
     raise AssertionError("a handshake concerns the connection, which handlers do not see")
 
 

@@ -4,15 +4,13 @@ partitions have heard of it.
 Up to 4 the producer keeps its epoch. Since 5 each end moves it on (KIP-890), and the answer says to where.
 """
 
-from typing import Any
-
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import EndTransaction
 from ottla.groupcoord.transactions.transaction_effects import CloseAsker
 from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import CloseConnection
+from ottla.node.net.answers import CloseConnection, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -20,7 +18,7 @@ FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_MOVING_VERSION = 5
 
 
-def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> Result[EndTxnResponse]:
     version = context.api_version
 
     def build(answer: EndTransactionResult | CloseAsker | KafkaError) -> EndTxnResponse:
@@ -37,7 +35,7 @@ def handle(services: Services, context: RequestContext, request: EndTxnRequest) 
             producer_id=answer.producer.producer_id, producer_epoch=answer.producer.producer_epoch
         )
 
-    return services.txns.ask(
+    answer: Result[EndTxnResponse] = services.txns.ask(
         request.transactional_id,
         lambda token: EndTransaction(
             token=token,
@@ -50,3 +48,4 @@ def handle(services: Services, context: RequestContext, request: EndTxnRequest) 
         build,
         keeps_nothing=True,
     )
+    return answer

@@ -10,12 +10,12 @@ clients read it (aiokafka to 0.12).
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.logstore.errors import KafkaError
 from ottla.node.kafka_api import replica_fetch
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.replica.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -28,7 +28,7 @@ from ottla.node.wire.messages.fetch import FetchRequest, FetchResponse
 from ottla.node.work.turns import take_turns
 
 
-def handle(services: Services, context: RequestContext, request: FetchRequest) -> Any:
+def handle(services: Services, context: RequestContext, request: FetchRequest) -> Result[FetchResponse]:
     version = context.api_version
     replica_id = request.replica_state.replica_id if version >= 15 else request.replica_id
     if replica_id >= 0:
@@ -56,20 +56,24 @@ def handle(services: Services, context: RequestContext, request: FetchRequest) -
     return _handle_located(request, fetch, items, located)
 
 
-async def _handle_in_turns(request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]) -> Any:
+async def _handle_in_turns(
+    request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]
+) -> Result[FetchResponse]:
     located = await take_turns(fetch.steps_to_locate(items))
     if fetch.is_cold:
         located = await fetch.locate_cold(items)
     return _handle_located(request, fetch, items, located)
 
 
-async def _handle_cold(request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]) -> Any:
+async def _handle_cold(
+    request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem]
+) -> Result[FetchResponse]:
     return _handle_located(request, fetch, items, await fetch.locate_cold(items))
 
 
 def _handle_located(
     request: FetchRequest, fetch: FetchAnswer, items: Sequence[FetchItem], located: Sequence[Located]
-) -> Any:
+) -> Result[FetchResponse]:
     if request.max_wait_ms <= 0 or not items or fetch.is_enough(located):
         return fetch.answer(located)
     return fetch.wait(items, located)

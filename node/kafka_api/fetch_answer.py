@@ -7,7 +7,7 @@ then the located bytes are read, in a thread where the disk must be asked.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from ottla.logstore.disk import FileRecords, FileSlice
 from ottla.logstore.errors import ErrorCode, KafkaError
@@ -17,7 +17,7 @@ from ottla.logstore.schema import Buffer
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
+from ottla.node.net.answers import Delayed, Result
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.replica.fetch_session import FEW_PARTITIONS, NO_SESSION, FetchItem, FetchSession, TopicKey
 from ottla.node.replica.partition import Partition
@@ -338,7 +338,7 @@ class FetchAnswer:
             available_bytes += one.size_bytes
         return available_bytes >= self._min_bytes
 
-    def wait(self, items: Sequence[FetchItem], located: Iterable[Located]) -> Delayed:
+    def wait(self, items: Sequence[FetchItem], located: Iterable[Located]) -> Delayed[Result[FetchResponse]]:
         delayed, future = self._services.replica_manager.delay_fetch(self._min_bytes, self._max_wait_ms)
         for one in located:
             partition, wanted = one.partition, one.item.wanted
@@ -347,17 +347,17 @@ class FetchAnswer:
             delayed.watch(partition, one.size_bytes, self._measure(partition, wanted))
         return Delayed(future, lambda _: self._answer_again(items))
 
-    def _answer_again(self, items: Sequence[FetchItem]) -> Any:
+    def _answer_again(self, items: Sequence[FetchItem]) -> Result[FetchResponse]:
         if self._context.is_large:
             return self._answer_in_turns(items)
         located = self.locate(items)
         return self._answer_cold_items(items) if self.is_cold else self.answer(located)
 
-    async def _answer_in_turns(self, items: Sequence[FetchItem]) -> Any:
+    async def _answer_in_turns(self, items: Sequence[FetchItem]) -> Result[FetchResponse]:
         located = await take_turns(self.steps_to_locate(items))
         return self.answer(await self.locate_cold(items) if self.is_cold else located)
 
-    async def _answer_cold_items(self, items: Sequence[FetchItem]) -> Any:
+    async def _answer_cold_items(self, items: Sequence[FetchItem]) -> Result[FetchResponse]:
         return self.answer(await self.locate_cold(items))
 
     def _measure(self, partition: Partition, wanted: FetchPartition) -> Callable[[], int | None]:
@@ -368,7 +368,7 @@ class FetchAnswer:
 
     # ---- third step: read and answer -------------------------------------------------------------
 
-    def answer(self, located: Sequence[Located]) -> Any:
+    def answer(self, located: Sequence[Located]) -> Result[FetchResponse]:
         """The response, or a coroutine that gives it when the disk has to be asked."""
         contents: list[Content | None] = []
         is_cold = False

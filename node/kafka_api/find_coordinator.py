@@ -4,10 +4,11 @@ Since 1 there are types of keys; since 4 several keys in one request (KIP-699); 
 (KIP-932). The topic that a coordinator writes to is created when the first key asks, and the answer waits.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.logstore.errors import ErrorCode
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.find_coordinator import (
     Coordinator,
@@ -35,7 +36,9 @@ class Found(NamedTuple):
     port: int = -1
 
 
-async def handle(services: Services, context: RequestContext, request: FindCoordinatorRequest) -> Any:
+async def handle(
+    services: Services, context: RequestContext, request: FindCoordinatorRequest
+) -> Result[FindCoordinatorResponse]:
     if context.api_version < FIRST_BATCH_VERSION:
         found = await _find(services, context, request.key_type, request.key)
         return FindCoordinatorResponse(

@@ -2,17 +2,18 @@
 3.
 """
 
-from typing import Any
-
 from ottla.groupcoord.member_commands import Heartbeat
 from ottla.groupcoord.member_results import HeartbeatResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def handle(services: Services, context: RequestContext, request: HeartbeatRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: HeartbeatRequest
+) -> Result[HeartbeatResponse]:
     hold_ms = services.groups.hold_ms(context.connection.software_name)
 
     def make(token: int) -> Heartbeat:
@@ -25,9 +26,12 @@ def handle(services: Services, context: RequestContext, request: HeartbeatReques
             hold_ms=hold_ms,
         )
 
+    answer: Result[HeartbeatResponse]
     if hold_ms:
-        return services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
-    return services.groups.ask(request.group_id, make, _build)
+        answer = services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
+    else:
+        answer = services.groups.ask(request.group_id, make, _build)
+    return answer
 
 
 def _build(answer: HeartbeatResult | KafkaError) -> HeartbeatResponse:

@@ -6,13 +6,12 @@ word, and who had the id before is fenced. Since 3 a producer names what it has;
 Since 6 (not final in Apache Kafka) it may have its transactions ended by others (KIP-939).
 """
 
-from typing import Any
-
 from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import InitProducer
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
@@ -20,7 +19,9 @@ NONE = -1
 FIRST_FENCED_VERSION = 4  # clients before know INVALID_PRODUCER_EPOCH only
 
 
-def handle(services: Services, context: RequestContext, request: InitProducerIdRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: InitProducerIdRequest
+) -> Result[InitProducerIdResponse]:
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
@@ -42,7 +43,7 @@ async def _new_id(services: Services) -> InitProducerIdResponse:
 
 def _ask_coordinator(
     services: Services, transactional_id: str, request: InitProducerIdRequest, version: int
-) -> Any:
+) -> Result[InitProducerIdResponse]:
     expected = None
     if request.producer_id != NONE:
         expected = ProducerPair(request.producer_id, request.producer_epoch)
@@ -65,7 +66,7 @@ def _ask_coordinator(
             ongoing_txn_producer_epoch=ongoing.producer_epoch,
         )
 
-    return services.txns.ask(
+    answer: Result[InitProducerIdResponse] = services.txns.ask(
         transactional_id,
         lambda token: InitProducer(
             token=token,
@@ -78,6 +79,7 @@ def _ask_coordinator(
         build,
         keeps_nothing=True,
     )
+    return answer
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -5,17 +5,18 @@ Since 1 the rebalance timeout stands beside the session timeout; since 4 a new m
 (KIP-559); since 9 a leader may be told to assign nothing (KIP-814).
 """
 
-from typing import Any
-
 from ottla.groupcoord.member_commands import JoinGroup, Protocol
 from ottla.groupcoord.member_results import JoinGroupResult
 from ottla.logstore.errors import KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
 
 
-def handle(services: Services, context: RequestContext, request: JoinGroupRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: JoinGroupRequest
+) -> Result[JoinGroupResponse]:
     version = context.api_version
 
     def make(token: int) -> JoinGroup:
@@ -58,7 +59,8 @@ def handle(services: Services, context: RequestContext, request: JoinGroupReques
             ],
         )
 
-    return services.groups.ask(request.group_id, make, build, keeps_nothing=True)
+    answer: Result[JoinGroupResponse] = services.groups.ask(request.group_id, make, build, keeps_nothing=True)
+    return answer
 
 
 def client_host(context: RequestContext) -> str:

@@ -2,19 +2,20 @@
 (KIP-345).
 """
 
-from typing import Any
-
 from ottla.groupcoord.member_commands import LeaveGroup, MemberIdentity
 from ottla.groupcoord.member_results import LeaveGroupResult
 from ottla.logstore.errors import KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 
 FIRST_BATCH_VERSION = 3
 
 
-def handle(services: Services, context: RequestContext, request: LeaveGroupRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: LeaveGroupRequest
+) -> Result[LeaveGroupResponse]:
     is_batch = context.api_version >= FIRST_BATCH_VERSION
     if is_batch:
         members = [
@@ -40,4 +41,5 @@ def handle(services: Services, context: RequestContext, request: LeaveGroupReque
             ]
         )
 
-    return services.groups.ask(request.group_id, make, build)
+    answer: Result[LeaveGroupResponse] = services.groups.ask(request.group_id, make, build)
+    return answer

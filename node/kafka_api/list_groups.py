@@ -3,22 +3,25 @@
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.groupcoord.admin_commands import ListGroups
 from ottla.groupcoord.admin_results import ListGroupsResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 
 
-def handle(services: Services, context: RequestContext, request: ListGroupsRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: ListGroupsRequest
+) -> Result[ListGroupsResponse]:
     states = frozenset(each.strip().lower() for each in request.states_filter)
     types = frozenset(each.strip().lower() for each in request.types_filter)
-    return services.groups.ask_all_shards(
+    answer: Result[ListGroupsResponse] = services.groups.ask_all_shards(
         lambda token: ListGroups(token=token, states=states, types=types), _build
     )
+    return answer
 
 
 def _build(answers: Sequence[ListGroupsResult | KafkaError]) -> ListGroupsResponse:

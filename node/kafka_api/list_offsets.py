@@ -6,14 +6,14 @@ timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (ea
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
 from ottla.logstore.segment import TimestampAndOffset
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
+from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.partition import Partition
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_offsets import (
@@ -48,7 +48,9 @@ class _Search(NamedTuple):
     partition_index: int
 
 
-def handle(services: Services, context: RequestContext, request: ListOffsetsRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: ListOffsetsRequest
+) -> Result[ListOffsetsResponse]:
     if request.replica_id >= 0 and context.connection.peer_id != request.replica_id:
         return _refuse_follower(request)
     if request.replica_id != _CONSUMER:

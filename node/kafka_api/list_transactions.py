@@ -5,7 +5,7 @@ Since 1 by how long their transaction is open already (KIP-994); since 2 by an e
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ottla.groupcoord.transactions.id_pattern import IdPattern
 from ottla.groupcoord.transactions.transaction_commands import ListTransactions
@@ -14,6 +14,7 @@ from ottla.groupcoord.transactions.transaction_state import TransactionState as 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.clock import thread_cpu_s
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_transactions import (
     ListTransactionsRequest,
@@ -26,7 +27,9 @@ STATE_NAMES = frozenset(state.value for state in State)
 PATTERN_CPU_S: Final = 2.0
 
 
-def handle(services: Services, context: RequestContext, request: ListTransactionsRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: ListTransactionsRequest
+) -> Result[ListTransactionsResponse]:
     states = frozenset(request.state_filters)
     producer_ids = frozenset(request.producer_id_filters)
     pattern = request.transactional_id_pattern
@@ -55,7 +58,7 @@ def handle(services: Services, context: RequestContext, request: ListTransaction
             ],
         )
 
-    return services.txns.ask_all_shards(
+    answer: Result[ListTransactionsResponse] = services.txns.ask_all_shards(
         lambda token: ListTransactions(
             token=token,
             states=states,
@@ -66,6 +69,7 @@ def handle(services: Services, context: RequestContext, request: ListTransaction
         is_large=context.is_large,
         is_slow=bool(pattern),
     )
+    return answer
 
 
 def matching(

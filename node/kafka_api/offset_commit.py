@@ -6,7 +6,7 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
 from ottla.groupcoord.offset_results import OffsetCommitResult
@@ -19,7 +19,7 @@ from ottla.node.kafka_api.packed_commit import (
     packing_decoder,
 )
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, EncodedBody
+from ottla.node.net.answers import Aside, EncodedBody, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -41,7 +41,9 @@ class Checked(NamedTuple):
     offsets: list[OffsetToCommit]
 
 
-def handle(services: Services, context: RequestContext, request: OffsetCommitRequest | PackedCommit) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: OffsetCommitRequest | PackedCommit
+) -> Result[OffsetCommitResponse]:
     if isinstance(request, PackedCommit):
         offsets = _packed_offsets(services.metadata.image, request, context.api_version)
         if offsets is not None:
@@ -52,7 +54,9 @@ def handle(services: Services, context: RequestContext, request: OffsetCommitReq
     return _commit(services, context, request, _check(services.metadata.image, context, request))
 
 
-async def _commit_large(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
+async def _commit_large(
+    services: Services, context: RequestContext, request: OffsetCommitRequest
+) -> Result[OffsetCommitResponse]:
     image = services.metadata.image
     checked = await services.in_thread(lambda: _check(image, context, request))
     return _commit(services, context, request, checked)
@@ -70,7 +74,7 @@ def _check(image: MetadataImage, context: RequestContext, request: OffsetCommitR
 
 def _commit(
     services: Services, context: RequestContext, request: OffsetCommitRequest, checked: Checked
-) -> Any:
+) -> Result[OffsetCommitResponse]:
     offsets = checked.offsets
 
     def build(answer: OffsetCommitResult | KafkaError) -> OffsetCommitResponse:
@@ -94,27 +98,30 @@ def _commit(
             ]
         )
 
-    def build_aside(answer: OffsetCommitResult | KafkaError) -> Aside:
-        return Aside(lambda: build(answer))
+    def finish(answer: OffsetCommitResult | KafkaError) -> Result[OffsetCommitResponse]:
+        return Aside(lambda: build(answer)) if context.is_large else build(answer)
 
-    answer = build_aside if context.is_large else build
     if not offsets:
-        return answer(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
+        return finish(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
 
     make = _commands(context, request, offsets, request.retention_time_ms)
-    return services.groups.ask(request.group_id, make, answer)
+    answer: Result[OffsetCommitResponse] = services.groups.ask(request.group_id, make, finish)
+    return answer
 
 
 def _commit_packed(
     services: Services, context: RequestContext, request: PackedCommit, offsets: Sequence[PackedOffsets]
-) -> Any:
+) -> Result[OffsetCommitResponse]:
     """All partitions exist, and none has metadata: so all have the same answer."""
 
     def build(answer: OffsetCommitResult | KafkaError) -> EncodedBody:
         error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
         return EncodedBody([encode_answer(context.api_version, request, error)])
 
-    return services.groups.ask(request.group_id, _commands(context, request, offsets), build)
+    answer: Result[OffsetCommitResponse] = services.groups.ask(
+        request.group_id, _commands(context, request, offsets), build
+    )
+    return answer
 
 
 def _commands(

@@ -1,12 +1,11 @@
 """OffsetDelete (KIP-496): remove offsets of topics that the group's consumers do not read."""
 
-from typing import Any
-
 from ottla.groupcoord.offset_commands import OffsetDelete
 from ottla.groupcoord.offset_results import OffsetDeleteResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -16,7 +15,9 @@ from ottla.node.wire.messages.offset_delete import (
 )
 
 
-def handle(services: Services, context: RequestContext, request: OffsetDeleteRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: OffsetDeleteRequest
+) -> Result[OffsetDeleteResponse]:
     topics = services.metadata.image.topics
     wanted = {
         topic.name: list(dict.fromkeys(each.partition_index for each in topic.partitions))
@@ -51,4 +52,5 @@ def handle(services: Services, context: RequestContext, request: OffsetDeleteReq
             ]
         )
 
-    return services.groups.ask(request.group_id, make, build)
+    answer: Result[OffsetDeleteResponse] = services.groups.ask(request.group_id, make, build)
+    return answer

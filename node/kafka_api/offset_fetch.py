@@ -8,7 +8,7 @@ how far the groups are behind.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ottla.groupcoord.offset_commands import OffsetFetch
 from ottla.groupcoord.offset_fetch import NO_OFFSET
@@ -20,7 +20,7 @@ from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_lag import PartitionLag, Place
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import EncodedBody
+from ottla.node.net.answers import EncodedBody, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -43,7 +43,9 @@ FIRST_TOPIC_ID_VERSION = 10
 MAX_ENCODED_AT_ONCE = 1_000  # partitions with their lag: some 2 ms
 
 
-def handle(services: Services, context: RequestContext, request: OffsetFetchRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> Result[OffsetFetchResponse]:
     if context.api_version < FIRST_SEVERAL_GROUPS_VERSION:
         return _handle_one_group(services, context, request)
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
@@ -58,7 +60,7 @@ async def _fetch_large(
     context: RequestContext,
     request: OffsetFetchRequest,
     asked: Iterator[tuple[str, Make]],
-) -> Any:
+) -> Result[OffsetFetchResponse]:
     return _fetch(services, context, request, await listed(asked, is_large=True))
 
 
@@ -74,7 +76,7 @@ def _fetch(
     context: RequestContext,
     request: OffsetFetchRequest,
     asked: Sequence[tuple[str, Make]],
-) -> Any:
+) -> Result[OffsetFetchResponse]:
     image = services.metadata.image
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
 
@@ -93,10 +95,13 @@ def _fetch(
         encode = encoder(OffsetFetchResponse, context.api_version)
         return EncodedBody(await services.in_thread(partial(encode, response, bytearray())))
 
-    def build(answers: Sequence[Answer]) -> Any:
+    def build(answers: Sequence[Answer]) -> Result[OffsetFetchResponse]:
         return in_turns(steps(answers), is_large=context.is_large)
 
-    return services.groups.ask_each(asked, with_lag if request.include_lag else build)
+    answer: Result[OffsetFetchResponse] = services.groups.ask_each(
+        asked, with_lag if request.include_lag else build
+    )
+    return answer
 
 
 def _places_of(answers: Sequence[Answer]) -> Iterator[Place]:
@@ -111,7 +116,9 @@ def _place(topic: str, one: FetchedOffset) -> Place:
     return Place(TopicPartition(topic, one.partition), None if one.offset == NO_OFFSET else one.offset)
 
 
-def _handle_one_group(services: Services, context: RequestContext, request: OffsetFetchRequest) -> Any:
+def _handle_one_group(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> Result[OffsetFetchResponse]:
     topics = None
     if request.topics is not None:
         topics = [(topic.name, topic.partition_indexes) for topic in request.topics]
@@ -151,7 +158,8 @@ def _handle_one_group(services: Services, context: RequestContext, request: Offs
             token=token, group_id=request.group_id, topics=topics, require_stable=request.require_stable
         )
 
-    return services.groups.ask(request.group_id, make, build)
+    answer: Result[OffsetFetchResponse] = services.groups.ask(request.group_id, make, build)
+    return answer
 
 
 def _told(error: KafkaError) -> ErrorCode:

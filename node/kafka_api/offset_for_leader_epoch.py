@@ -3,10 +3,9 @@
 2 to 4. Only the leader answers. An epoch that it never saw is answered with -1, -1 and no error.
 """
 
-from typing import Any
-
 from ottla.logstore.errors import KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -18,7 +17,9 @@ from ottla.node.wire.messages.offset_for_leader_epoch import (
 from ottla.node.work.turns import Steps, in_turns
 
 
-def handle(services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> Result[OffsetForLeaderEpochResponse]:
     return in_turns(_answer(services, request), is_large=context.is_large)
 
 

@@ -242,7 +242,9 @@ class ProduceAppend:
             self._located.append((partition, response))
         return response
 
-    def answer(self, responses: list[TopicProduceResponse]) -> ProduceResponse | Delayed | None:
+    def answer(
+        self, responses: list[TopicProduceResponse]
+    ) -> ProduceResponse | Delayed[ProduceResponse] | None:
         """Return the answer of the handler, once all partitions were tried."""
         self._opened.clear()
         self._held.clear()

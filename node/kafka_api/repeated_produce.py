@@ -44,7 +44,7 @@ class RepeatedProduces:
 
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
-    ) -> bytes | ProduceResponse | Delayed | None:
+    ) -> bytes | ProduceResponse | Delayed[ProduceResponse] | None:
         """The answer, as bytes where the head is known and the batch is taken; None: take the general way."""
         found = self.heads.find(frame)
         services = self._services
@@ -152,7 +152,7 @@ def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: P
 
 def _in_words(
     append: ProduceAppend, known: KnownHead, partition_response: PartitionProduceResponse
-) -> ProduceResponse | Delayed:
+) -> ProduceResponse | Delayed[ProduceResponse]:
     answer = append.answer(known.in_words(partition_response))
     assert answer is not None, "requests with acks=0 are not remembered"
     return answer

@@ -7,14 +7,13 @@ answered: the follower has news for it, such as a partition that this node leads
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_reader import ColdRead
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure, slice_of
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
+from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
 from ottla.node.replica.follower_session import FedPartition, FollowerSession
 from ottla.node.replica.partition import Partition
@@ -35,7 +34,9 @@ from ottla.node.work.turns import Steps, in_turns
 MADE_AT_ONCE = 4
 
 
-def handle(services: Services, context: RequestContext, request: FetchRequest, replica_id: int) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: FetchRequest, replica_id: int
+) -> Result[FetchResponse]:
     if context.connection.peer_id != replica_id:
         return _refuse(context, request)
     by_id = context.api_version >= 13
@@ -108,7 +109,7 @@ class ReplicaFetch:
         self._session = session
         self._max_bytes, self._min_bytes = bounds(services, request)
 
-    def begin(self, changed: Sequence[FedPartition]) -> Steps[Any]:
+    def begin(self, changed: Sequence[FedPartition]) -> Steps[Result[FetchResponse]]:
         """Note how far the follower is, and answer it or let it wait."""
         session = self._session
         for fed in changed:
@@ -267,7 +268,7 @@ class ReplicaFetch:
 
     # ---- waiting and answering -------------------------------------------------------------------
 
-    def _wait(self, *, has_offsets: bool) -> Delayed:
+    def _wait(self, *, has_offsets: bool) -> Delayed[Result[FetchResponse]]:
         """Until there is something to read, or a little while for a new high watermark."""
         future = self._services.replica_manager.delay_replica_fetch(
             self._session,
@@ -277,7 +278,7 @@ class ReplicaFetch:
         )
         return Delayed(future, lambda _: self._answer(self._gather()[0]))
 
-    def _answer(self, located: list[Located]) -> Any:
+    def _answer(self, located: list[Located]) -> Result[FetchResponse]:
         session, manager = self._session, self._services.replica_manager
         for one in located:
             fed = session.partitions[one.item.key]

@@ -3,17 +3,18 @@
 Since 3 members may be static (KIP-345); since 5 protocol type and name are checked (KIP-559).
 """
 
-from typing import Any
-
 from ottla.groupcoord.member_commands import SyncGroup
 from ottla.groupcoord.member_results import SyncGroupResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def handle(services: Services, context: RequestContext, request: SyncGroupRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: SyncGroupRequest
+) -> Result[SyncGroupResponse]:
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
 
@@ -29,7 +30,10 @@ def handle(services: Services, context: RequestContext, request: SyncGroupReques
             assignments=[(each.member_id, each.assignment) for each in request.assignments],
         )
 
-    return services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
+    answer: Result[SyncGroupResponse] = services.groups.ask(
+        request.group_id, make, _build, keeps_nothing=True
+    )
+    return answer
 
 
 def _build(answer: SyncGroupResult | KafkaError) -> SyncGroupResponse:

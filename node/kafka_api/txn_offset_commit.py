@@ -7,7 +7,7 @@ COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
 """
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ottla.groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
 from ottla.groupcoord.offset_results import OffsetCommitResult
@@ -17,7 +17,7 @@ from ottla.logstore.verification import Guard
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_runtime import TransactionPart
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside
+from ottla.node.net.answers import Aside, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -37,11 +37,15 @@ FIRST_TOPIC_ID_VERSION = 6
 _Checked: TypeAlias = tuple[TxnOffsetCommitRequestTopic, list[ErrorCode]]
 
 
-def handle(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Result[TxnOffsetCommitResponse]:
     return in_turns(_steps(services, context, request), is_large=context.is_large)
 
 
-def _steps(services: Services, context: RequestContext, request: TxnOffsetCommitRequest) -> Steps[Any]:
+def _steps(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Steps[Result[TxnOffsetCommitResponse]]:
     version = context.api_version
     checked: list[_Checked] = []
     offsets: list[OffsetToCommit] = []
@@ -49,7 +53,7 @@ def _steps(services: Services, context: RequestContext, request: TxnOffsetCommit
         errors = yield from _check(services.metadata.image, topic, version, offsets)
         checked.append((topic, errors))
 
-    def build(answer: OffsetCommitResult | KafkaError) -> TxnOffsetCommitResponse | Aside:
+    def build(answer: OffsetCommitResult | KafkaError) -> Result[TxnOffsetCommitResponse]:
         if context.is_large:
             return Aside(lambda: _response(checked, len(offsets), answer, version))
         return _response(checked, len(offsets), answer, version)
@@ -75,13 +79,14 @@ def _steps(services: Services, context: RequestContext, request: TxnOffsetCommit
 
     adds = version >= FIRST_ADDING_VERSION
     is_asked = adds or services.config.transaction_partition_verification_enable
-    return services.groups.ask_in_transaction(
+    answer: Result[TxnOffsetCommitResponse] = services.groups.ask_in_transaction(
         request.group_id,
         TransactionPart(request.transactional_id, producer, adds, context.connection.number),
         services.txn_gate if is_asked else None,
         make,
         build,
     )
+    return answer
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:

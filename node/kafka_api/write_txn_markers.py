@@ -5,20 +5,20 @@ Coordinators send it to leaders, administrators to abort a transaction that hang
 an error of its own, and names a producer once, however many markers of it were asked for.
 """
 
-from typing import Any
-
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.marker_messages import Codes, from_wire, to_response
 from ottla.node.coordinators.marker_writer import PEER_WAIT_MS
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.answers import Aside, Delayed, Result
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.services import Services
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.node.work.turns import Steps, in_turns, take_turns
 
 
-def handle(services: Services, context: RequestContext, request: WriteTxnMarkersRequest) -> Any:
+def handle(
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Result[WriteTxnMarkersResponse]:
     if services.administrators.includes(context.connection):
         return in_turns(_answer(services, context, request), is_large=context.is_large)
     return _answer_stranger(services, context, request)
@@ -26,7 +26,7 @@ def handle(services: Services, context: RequestContext, request: WriteTxnMarkers
 
 async def _answer_stranger(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
-) -> Any:
+) -> Result[WriteTxnMarkersResponse]:
     """Look up whether a client that is not known may write markers into the logs of others."""
     try:
         await services.administrators.check(context.connection)
@@ -36,10 +36,12 @@ async def _answer_stranger(
     return in_turns(_answer(services, context, request), is_large=context.is_large)
 
 
-def _answer(services: Services, context: RequestContext, request: WriteTxnMarkersRequest) -> Steps[Any]:
+def _answer(
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Steps[Result[WriteTxnMarkersResponse]]:
     markers = yield from from_wire(request)
 
-    def answer(codes: Codes) -> WriteTxnMarkersResponse | Aside:
+    def answer(codes: Codes) -> Result[WriteTxnMarkersResponse]:
         if context.is_large:
             return Aside(lambda: to_response(markers, codes))
         return to_response(markers, codes)

@@ -8,7 +8,7 @@ commit would otherwise be a hundred answers.
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.errors import ErrorCode, KafkaError
@@ -17,7 +17,7 @@ from ottla.logstore.schema_compiler import encoder
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.snapshot import encode_snapshot
-from ottla.node.net.answers import Delayed, EncodedBody
+from ottla.node.net.answers import Delayed, EncodedBody, Result
 from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse, VoterAddress
 from ottla.node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,
@@ -148,9 +148,7 @@ class MetadataFeed:
 
     # ---- what is asked for ---------------------------------------------------------------------------------
 
-    def fetch(
-        self, request: FetchMetadataRequest, version: int
-    ) -> EncodedBody | Delayed | Awaitable[object] | FetchMetadataResponse:
+    def fetch(self, request: FetchMetadataRequest, version: int) -> Result[FetchMetadataResponse]:
         """What follows an offset, now or when there is something, as a handler answers.
 
         NOT_LEADER_OR_FOLLOWER, with the voters that are known, where this node itself may miss what is
@@ -174,9 +172,7 @@ class MetadataFeed:
         self._waiting.pop(future, None)
         _finish(future)
 
-    def _answer(
-        self, request: FetchMetadataRequest, version: int
-    ) -> EncodedBody | Awaitable[object] | FetchMetadataResponse:
+    def _answer(self, request: FetchMetadataRequest, version: int) -> Result[FetchMetadataResponse]:
         if not self._hears_all():
             return FetchMetadataResponse(
                 error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER, voters=list(self._voters())

@@ -1,46 +1,49 @@
 """The ways to answer a request: what handlers return, and what connections take.
 
-A handler returns its response, None for no answer at all, an awaitable of either, or one of `Delayed`,
-`Aside` and `EncodedBody`. The dispatcher makes of it an `Answer`, bytes that may leave, or something
-`Pending`.
+A handler returns a `Result` of its response's class. The dispatcher makes of it an `Answer`, bytes that may
+leave, or something `Pending`.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from ottla.logstore.schema import Buffer
 from ottla.node.net.file_pipe import Piece
 
 C = TypeVar("C")  # a connection
+R = TypeVar("R")  # a response
+R_co = TypeVar("R_co", covariant=True)
+T_co = TypeVar("T_co", covariant=True)
 
 # ---- what handlers return ----------------------------------------------------------------------------------
 
 
-class Delayed(NamedTuple):
+class Delayed(NamedTuple, Generic[T_co]):
     """Answer when an event has come: the future of that event, and the function that then makes the answer.
 
-    Cheaper than a coroutine, for no task is made. `answer` may return an awaitable in its turn. A request
-    that `is_carried_out` has a Future, waits once, and keeps nothing of what was received. One that waits for
-    news brings `release`, by which its connection has the future done when it cannot wait any longer. One
-    that `keeps_nothing` of what was received lets its connection have the memory back while it waits. What
-    `ends_with_client` is a coroutine that changes nothing, and is cancelled once its client has gone.
+    Cheaper than a coroutine, for no task is made. Of a handler's, `answer` may return any other `Result` in
+    its turn. A request that `is_carried_out` has a Future, waits once, and keeps nothing of what was
+    received. One that waits for news brings `release`, by which its connection has the future done when it
+    cannot wait any longer. One that `keeps_nothing` of what was received lets its connection have the memory
+    back while it waits. What `ends_with_client` is a coroutine that changes nothing, and is cancelled once
+    its client has gone.
     """
 
     future: Awaitable[Any]
-    answer: Callable[[Any], Any]
+    answer: Callable[[Any], T_co]
     is_carried_out: bool = False
     release: Callable[[], None] | None = None
     keeps_nothing: bool = False
     ends_with_client: bool = False
 
 
-class Aside(NamedTuple):
+class Aside(NamedTuple, Generic[R_co]):
     """Build and write the answer beside the loop, since it is large.
 
     `make` touches nothing that the loop changes. An answer that `is_slow` lets the others pass by.
     """
 
-    make: Callable[[], Any]
+    make: Callable[[], R_co]
     is_slow: bool = False
 
 
@@ -48,6 +51,10 @@ class EncodedBody(NamedTuple):
     """Answer with a body that was encoded before, in the request's version."""
 
     buffers: list[Buffer]
+
+
+# The response itself, one of the above, an awaitable of any of these, or None for no answer at all.
+Result: TypeAlias = R | EncodedBody | Aside[R] | Delayed["Result[R]"] | Awaitable["Result[R]"] | None
 
 
 # ---- what connections take ---------------------------------------------------------------------------------
@@ -81,7 +88,7 @@ class Run(NamedTuple):
     answers: Answer | Pending
 
 
-def _no_run(connection: Any, view: memoryview, position: int, end: int) -> Run | None:
+def _no_run(connection: object, view: memoryview, position: int, end: int) -> Run | None:
     return None
 
 
