@@ -1,6 +1,7 @@
 """ottla.node.kafka_api: what a node answers.
 
-`request_context` (what a handler knows, and the ways it may answer), `served_apis` (the table of versions),
-one module per API with its `handle(services, context, request)`, `repeated_produce` (the same answers as
-`produce`, without decoding the same again), `dispatch` (from frames to handlers and back).
+`request_context` (what a handler knows of a request), `api_description` (what a module says of its API),
+`served_apis` (which APIs there are, with their versions), `request_decoders`, one module per API with its
+`API` and its `handle(services, context, request)`, `repeated_produce` (the same answers as `produce`, without
+decoding the same again), `dispatch` (from frames to handlers and back).
 """

@@ -1,16 +1,23 @@
 """AddOffsetsToTxn: the offsets of a group become part of a transaction: the partition that holds them."""
 
-from typing import Any
+from typing import Any, Final
 
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from ottla.node.wire.request_limits import GROUP, NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 4),
+    limits=RequestLimits(SEVERAL, {"transactional_id": NAME, "group_id": GROUP}),
+)
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 

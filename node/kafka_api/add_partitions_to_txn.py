@@ -15,6 +15,7 @@ from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage
 from ottla.node.coordinators.txn_runtime import Make
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Aside, Result
 from ottla.node.services import Services
@@ -26,7 +27,29 @@ from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
 )
+from ottla.node.wire.request_limits import MANY_PARTITIONS, NAME, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, in_turns
+
+API: Final = ApiDescription(
+    versions=(0, 5),
+    limits=RequestLimits(
+        MANY_PARTITIONS,
+        {
+            "transactions.transactional_id": NAME,
+            "transactions.topics.name": TOPIC,
+            "v3_and_below_transactional_id": NAME,
+            "v3_and_below_topics.name": TOPIC,
+        },
+    ),
+    echoes=(
+        Echo(
+            "v3_and_below_topics",
+            "results_by_topic_v3_and_below",
+            ("name",),
+            Echo("partitions", "results_by_partition", ("partition_index",)),
+        ),
+    ),
+)
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_BATCH_VERSION = 4

@@ -1,12 +1,21 @@
 """AddRaftVoter: a node that follows the metadata quorum gets a vote in it (KIP-853)."""
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import uuid_to_text
 from ottla.metadata_raft.commands import AddRaftVoter, VoterListener
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
 from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 1),
+    limits=RequestLimits(SEVERAL, {"cluster_id": NAME, "listeners.name": NAME, "listeners.host": NAME}),
+)
 
 
 async def handle(

@@ -1,8 +1,11 @@
 """AlterConfigs: the whole set of a resource's settings anew; what is not named goes back to its default."""
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import ConfigChange, ConfigOperation
 from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.config_resources import alter_resources
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
@@ -11,6 +14,13 @@ from ottla.node.wire.messages.alter_configs import (
     AlterConfigsResource,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
+)
+from ottla.node.wire.request_limits import ALTERED_CONFIGS, MANY_CHANGED, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 2),
+    limits=RequestLimits(MANY_CHANGED, ALTERED_CONFIGS, ErrorCode.POLICY_VIOLATION),
+    echoes=(Echo("resources", "responses", ("resource_type", "resource_name")),),
 )
 
 

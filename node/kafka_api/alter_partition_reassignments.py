@@ -3,8 +3,11 @@
 Since 1 a client may forbid that the number of replicas changes (KIP-860).
 """
 
+from typing import Final
+
 from ottla.logstore.errors import KafkaError
 from ottla.metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -14,7 +17,13 @@ from ottla.node.wire.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
+from ottla.node.wire.request_limits import MANY_MOVED, TOPIC, RequestLimits
 from ottla.node.work.turns import listed
+
+API: Final = ApiDescription(
+    versions=(0, 1),
+    limits=RequestLimits(MANY_MOVED, {"topics.name": TOPIC}),
+)
 
 
 async def handle(

@@ -4,8 +4,11 @@ The answer says that a move has begun. The copy is made in the background and ta
 has caught up; DescribeLogDirs shows it as a future replica until then.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.alter_replica_log_dirs import (
@@ -14,7 +17,14 @@ from ottla.node.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsResponse,
     AlterReplicaLogDirTopicResult,
 )
+from ottla.node.wire.request_limits import MANY_PARTITIONS, PATH, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, at_once, take_turns
+
+API: Final = ApiDescription(
+    versions=(1, 2),
+    limits=RequestLimits(MANY_PARTITIONS, {"dirs.path": PATH, "dirs.topics.name": TOPIC}),
+    echoes=(Echo("dirs.topics", "results", ("name>topic_name",), PARTITIONS),),
+)
 
 
 async def handle(

@@ -6,9 +6,11 @@ to talk to and is told to start over if it reached another one (KIP-1242).
 """
 
 import re
+from typing import Final
 
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.topic_partition import uuid_to_text
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
 from ottla.node.services import QuorumServices
@@ -19,6 +21,15 @@ from ottla.node.wire.messages.api_versions import (
     ApiVersionsResponse,
     FinalizedFeatureKey,
     SupportedFeatureKey,
+)
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 5),
+    limits=RequestLimits(
+        SEVERAL, {"client_software_name": NAME, "client_software_version": NAME, "cluster_id": NAME}
+    ),
+    is_served_early=True,
 )
 
 _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")

@@ -4,6 +4,7 @@ Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is t
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.groupcoord.admin_commands import DescribeConsumerGroups
 from ottla.groupcoord.consumer_results import (
@@ -14,6 +15,7 @@ from ottla.groupcoord.consumer_results import (
 )
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.describe_groups import (
     ALL_GROUP_OPERATIONS,
     OPERATIONS_NOT_ASKED_FOR,
@@ -29,6 +31,15 @@ from ottla.node.wire.messages.consumer_group_describe import (
     DescribedGroup,
     Member,
     TopicPartitions,
+)
+from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 1),
+    limits=RequestLimits(MANY, {"group_ids": GROUP}),
+    old_ids=("group_ids",),
+    echoes=(Echo("group_ids", "groups", ("group_id",)),),
+    changes_nothing=True,
 )
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1

@@ -3,10 +3,13 @@
 Since 1 members bring an id of their own and may subscribe by an expression.
 """
 
+from typing import Final
+
 from ottla.groupcoord.assignment import TopicPartitions as OwnedPartitions
 from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.join_group import client_host
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
@@ -16,6 +19,23 @@ from ottla.node.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
+)
+from ottla.node.wire.request_limits import GROUP, NAME, REGEX, SEVERAL, TOPIC, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 1),
+    limits=RequestLimits(
+        SEVERAL,
+        {
+            "group_id": GROUP,
+            "member_id": NAME,  # a client of this protocol chooses it
+            "instance_id": NAME,
+            "rack_id": NAME,
+            "subscribed_topic_names": TOPIC,
+            "subscribed_topic_regex": REGEX,
+            "server_assignor": NAME,
+        },
+    ),
 )
 
 # Clients that wait for the answer to a heartbeat for their request timeout. librdkafka does for its interval.

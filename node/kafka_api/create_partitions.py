@@ -1,8 +1,11 @@
 """CreatePartitions: topics grow (KIP-195)."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from ottla.logstore.errors import ErrorCode
 from ottla.metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.metadata.command_parts import submit_in_parts
@@ -12,7 +15,14 @@ from ottla.node.wire.messages.create_partitions import (
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
+from ottla.node.wire.request_limits import MANY_CHANGED, TOPIC, RequestLimits
 from ottla.node.work.turns import listed
+
+API: Final = ApiDescription(
+    versions=(0, 3),
+    limits=RequestLimits(MANY_CHANGED, {"topics.name": TOPIC}, ErrorCode.POLICY_VIOLATION),
+    echoes=(Echo("topics", "results", ("name",)),),
+)
 
 
 async def handle(

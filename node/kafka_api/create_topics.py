@@ -4,8 +4,9 @@ The answer leaves when this node hosts the topic, so that a client finds it at o
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import (
     USE_DEFAULT,
     CreateTopics,
@@ -14,6 +15,7 @@ from ottla.metadata_raft.commands import (
     ReplicaAssignment,
     TopicCreation,
 )
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
@@ -27,7 +29,18 @@ from ottla.node.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from ottla.node.wire.request_limits import MANY_CHANGED, NAME, TOPIC, VALUE, RequestLimits
 from ottla.node.work.turns import listed
+
+API: Final = ApiDescription(
+    versions=(2, 7),
+    limits=RequestLimits(
+        MANY_CHANGED,
+        {"topics.name": TOPIC, "topics.configs.name": NAME, "topics.configs.value": VALUE},
+        ErrorCode.POLICY_VIOLATION,
+    ),
+    echoes=(Echo("topics", "topics", ("name",)),),
+)
 
 SHOWS_CONFIGS_SINCE = 5
 

@@ -1,11 +1,13 @@
 """DeleteGroups: remove empty groups with their offsets, each for itself. Messages since 3."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -14,7 +16,15 @@ from ottla.node.wire.messages.delete_groups import (
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
 from ottla.node.work.turns import Steps, in_turns
+
+API: Final = ApiDescription(
+    versions=(0, 3),
+    limits=RequestLimits(MANY, {"groups_names": GROUP}),
+    old_ids=("groups_names",),
+    echoes=(Echo("groups_names", "results", ("group_id",)),),
+)
 
 _MESSAGES = {
     ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",

@@ -6,9 +6,11 @@ log starts is on the disk before, so what is gone stays gone when the node is ki
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from ottla.logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.internal_topics import is_internal_topic
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.replica.delayed_delete import Deletion
@@ -21,7 +23,14 @@ from ottla.node.wire.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, take_turns
+
+API: Final = ApiDescription(
+    versions=(0, 2),
+    limits=RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
+    echoes=(Echo("topics", "topics", ("name",), PARTITIONS),),
+)
 
 NO_LOW_WATERMARK = -1
 

@@ -1,9 +1,11 @@
 """DeleteTopics: since 5 with messages, since 6 also by topic id."""
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import Final
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.metadata.command_parts import submit_in_parts
@@ -13,7 +15,19 @@ from ottla.node.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
 )
+from ottla.node.wire.request_limits import MANY_CHANGED, TOPIC, RequestLimits
 from ottla.node.work.turns import listed
+
+API: Final = ApiDescription(
+    versions=(1, 6),
+    limits=RequestLimits(
+        MANY_CHANGED, {"topics.name": TOPIC, "topic_names": TOPIC}, ErrorCode.POLICY_VIOLATION
+    ),
+    echoes=(
+        Echo("topic_names", "responses", ("name",)),
+        Echo("topics", "responses", ("name", "topic_id")),
+    ),
+)
 
 BY_ID_SINCE = 6
 DELETION_DISABLED_SINCE = 3

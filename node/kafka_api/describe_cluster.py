@@ -6,11 +6,12 @@ is old.
 """
 
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, Final
 
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.topic_partition import uuid_to_text
 from ottla.node.counters.node_counts import NodeCounts, read_counts
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
 from ottla.node.kafka_api.leader_hints import controller_to_name
 from ottla.node.kafka_api.request_context import RequestContext
@@ -22,7 +23,14 @@ from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.node.wire.request_limits import SEVERAL, RequestLimits
 from ottla.node.work.turns import Steps, one_turn_at_once
+
+API: Final = ApiDescription(
+    versions=(0, 2),
+    limits=RequestLimits(SEVERAL),
+    changes_nothing=True,
+)
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
 NOT_TOLD = -2

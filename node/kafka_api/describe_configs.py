@@ -15,6 +15,7 @@ from ottla.logstore.schema_encode import uvarint
 from ottla.logstore.topic_partition import check_topic_name
 from ottla.metadata_raft.image import EVERY_BROKER
 from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.config_entries import (
     ConfigEntry,
     broker_entries,
@@ -34,7 +35,15 @@ from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ottla.node.wire.request_limits import MANY, NAME, RequestLimits
 from ottla.node.work.turns import Steps, at_once, take_turns
+
+API: Final = ApiDescription(
+    versions=(1, 4),
+    limits=RequestLimits(MANY, {"resources.resource_name": NAME, "resources.configuration_keys": NAME}),
+    echoes=(Echo("resources", "results", ("resource_type", "resource_name")),),
+    changes_nothing=True,
+)
 
 # Each costs some 20 kB of answer; admin tools ask for the topics of a page.
 MAX_RESOURCES: Final = 2_000

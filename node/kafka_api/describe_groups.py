@@ -6,12 +6,14 @@ Ottla's own tag is told of the group's last rebalances.
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.groupcoord.admin_commands import DescribeGroups
 from ottla.groupcoord.admin_results import DescribeGroupsResult, GroupDescription
 from ottla.groupcoord.timeline import Rebalance
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -22,6 +24,15 @@ from ottla.node.wire.messages.describe_groups import (
     DescribeGroupsResponse,
     GroupRebalance,
     RebalanceEvent,
+)
+from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 6),
+    limits=RequestLimits(MANY, {"groups": GROUP}),
+    old_ids=("groups",),
+    echoes=(Echo("groups", "groups", ("group_id",)),),
+    changes_nothing=True,
 )
 
 FIRST_NOT_FOUND_VERSION = 6

@@ -1,8 +1,17 @@
 """DescribeLag: a coordinator is told how far its groups are behind in partitions that this node leads."""
 
+from typing import Final
+
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_lag import DescribeLagRequest, DescribeLagResponse
+from ottla.node.wire.request_limits import MANY_PARTITIONS, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(MANY_PARTITIONS),
+)
 
 
 async def handle(

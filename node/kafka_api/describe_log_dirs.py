@@ -4,12 +4,14 @@
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.volume import volume_bytes
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_log_dirs import (
@@ -18,6 +20,13 @@ from ottla.node.wire.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
+)
+from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(1, 5),
+    limits=RequestLimits(MANY_PARTITIONS, {"topics.topic": TOPIC}),
+    changes_nothing=True,
 )
 
 

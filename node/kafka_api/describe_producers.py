@@ -4,9 +4,12 @@ Followers answer, too: what hangs on one broker is found by asking that one. A p
 than once is answered once: it may have very many producers.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import KafkaError
 from ottla.logstore.producer_state import ProducerEntry
 from ottla.logstore.topic_partition import check_topic_name
+from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Aside, Result
 from ottla.node.services import Services
@@ -17,7 +20,15 @@ from ottla.node.wire.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
+from ottla.node.wire.request_limits import MANY, TOPIC, RequestLimits
 from ottla.node.work.turns import STEPS_PER_TURN, Steps, one_turn_at_once
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(MANY, {"topics.name": TOPIC}),
+    echoes=(Echo("topics", "topics", ("name",), PARTITION_INDEXES),),
+    changes_nothing=True,
+)
 
 
 def handle(

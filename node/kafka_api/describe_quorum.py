@@ -4,10 +4,13 @@ Only the leader knows how far the others are, so another node asks it. One that 
 says who voted when it was not, to a client that takes that for an answer.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import ZERO_UUID
 from ottla.metadata_raft.image import METADATA_TOPIC
 from ottla.metadata_raft.quorum import QuorumStatus, ReplicaStatus
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.services import Services
@@ -19,6 +22,13 @@ from ottla.node.wire.messages.describe_quorum import (
     PartitionDataResponse,
     ReplicaState,
     TopicDataResponse,
+)
+from ottla.node.wire.request_limits import MANY, TOPIC, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 2),
+    limits=RequestLimits(MANY, {"topics.topic_name": TOPIC}),
+    changes_nothing=True,
 )
 
 FORWARD_TIMEOUT_S = 5.0

@@ -4,9 +4,12 @@ A page has at most the partitions that the request and `max.request.partition.si
 says where the next one begins, a topic's name and a partition. Topics come in the order of their names.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import check_topic_name
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
@@ -18,7 +21,15 @@ from ottla.node.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
+from ottla.node.wire.request_limits import MANY_CHANGED, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, in_turns
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(MANY_CHANGED, {"topics.name": TOPIC, "cursor.topic_name": TOPIC}),
+    echoes=(Echo("topics", "topics", ("name",)),),
+    changes_nothing=True,
+)
 
 
 def handle(

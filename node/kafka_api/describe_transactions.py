@@ -1,11 +1,13 @@
 """DescribeTransactions: what their coordinator knows of transactional ids (KIP-664). 0."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions
 from ottla.groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.txn_runtime import Make
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -15,7 +17,16 @@ from ottla.node.wire.messages.describe_transactions import (
     TopicData,
     TransactionState,
 )
+from ottla.node.wire.request_limits import MANY, NAME, RequestLimits
 from ottla.node.work.turns import listed
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(MANY, {"transactional_ids": NAME}),
+    old_ids=("transactional_ids",),
+    echoes=(Echo("transactional_ids", "transaction_states", ("transactional_id",)),),
+    changes_nothing=True,
+)
 
 
 async def handle(

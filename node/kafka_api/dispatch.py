@@ -6,10 +6,8 @@ usual ones before a node serves.
 """
 
 import asyncio
-import importlib
 import logging
 import struct
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -27,16 +25,19 @@ from ottla.node.counters.request_counters import (
     RequestCounters,
 )
 from ottla.node.kafka_api import api_versions, refusals
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.produce_heads import was_taken
 from ottla.node.kafka_api.repeated_produce import RepeatedProduces
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.kafka_api.request_decoders import OLD_IDS_MAX_BYTES, limited_decoder, old_ids_decoder
 from ottla.node.kafka_api.served_apis import (
-    CHANGE_NOTHING,
     SERVED,
-    SERVED_EARLY,
     SERVED_TO_PEERS,
     Served,
+    describe,
+    handler_module,
     is_advertised,
+    is_served_early,
 )
 from ottla.node.net.answers import (
     Answer,
@@ -67,13 +68,6 @@ from ottla.node.wire.messages.peer_handshake import (
     PeerHandshakeResponse,
 )
 from ottla.node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
-from ottla.node.wire.request_limits import (
-    LIMITS,
-    OLD_IDS,
-    OLD_IDS_MAX_BYTES,
-    limited_decoder,
-    old_ids_decoder,
-)
 from ottla.node.work.large_requests import LargeRequests, Room
 from ottla.node.work.turns import ThreadLane, take_apart
 
@@ -89,8 +83,6 @@ _PREFIX = struct.Struct(">ii")  # size, correlation_id
 # A request with more elements is read and answered beside the loop, in turns with others: to read these takes
 # some 5 ms, which is more than any client's usual request has.
 SMALL_REQUEST_ELEMENTS = 4_096
-# So is a request of more bytes, however few its elements. Of Produce nothing is copied but names.
-SMALL_REQUEST_BYTES = 131_072
 # What clients and followers ask of every node at once when it has come back.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
@@ -114,7 +106,7 @@ class Route(NamedTuple):
     counters: RequestCounters
     follower_counters: RequestCounters | None  # of Fetch: requests of followers, which count in both
     small_bytes: int  # beyond them a request is read and answered beside the loop
-    max_elements: int  # of a client's request; nodes of the cluster may send more
+    description: ApiDescription
 
 
 class Dispatcher:
@@ -151,7 +143,7 @@ class Dispatcher:
             api_key, version, correlation_id = _HEADER.unpack_from(frame)
         except struct.error:
             raise CloseConnection(f"a frame of {len(frame)} bytes has no request header") from None
-        if self._held is not None and api_key not in SERVED_EARLY:
+        if self._held is not None and not is_served_early(api_key):
             return self._hold(connection, frame)
         route = self._routes.get((api_key, version))
         if route is None:
@@ -193,7 +185,7 @@ class Dispatcher:
                 api_key, version, correlation_id, client_id, connection.info, True, counters
             )
             # A session of a follower is a node's, and nodes do not leave in the middle.
-            ends_with_client = api_key in CHANGE_NOTHING and connection.info.peer_id == NO_PEER
+            ends_with_client = route.description.changes_nothing and connection.info.peer_id == NO_PEER
             serving = self._serve_in_room(route, context, frame, position, counters)
             return Pending(serving, _as_it_is, ends_with_client=ends_with_client)
         except FieldTooLong as error:
@@ -316,13 +308,13 @@ class Dispatcher:
         began_s = monotonic_s()
         is_peer = context.connection.peer_id != NO_PEER
         lane = self._peer_lane if is_peer else self._lane
-        max_elements = MAX_ELEMENTS if is_peer else route.max_elements
+        max_elements = MAX_ELEMENTS if is_peer else route.description.limits.elements
         try:
             request, _ = await lane.run(lambda: route.decode(frame, position, max_elements))
         except (FieldTooLong, TooManyElements) as error:
             api = api_of(context.api_key)
             if type(error) is TooManyElements:
-                error = TooManyElements(LIMITS[api].too_many, error.detail)
+                error = TooManyElements(route.description.limits.too_many, error.detail)
             refused = self._refuse(route, api, frame, error)
             if type(refused) is Pending:
                 answer: Answer = await refused.awaitable
@@ -497,13 +489,11 @@ class Dispatcher:
             decode, encode = limited_decoder(key, version), encoder(response_class, version)
         except KafkaError:
             raise CloseConnection(f"version {version} of {key.api_name} is not served") from None
-        handle: Handler = _no_handler
-        if key is not PeerApi.PEER_HANDSHAKE:
-            module = importlib.import_module(f"ottla.node.kafka_api.{key.name.lower()}")
-            handle = module.handle
-            if hasattr(module, "decoder_of"):  # it reads requests of one shape its own way
-                decode = module.decoder_of(version, decode)
-        services = self._quorum_services if key in SERVED_EARLY else self._services
+        described = describe(key)
+        if described.decoder_of is not None:
+            decode = described.decoder_of(version, decode)
+        handle: Handler = _no_handler if key is PeerApi.PEER_HANDSHAKE else handler_module(key).handle
+        services = self._quorum_services if described.is_served_early else self._services
         counters = self.counters.of(key.api_name, version)
         fields = schema_of(response_class).plain_fields(version)
         route = self._routes[api_key, version] = Route(
@@ -517,9 +507,11 @@ class Dispatcher:
             prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
             has_error_code=any(field.name == "error_code" for field in fields),
             counters=counters,
-            follower_counters=(self.counters.of(FOLLOWERS_FETCH, version) if key is ApiKey.FETCH else None),
-            small_bytes=sys.maxsize if key is ApiKey.PRODUCE else SMALL_REQUEST_BYTES,
-            max_elements=LIMITS[key].elements,
+            follower_counters=(
+                self.counters.of(FOLLOWERS_FETCH, version) if described.counts_followers else None
+            ),
+            small_bytes=described.small_bytes,
+            description=described,
         )
         return route
 
@@ -541,7 +533,7 @@ def _read_old_ids(
     route: Route, api_key: int, version: int, frame: memoryview
 ) -> tuple[str | None, Any] | None:
     """Return client id and request if it may name ids from before their limit; else None."""
-    if api_key not in OLD_IDS or len(frame) > OLD_IDS_MAX_BYTES:
+    if not route.description.old_ids or len(frame) > OLD_IDS_MAX_BYTES:
         return None
     try:
         client_id, position = decode_client_id(

@@ -3,8 +3,11 @@
 0 knows the preferred election only. Since 1 the answer has an error of its own.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import KafkaError
 from ottla.metadata_raft.commands import ElectLeaders, ReplicaElectionResult, TopicPartitions
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -14,6 +17,20 @@ from ottla.node.wire.messages.elect_leaders import (
     PartitionResult,
 )
 from ottla.node.wire.messages.elect_leaders import ReplicaElectionResult as TopicResult
+from ottla.node.wire.request_limits import MANY_ELECTED, TOPIC, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 2),
+    limits=RequestLimits(MANY_ELECTED, {"topic_partitions.topic": TOPIC}),
+    echoes=(
+        Echo(
+            "topic_partitions",
+            "replica_election_results",
+            ("topic",),
+            Echo("partitions", "partition_result", ("partition_id",)),
+        ),
+    ),
+)
 
 
 async def handle(

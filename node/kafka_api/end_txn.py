@@ -4,15 +4,24 @@ partitions have heard of it.
 Up to 4 the producer keeps its epoch. Since 5 each end moves it on (KIP-890), and the answer says to where.
 """
 
+from typing import Final
+
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import EndTransaction
 from ottla.groupcoord.transactions.transaction_effects import CloseAsker
 from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
 from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import CloseConnection, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 5),
+    limits=RequestLimits(SEVERAL, {"transactional_id": NAME}),
+)
 
 FIRST_FENCED_VERSION = 2  # clients before know INVALID_PRODUCER_EPOCH only
 FIRST_MOVING_VERSION = 5

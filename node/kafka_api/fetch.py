@@ -10,9 +10,11 @@ clients read it (aiokafka to 0.12).
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.logstore.errors import KafkaError
 from ottla.node.kafka_api import replica_fetch
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
@@ -25,7 +27,26 @@ from ottla.node.replica.fetch_session import (
 )
 from ottla.node.services import Services
 from ottla.node.wire.messages.fetch import FetchRequest, FetchResponse
+from ottla.node.wire.request_limits import MANY_FETCHED, NAME, TOPIC, RequestLimits
 from ottla.node.work.turns import take_turns
+
+API: Final = ApiDescription(
+    versions=(4, 18),
+    limits=RequestLimits(
+        MANY_FETCHED,
+        {"cluster_id": NAME, "topics.topic": TOPIC, "forgotten_topics_data.topic": TOPIC, "rack_id": NAME},
+    ),
+    echoes=(
+        Echo(
+            "topics",
+            "responses",
+            ("topic",),
+            Echo("partitions", "partitions", ("partition>partition_index",)),
+        ),
+    ),
+    changes_nothing=True,
+    counts_followers=True,
+)
 
 
 def handle(services: Services, context: RequestContext, request: FetchRequest) -> Result[FetchResponse]:

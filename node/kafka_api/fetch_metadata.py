@@ -1,10 +1,20 @@
 """FetchMetadata: a node that is no voter is given what was committed; any voter serves it."""
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import QuorumServices
 from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(SEVERAL),
+    is_served_early=True,
+)
 
 
 def handle(

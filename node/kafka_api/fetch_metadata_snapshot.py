@@ -1,11 +1,21 @@
 """FetchMetadataSnapshot: a piece of the snapshot that FetchMetadata named."""
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import QuorumServices
 from ottla.node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,
     FetchMetadataSnapshotResponse,
+)
+from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(SEVERAL),
+    is_served_early=True,
 )
 
 

@@ -4,9 +4,10 @@ Since 1 there are types of keys; since 4 several keys in one request (KIP-699); 
 (KIP-932). The topic that a coordinator writes to is created when the first key asks, and the answer waits.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.logstore.errors import ErrorCode
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -15,7 +16,15 @@ from ottla.node.wire.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ottla.node.wire.request_limits import MANY, NAME, RequestLimits
 from ottla.node.work.turns import give_way
+
+API: Final = ApiDescription(
+    versions=(0, 6),
+    limits=RequestLimits(MANY, {"key": NAME, "coordinator_keys": NAME}),
+    old_ids=("key", "coordinator_keys"),
+    echoes=(Echo("coordinator_keys", "coordinators", ("key",)),),
+)
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4

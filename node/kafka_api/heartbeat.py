@@ -2,13 +2,22 @@
 3.
 """
 
+from typing import Final
+
 from ottla.groupcoord.member_commands import Heartbeat
 from ottla.groupcoord.member_results import HeartbeatResult
 from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.node.wire.request_limits import MEMBER_OF_GROUP, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 4),
+    limits=RequestLimits(SEVERAL, MEMBER_OF_GROUP),
+)
 
 
 def handle(

@@ -1,7 +1,10 @@
 """IncrementalAlterConfigs: single settings set, deleted, appended to or subtracted from (KIP-339)."""
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import ConfigChange, ConfigOperation
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.config_resources import alter_resources
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
@@ -10,6 +13,13 @@ from ottla.node.wire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
+)
+from ottla.node.wire.request_limits import ALTERED_CONFIGS, MANY_CHANGED, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 1),
+    limits=RequestLimits(MANY_CHANGED, ALTERED_CONFIGS, ErrorCode.POLICY_VIOLATION),
+    echoes=(Echo("resources", "responses", ("resource_type", "resource_name")),),
 )
 
 

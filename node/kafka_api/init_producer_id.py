@@ -6,14 +6,25 @@ word, and who had the id before is fenced. Since 3 a producer names what it has;
 Since 6 (not final in Apache Kafka) it may have its transactions ended by others (KIP-939).
 """
 
+from typing import Final
+
 from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import InitProducer
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
 from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 5),
+    limits=RequestLimits(SEVERAL, {"transactional_id": NAME}),
+    unstable_version=6,
+    old_ids=("transactional_id",),
+)
 
 NONE = -1
 FIRST_FENCED_VERSION = 4  # clients before know INVALID_PRODUCER_EPOCH only

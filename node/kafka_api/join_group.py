@@ -5,13 +5,31 @@ Since 1 the rebalance timeout stands beside the session timeout; since 4 a new m
 (KIP-559); since 9 a leader may be told to assign nothing (KIP-814).
 """
 
+from typing import Final
+
 from ottla.groupcoord.member_commands import JoinGroup, Protocol
 from ottla.groupcoord.member_results import JoinGroupResult
 from ottla.logstore.errors import KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from ottla.node.wire.request_limits import MEMBER_OF_GROUP, NAME, PAYLOAD, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 9),
+    limits=RequestLimits(
+        SEVERAL,
+        {
+            **MEMBER_OF_GROUP,
+            "protocol_type": NAME,
+            "protocols.name": NAME,
+            "protocols.metadata": PAYLOAD,
+            "reason": NAME,
+        },
+    ),
+)
 
 
 def handle(

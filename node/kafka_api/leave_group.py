@@ -2,13 +2,31 @@
 (KIP-345).
 """
 
+from typing import Final
+
 from ottla.groupcoord.member_commands import LeaveGroup, MemberIdentity
 from ottla.groupcoord.member_results import LeaveGroupResult
 from ottla.logstore.errors import KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
+from ottla.node.wire.request_limits import GROUP, MANY_LEAVING, MEMBER, NAME, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 5),
+    limits=RequestLimits(
+        MANY_LEAVING,
+        {
+            "group_id": GROUP,
+            "member_id": MEMBER,
+            "members.member_id": MEMBER,
+            "members.group_instance_id": NAME,
+            "members.reason": NAME,
+        },
+    ),
+)
 
 FIRST_BATCH_VERSION = 3
 

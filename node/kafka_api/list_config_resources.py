@@ -4,15 +4,25 @@
 all types if none is named: every topic, every broker, and the groups that have settings.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_config_resources import (
     ConfigResource,
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
+)
+from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 1),
+    limits=RequestLimits(SEVERAL),
+    changes_nothing=True,
 )
 
 _LISTED = (

@@ -3,14 +3,23 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.groupcoord.admin_commands import ListGroups
 from ottla.groupcoord.admin_results import ListGroupsResult
 from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 5),
+    limits=RequestLimits(SEVERAL, {"states_filter": NAME, "types_filter": NAME}),
+    changes_nothing=True,
+)
 
 
 def handle(

@@ -6,12 +6,13 @@ timestamp) with 7, -4 (earliest local) with 8, -5 (latest tiered) with 9, -6 (ea
 
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
 from ottla.logstore.segment import TimestampAndOffset
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.partition import Partition
@@ -23,8 +24,16 @@ from ottla.node.wire.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
 from ottla.node.work.fair_pool import Allowance
 from ottla.node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take_turns
+
+API: Final = ApiDescription(
+    versions=(1, 11),
+    limits=RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
+    echoes=(Echo("topics", "topics", ("name",), PARTITIONS),),
+    changes_nothing=True,
+)
 
 _CONSUMER = -1
 _READ_COMMITTED = 1

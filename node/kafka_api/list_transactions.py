@@ -13,6 +13,7 @@ from ottla.groupcoord.transactions.transaction_results import ListedTransaction,
 from ottla.groupcoord.transactions.transaction_state import TransactionState as State
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.clock import thread_cpu_s
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -20,6 +21,13 @@ from ottla.node.wire.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
     TransactionState,
+)
+from ottla.node.wire.request_limits import NAME, REGEX, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 2),
+    limits=RequestLimits(SEVERAL, {"state_filters": NAME, "transactional_id_pattern": REGEX}),
+    changes_nothing=True,
 )
 
 STATE_NAMES = frozenset(state.value for state in State)

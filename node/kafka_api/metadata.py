@@ -9,13 +9,14 @@ with UNKNOWN_TOPIC_OR_PARTITION, as by Apache Kafka: the client asks again, and 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import replace
 from ottla.logstore.schema_compiler import encoder
 from ottla.logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from ottla.node.kafka_api.leader_hints import controller_to_name
 from ottla.node.kafka_api.request_context import RequestContext
@@ -29,7 +30,14 @@ from ottla.node.wire.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+from ottla.node.wire.request_limits import MANY_TOPICS, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, take_turns
+
+API: Final = ApiDescription(
+    versions=(0, 13),
+    limits=RequestLimits(MANY_TOPICS, {"topics.name": TOPIC}),
+    echoes=(Echo("topics", "topics", ("name", "topic_id")),),
+)
 
 TOPIC_ID_SINCE = 12
 CLUSTER_OPERATIONS_UNTIL = 10

@@ -6,12 +6,13 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
 from ottla.groupcoord.offset_results import OffsetCommitResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage, TopicImage
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.packed_commit import (
     FIRST_TOPIC_ID_VERSION,
     PackedCommit,
@@ -28,10 +29,16 @@ from ottla.node.wire.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.node.wire.request_limits import COMMITTED_OFFSETS, MANY, MEMBER_OF_GROUP, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(2, 10),
+    limits=RequestLimits(MANY, {**MEMBER_OF_GROUP, **COMMITTED_OFFSETS}),
+    decoder_of=packing_decoder,
+    echoes=(Echo("topics", "topics", ("name", "topic_id"), PARTITIONS),),
+)
 
 FIRST_GROUP_ID_NOT_FOUND_VERSION = 9
-
-decoder_of = packing_decoder
 
 
 class Checked(NamedTuple):

@@ -1,9 +1,12 @@
 """OffsetDelete (KIP-496): remove offsets of topics that the group's consumers do not read."""
 
+from typing import Final
+
 from ottla.groupcoord.offset_commands import OffsetDelete
 from ottla.groupcoord.offset_results import OffsetDeleteResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -12,6 +15,13 @@ from ottla.node.wire.messages.offset_delete import (
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
+)
+from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, TOPIC, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(MANY_PARTITIONS, {"group_id": GROUP, "topics.name": TOPIC}),
+    old_ids=("group_id",),
 )
 
 

@@ -8,7 +8,7 @@ how far the groups are behind.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.groupcoord.offset_commands import OffsetFetch
 from ottla.groupcoord.offset_fetch import NO_OFFSET
@@ -19,6 +19,7 @@ from ottla.logstore.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_lag import PartitionLag, Place
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import EncodedBody, Result
 from ottla.node.services import Services
@@ -32,7 +33,28 @@ from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, MEMBER, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, in_turns, listed, take_turns
+
+API: Final = ApiDescription(
+    versions=(1, 10),
+    limits=RequestLimits(
+        MANY_PARTITIONS,
+        {
+            "group_id": GROUP,
+            "topics.name": TOPIC,
+            "groups.group_id": GROUP,
+            "groups.member_id": MEMBER,
+            "groups.topics.name": TOPIC,
+        },
+    ),
+    old_ids=("group_id", "groups.group_id"),
+    echoes=(
+        Echo("topics", "topics", ("name",), PARTITION_INDEXES),
+        Echo("groups", "groups", ("group_id",)),
+    ),
+    changes_nothing=True,
+)
 
 Answer: TypeAlias = OffsetFetchResult | KafkaError  # of the coordinator, for one group
 Lags: TypeAlias = Mapping[Place, PartitionLag]

@@ -3,7 +3,10 @@
 2 to 4. Only the leader answers. An epoch that it never saw is answered with -1, -1 and no error.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -14,7 +17,15 @@ from ottla.node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, in_turns
+
+API: Final = ApiDescription(
+    versions=(2, 4),
+    limits=RequestLimits(MANY_PARTITIONS, {"topics.topic": TOPIC}),
+    echoes=(Echo("topics", "topics", ("topic",), Echo("partitions", "partitions", ("partition",))),),
+    changes_nothing=True,
+)
 
 
 def handle(

@@ -1,19 +1,21 @@
 """The answer to a request that is refused as a whole before it is read: its code, where the response has one.
 
 Most responses have a place for it at the top. In the others the request's elements are named again, each with
-the code, as Apache Kafka's `getErrorResponse` does: one table of what stands where.
+the code, as Apache Kafka's `getErrorResponse` does: the `echoes` in the description of the API.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Any, Final
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import Buffer, Field, schema_of
 from ottla.logstore.schema_compiler import decoder
+from ottla.node.kafka_api.api_description import Echo
+from ottla.node.kafka_api.request_decoders import cutting_decoder
+from ottla.node.kafka_api.served_apis import describe
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
-from ottla.node.wire.request_limits import cutting_decoder
 
 # A larger request is answered with the beginnings of its names, and not at all if it has more elements: what
 # is refused must not be repeated by the megabyte. So few are named at once, more beside the loop.
@@ -23,88 +25,6 @@ MAX_REPEATED_ELEMENTS: Final = 65_536
 ELEMENTS_AT_ONCE: Final = 4_096
 
 
-class Echo(NamedTuple):
-    """Elements of the request's array `source` (behind a dot: arrays in it) in the response's `target`.
-
-    `names` are the fields that they share, or `SOURCE>TARGET`. Of an array of plain values, the name of the
-    field that becomes the value.
-    """
-
-    source: str
-    target: str
-    names: tuple[str, ...] = ()
-    inner: "Echo | None" = None
-
-
-_PARTITIONS: Final = Echo("partitions", "partitions", ("partition_index",))
-_INDEXES: Final = Echo("partition_indexes", "partitions", ("partition_index",))
-_COMMITTED: Final = (Echo("topics", "topics", ("name", "topic_id"), _PARTITIONS),)
-_RESOURCES: Final = ("resource_type", "resource_name")
-_ADDED: Final = Echo("partitions", "results_by_partition", ("partition_index",))
-
-# Of each API some versions of which have no error at the top. Of arrays that a version lacks, nothing.
-ECHOES: Final[Mapping[ApiKey | PeerApi, Sequence[Echo]]] = {
-    ApiKey.PRODUCE: (
-        Echo(
-            "topic_data",
-            "responses",
-            ("name", "topic_id"),
-            Echo("partition_data", "partition_responses", ("index",)),
-        ),
-    ),
-    ApiKey.FETCH: (
-        Echo(
-            "topics",
-            "responses",
-            ("topic",),
-            Echo("partitions", "partitions", ("partition>partition_index",)),
-        ),
-    ),
-    ApiKey.LIST_OFFSETS: (Echo("topics", "topics", ("name",), _PARTITIONS),),
-    ApiKey.METADATA: (Echo("topics", "topics", ("name", "topic_id")),),
-    ApiKey.OFFSET_COMMIT: _COMMITTED,
-    ApiKey.OFFSET_FETCH: (
-        Echo("topics", "topics", ("name",), _INDEXES),
-        Echo("groups", "groups", ("group_id",)),
-    ),
-    ApiKey.FIND_COORDINATOR: (Echo("coordinator_keys", "coordinators", ("key",)),),
-    ApiKey.DESCRIBE_GROUPS: (Echo("groups", "groups", ("group_id",)),),
-    ApiKey.CREATE_TOPICS: (Echo("topics", "topics", ("name",)),),
-    ApiKey.DELETE_TOPICS: (
-        Echo("topic_names", "responses", ("name",)),
-        Echo("topics", "responses", ("name", "topic_id")),
-    ),
-    ApiKey.DELETE_RECORDS: (Echo("topics", "topics", ("name",), _PARTITIONS),),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
-        Echo("topics", "topics", ("topic",), Echo("partitions", "partitions", ("partition",))),
-    ),
-    ApiKey.ADD_PARTITIONS_TO_TXN: (
-        Echo("v3_and_below_topics", "results_by_topic_v3_and_below", ("name",), _ADDED),
-    ),
-    ApiKey.WRITE_TXN_MARKERS: (
-        Echo("markers", "markers", ("producer_id",), Echo("topics", "topics", ("name",), _INDEXES)),
-    ),
-    ApiKey.TXN_OFFSET_COMMIT: _COMMITTED,
-    ApiKey.DESCRIBE_CONFIGS: (Echo("resources", "results", _RESOURCES),),
-    ApiKey.ALTER_CONFIGS: (Echo("resources", "responses", _RESOURCES),),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: (Echo("resources", "responses", _RESOURCES),),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: (Echo("dirs.topics", "results", ("name>topic_name",), _PARTITIONS),),
-    ApiKey.DESCRIBE_LOG_DIRS: (),
-    ApiKey.CREATE_PARTITIONS: (Echo("topics", "results", ("name",)),),
-    ApiKey.DELETE_GROUPS: (Echo("groups_names", "results", ("group_id",)),),
-    ApiKey.ELECT_LEADERS: (
-        Echo(
-            "topic_partitions",
-            "replica_election_results",
-            ("topic",),
-            Echo("partitions", "partition_result", ("partition_id",)),
-        ),
-    ),
-    ApiKey.DESCRIBE_PRODUCERS: (Echo("topics", "topics", ("name",), _INDEXES),),
-    ApiKey.DESCRIBE_TRANSACTIONS: (Echo("transactional_ids", "transaction_states", ("transactional_id",)),),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: (Echo("group_ids", "groups", ("group_id",)),),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (Echo("topics", "topics", ("name",)),),
-}
 _CODES: Final = ("error_code", "partition_error_code")
 
 
@@ -142,7 +62,7 @@ def by_element(
     made = _error_fields(fields.values(), error)
     if api is ApiKey.DESCRIBE_LOG_DIRS:  # old versions say it of a directory without a name
         made["results"] = [_element(fields["results"], {}, version, error)]
-    for echo in ECHOES[api]:
+    for echo in describe(api).echoes:
         target = fields.get(echo.target)
         if target is not None and (elements := _repeated(echo, target, request, version, error)):
             made[echo.target] = elements

@@ -1,11 +1,20 @@
 """RemoveRaftVoter: a node loses its vote in the metadata quorum (KIP-853)."""
 
+from typing import Final
+
 from ottla.logstore.errors import KafkaError
 from ottla.metadata_raft.commands import RemoveRaftVoter
 from ottla.node.kafka_api.add_raft_voter import check_cluster
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(SEVERAL, {"cluster_id": NAME}),
+)
 
 
 async def handle(

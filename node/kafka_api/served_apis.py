@@ -1,14 +1,21 @@
 """The APIs that a node serves, with the versions that it advertises.
 
 They are Apache Kafka 4.4's, key by key as they are really served: clients switch features on by what stands
-here. `node/kafka_api/<api>.py` has the `handle` of each.
+here. `node/kafka_api/<api>.py` has the `handle` of each, and its description as `API`. The versions stand in
+both, since ApiVersions tells all of them before any of these modules is loaded; tests/tidy holds them equal.
 """
 
 from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Final
 
+from ottla.node.kafka_api.api_description import ANY_BYTES, ApiDescription, Echo
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.wire.api_keys import ApiKey
-from ottla.node.wire.peer_api import PeerApi
+from ottla.node.wire.peer_api import PeerApi, api_of
+from ottla.node.wire.request_limits import MANY_PARTITIONS, NAME, SEVERAL, TOPIC, RequestLimits
 
 SERVED: dict[ApiKey, tuple[int, int]] = {
     # Served from 3 on. With a higher minimum librdkafka before 2.11.1 would not compress (KAFKA-18659).
@@ -62,30 +69,6 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
     ApiKey.REMOVE_RAFT_VOTER: (0, 0),
 }
 
-# Requests of these APIs change nothing, so a large one ends at its next step once its client has gone.
-# Metadata is not among them, as it may create topics.
-CHANGE_NOTHING: frozenset[int] = frozenset(
-    {
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.OFFSET_FETCH,
-        ApiKey.DESCRIBE_GROUPS,
-        ApiKey.LIST_GROUPS,
-        ApiKey.OFFSET_FOR_LEADER_EPOCH,
-        ApiKey.DESCRIBE_CONFIGS,
-        ApiKey.DESCRIBE_LOG_DIRS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.DESCRIBE_CLUSTER,
-        ApiKey.DESCRIBE_PRODUCERS,
-        ApiKey.DESCRIBE_TRANSACTIONS,
-        ApiKey.LIST_TRANSACTIONS,
-        ApiKey.LIST_CONFIG_RESOURCES,
-        ApiKey.CONSUMER_GROUP_DESCRIBE,
-        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
-    }
-)
-
 # What nodes of the cluster are served once they have proven themselves, and nobody is told of.
 SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.SUBMIT_COMMAND: (0, 0),
@@ -94,20 +77,30 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
     PeerApi.DESCRIBE_LAG: (0, 0),
 }
 
-
-# Served while clients still wait: other nodes need these to start.
-SERVED_EARLY = frozenset(
-    {
-        ApiKey.API_VERSIONS,
-        PeerApi.PEER_HANDSHAKE,
-        PeerApi.SUBMIT_COMMAND,
-        PeerApi.FETCH_METADATA,
-        PeerApi.FETCH_METADATA_SNAPSHOT,
-    }
-)
-
 PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
 
+# The dispatcher itself shakes hands, which is no handler's.
+# Of Produce the description is to stand in its module, too.
+_DESCRIBED_HERE: Final[Mapping[ApiKey | PeerApi, ApiDescription]] = {
+    ApiKey.PRODUCE: ApiDescription(
+        versions=(0, 13),
+        limits=RequestLimits(MANY_PARTITIONS, {"transactional_id": NAME, "topic_data.name": TOPIC}),
+        echoes=(
+            Echo(
+                "topic_data",
+                "responses",
+                ("name", "topic_id"),
+                Echo("partition_data", "partition_responses", ("index",)),
+            ),
+        ),
+        small_bytes=ANY_BYTES,
+    ),
+    PeerApi.PEER_HANDSHAKE: ApiDescription(
+        versions=(0, 0),
+        limits=RequestLimits(SEVERAL, {"proof": NAME, "nonce": NAME}),
+        is_served_early=True,
+    ),
+}
 
 Served = Mapping[ApiKey, tuple[int, int]]
 
@@ -128,3 +121,28 @@ def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
     else:
         first, last = SERVED_TO_PEERS.get(key, PEER_HANDSHAKE_VERSIONS)
     return first <= version <= last
+
+
+def is_served(api_key: int) -> bool:
+    """Return whether there is such an API, for clients or for peers."""
+    return api_key in SERVED or api_key in SERVED_TO_PEERS or api_key == PeerApi.PEER_HANDSHAKE
+
+
+@cache
+def describe(api: ApiKey | PeerApi) -> ApiDescription:
+    """Return what the module of an API says of it; the module is loaded for that."""
+    here = _DESCRIBED_HERE.get(api)
+    if here is not None:
+        return here
+    described: ApiDescription = handler_module(api).API
+    return described
+
+
+def is_served_early(api_key: int) -> bool:
+    """Return whether requests with this key are served while clients still wait."""
+    return is_served(api_key) and describe(api_of(api_key)).is_served_early
+
+
+def handler_module(api: ApiKey | PeerApi) -> ModuleType:
+    """Return the module that has the `handle` of an API."""
+    return import_module(f"ottla.node.kafka_api.{api.name.lower()}")

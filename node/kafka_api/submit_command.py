@@ -4,12 +4,22 @@ A node speaks for itself: what concerns a broker (its registration, heartbeats, 
 broker's own connection alone.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.command_codec import decode_command, encode_reply
 from ottla.metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import QuorumServices
 from ottla.node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
+from ottla.node.wire.request_limits import COMMAND, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(SEVERAL, {"command": COMMAND}),
+    is_served_early=True,
+)
 
 
 def _check_sender(command: Command, peer_id: int) -> None:

@@ -3,13 +3,31 @@
 Since 3 members may be static (KIP-345); since 5 protocol type and name are checked (KIP-559).
 """
 
+from typing import Final
+
 from ottla.groupcoord.member_commands import SyncGroup
 from ottla.groupcoord.member_results import SyncGroupResult
 from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.node.wire.request_limits import MANY, MEMBER, MEMBER_OF_GROUP, NAME, PAYLOAD, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 5),
+    limits=RequestLimits(
+        MANY,
+        {
+            **MEMBER_OF_GROUP,
+            "protocol_type": NAME,
+            "protocol_name": NAME,
+            "assignments.member_id": MEMBER,
+            "assignments.assignment": PAYLOAD,
+        },
+    ),
+)
 
 
 def handle(

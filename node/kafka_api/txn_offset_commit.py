@@ -7,7 +7,7 @@ COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
 from ottla.groupcoord.offset_results import OffsetCommitResult
@@ -16,6 +16,7 @@ from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.verification import Guard
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_runtime import TransactionPart
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Aside, Result
 from ottla.node.services import Services
@@ -26,7 +27,14 @@ from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla.node.wire.request_limits import COMMITTED_OFFSETS, MANY, MEMBER_OF_GROUP, NAME, RequestLimits
 from ottla.node.work.turns import Steps, in_turns
+
+API: Final = ApiDescription(
+    versions=(0, 6),
+    limits=RequestLimits(MANY, {"transactional_id": NAME, **MEMBER_OF_GROUP, **COMMITTED_OFFSETS}),
+    echoes=(Echo("topics", "topics", ("name", "topic_id"), PARTITIONS),),
+)
 
 FIRST_LOADING_VERSION = 2
 FIRST_ABORTABLE_VERSION = 4

@@ -1,10 +1,19 @@
 """UnregisterBroker: a broker that will not come back is forgotten (KIP-500)."""
 
+from typing import Final
+
 from ottla.logstore.errors import KafkaError
 from ottla.metadata_raft.commands import UnregisterBroker
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 0),
+    limits=RequestLimits(SEVERAL),
+)
 
 
 async def handle(

@@ -4,8 +4,11 @@
 fails as a whole; until 1 its success is said once more for each feature (KIP-1022).
 """
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpgradeType
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -14,6 +17,12 @@ from ottla.node.wire.messages.update_features import (
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
+)
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(0, 2),
+    limits=RequestLimits(SEVERAL, {"feature_updates.feature": NAME}),
 )
 
 RESULTS_UNTIL = 1

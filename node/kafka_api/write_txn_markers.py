@@ -5,15 +5,27 @@ Coordinators send it to leaders, administrators to abort a transaction that hang
 an error of its own, and names a producer once, however many markers of it were asked for.
 """
 
+from typing import Final
+
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.marker_messages import Codes, from_wire, to_response
 from ottla.node.coordinators.marker_writer import PEER_WAIT_MS
+from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Aside, Delayed, Result
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.services import Services
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
+from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, in_turns, take_turns
+
+API: Final = ApiDescription(
+    versions=(1, 2),
+    limits=RequestLimits(MANY_PARTITIONS, {"markers.topics.name": TOPIC}),
+    echoes=(
+        Echo("markers", "markers", ("producer_id",), Echo("topics", "topics", ("name",), PARTITION_INDEXES)),
+    ),
+)
 
 
 def handle(

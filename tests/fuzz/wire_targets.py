@@ -18,12 +18,13 @@ from ottla.logstore.schema_compiler import encode
 from ottla.logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.node.kafka_api import refusals
 from ottla.node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
+from ottla.node.kafka_api.request_decoders import cutting_decoder, limited_decoder
+from ottla.node.kafka_api.served_apis import describe, is_served
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.framing import FrameSplitter
 from ottla.node.wire.headers import CLIENT_ID, decode_client_id, peek_api
 from ottla.node.wire.peer_api import PeerApi, api_of
-from ottla.node.wire.request_limits import LIMITS, cutting_decoder, limited_decoder
 from tests.fuzz.target import Target
 from tests.golden import captured
 from tests.property.random_messages import random_message
@@ -70,7 +71,7 @@ def read_request(frame: bytes) -> None:
     api_key, version = peek_api(view)
     codec.request_class(api_key)
     api = api_of(api_key)
-    if api not in LIMITS:
+    if not is_served(api):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the API is not served")
     header_version = codec.request_header_version(api_key, version)
     try:
@@ -80,7 +81,7 @@ def read_request(frame: bytes) -> None:
             request, _ = decode(view, position, SMALL_REQUEST_ELEMENTS)
         except TooManyElements:
             is_peer = isinstance(api, PeerApi)
-            request, _ = decode(view, position, MAX_ELEMENTS if is_peer else LIMITS[api].elements)
+            request, _ = decode(view, position, MAX_ELEMENTS if is_peer else describe(api).limits.elements)
     except FieldTooLong:
         _refuse(api, version, view)
         return
@@ -95,7 +96,7 @@ def _refuse(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
     error = KafkaError(ErrorCode.INVALID_REQUEST, "refused")
     if refusals.has_top(api, version):
         response = refusals.at_top(api, version, error)
-    elif api in refusals.ECHOES:
+    elif describe(api).echoes:
         header_version = codec.request_header_version(api, version)
         _, position = decode_client_id(view, 8, header_version=header_version)
         cutting_decoder(api, version, 100)(view, position, MAX_ELEMENTS)

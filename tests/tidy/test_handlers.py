@@ -1,31 +1,52 @@
-"""Each handler takes the request of its own API and promises the response of its own API.
+"""Each handler's module is of its API: the messages that it takes and answers, its versions.
 
 mypy holds what a handler returns against what it promises. That it promises what its API answers is tested
 here, since the dispatcher finds a handler by the name of its module.
 """
 
-import importlib
 import typing
 
 import pytest
 
-from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
+from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe, handler_module, served_by
+from ottla.node.services import QuorumServices, Services
+from ottla.node.settings.config import parse_config
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
 
 # Handlers that promise nothing yet; none is added here.
 UNTYPED = {ApiKey.PRODUCE}
+ALL: list[ApiKey | PeerApi] = [*SERVED, *SERVED_TO_PEERS]
 
 
-@pytest.mark.parametrize("api", [*SERVED, *SERVED_TO_PEERS], ids=lambda api: api.api_name)
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
 def test_a_handler_takes_and_answers_the_messages_of_its_api(api: ApiKey | PeerApi) -> None:
-    annotations = importlib.import_module(f"ottla.node.kafka_api.{api.name.lower()}").handle.__annotations__
+    annotations = handler_module(api).handle.__annotations__
 
     taken, promised = (_messages(annotations[name]) for name in ("request", "return"))
 
     assert codec.request_class(api) in taken
     assert promised == {codec.response_class(api)} or (api in UNTYPED and not promised)
+
+
+@pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
+def test_what_is_served_before_clients_are_takes_what_is_there_then(api: ApiKey | PeerApi) -> None:
+    taken = handler_module(api).handle.__annotations__["services"]
+
+    assert taken is (QuorumServices if describe(api).is_served_early else Services)
+
+
+def test_the_versions_that_are_told_are_those_that_the_modules_have() -> None:
+    stable = {api: describe(api).versions for api in ALL}
+    of_all = {
+        api: (described.versions[0], described.unstable_version or described.versions[1])
+        for api in SERVED
+        for described in [describe(api)]
+    }
+
+    assert stable == {**SERVED, **SERVED_TO_PEERS}
+    assert of_all == served_by(parse_config({"unstable.api.versions.enable": "true"}))
 
 
 def _messages(annotation: object) -> set[type]:

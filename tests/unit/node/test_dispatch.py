@@ -13,8 +13,9 @@ import pytest
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema_compiler import decode
 from ottla.node.kafka_api import api_versions, dispatch, list_groups, metadata
-from ottla.node.kafka_api.dispatch import SMALL_REQUEST_BYTES, Dispatcher
-from ottla.node.kafka_api.served_apis import SERVED, served_by
+from ottla.node.kafka_api.api_description import SMALL_REQUEST_BYTES
+from ottla.node.kafka_api.dispatch import Dispatcher
+from ottla.node.kafka_api.served_apis import SERVED, describe, served_by
 from ottla.node.net.answers import Aside, CloseConnection, Delayed, EncodedBody, Pending
 from ottla.node.net.connection import Connection
 from ottla.node.settings.config import parse_config
@@ -43,7 +44,7 @@ from ottla.node.wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from ottla.node.wire.messages.produce import ProduceRequest
-from ottla.node.wire.request_limits import LIMITS, MAX_ID_BYTES
+from ottla.node.wire.request_limits import MAX_ID_BYTES
 from ottla.node.work.turns import STEPS_PER_TURN, take_turns
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
@@ -475,7 +476,7 @@ def test_commits_that_are_read_by_columns_have_the_same_limits(dispatcher: Dispa
 
 
 @pytest.mark.parametrize(
-    ("count", "answered"), [(LIMITS[ApiKey.DELETE_TOPICS].elements + 1, True), (70_000, False)]
+    ("count", "answered"), [(describe(ApiKey.DELETE_TOPICS).limits.elements + 1, True), (70_000, False)]
 )
 def test_a_request_with_too_many_elements_is_refused_by_its_code_or_closes_the_connection(
     dispatcher: Dispatcher, count: int, answered: bool

@@ -34,6 +34,7 @@ from ottla.node.kafka_api import (
     offset_fetch,
     sync_group,
 )
+from ottla.node.kafka_api.packed_commit import packing_decoder
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.net.answers import Delayed, EncodedBody
 from ottla.node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -364,7 +365,7 @@ def test_commits_that_are_read_by_columns_are_as_any_others(
         before = len(logged(node))
 
         answers = []
-        for reads in (general, offset_commit.decoder_of(version, general)):
+        for reads in (general, packing_decoder(version, general)):
             request, _ = reads(content, 0)
             answer = offset_commit.handle(
                 node.broker, RequestContext(8, version, 1, "app", CONNECTION), request

@@ -1,4 +1,4 @@
-"""The table of limits has every text and all bytes of every request; what is longer is refused by code."""
+"""The limits of each API name every text and all bytes of its requests; what is longer is refused by code."""
 
 from collections.abc import Iterator
 from random import Random
@@ -14,11 +14,12 @@ from ottla.logstore.schema_compiler import decode, encode
 from ottla.logstore.schema_decode import FieldTooLong
 from ottla.logstore.schema_source import STRING_MAX_BYTES
 from ottla.node.kafka_api import refusals
-from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
+from ottla.node.kafka_api.request_decoders import cutting_decoder, limited_decoder
+from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
-from ottla.node.wire.request_limits import LIMITS, MAX_ID_BYTES, OLD_IDS, cutting_decoder, limited_decoder
+from ottla.node.wire.request_limits import MAX_ID_BYTES
 from tests.property.random_messages import random_message
 
 ALL: list[ApiKey | PeerApi] = [*SERVED, *SERVED_TO_PEERS, PeerApi.PEER_HANDSHAKE]
@@ -79,12 +80,12 @@ def codes_in(answer: Any) -> list[int]:
 
 @pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
 def test_every_text_of_every_request_has_a_limit(api: ApiKey | PeerApi) -> None:
-    assert set(sized_fields(codec.request_class(api))) == set(LIMITS[api].fields)
+    assert set(sized_fields(codec.request_class(api))) == set(describe(api).limits.fields)
 
 
 @pytest.mark.parametrize("api", ALL, ids=lambda api: api.api_name)
 def test_ids_have_a_kilobyte_at_most(api: ApiKey | PeerApi) -> None:
-    longer = {path for path, limit in LIMITS[api].fields.items() if limit.max_bytes > MAX_ID_BYTES}
+    longer = {path for path, limit in describe(api).limits.fields.items() if limit.max_bytes > MAX_ID_BYTES}
 
     assert all(path.rpartition(".")[2] in LONGER for path in longer), longer
 
@@ -97,7 +98,7 @@ def test_what_is_at_its_limit_is_read_and_what_is_longer_refused_by_its_code(api
     cls = codec.request_class(api)
     for version in versions_of(api):
         for path in sized_fields(cls, version):
-            limit = LIMITS[api].fields[path]
+            limit = describe(api).limits.fields[path]
             if limit.max_bytes >= STRING_MAX_BYTES:
                 continue  # as much as the wire has room for, or megabytes
             for extra in (0, 1):
@@ -117,7 +118,7 @@ def test_every_api_refuses_by_a_code_in_its_answer(api: ApiKey, size: int) -> No
     cls, answer_cls = codec.request_class(api), codec.response_class(api)
     for version in versions_of(api):
         for path in sized_fields(cls, version):
-            limit = LIMITS[api].fields[path]
+            limit = describe(api).limits.fields[path]
             if limit.max_bytes > MAX_ID_BYTES:
                 continue
             error = FieldTooLong(limit.code, "too long")
@@ -132,7 +133,7 @@ def test_every_api_refuses_by_a_code_in_its_answer(api: ApiKey, size: int) -> No
             assert set(codes) - {ErrorCode.NONE} == {limit.code}, (version, path)
 
 
-@pytest.mark.parametrize("api", [one for one in refusals.ECHOES if isinstance(one, ApiKey)])
+@pytest.mark.parametrize("api", list(SERVED), ids=lambda api: api.api_name)
 def test_whatever_a_refused_request_leaves_out_its_answer_can_be_written(api: ApiKey) -> None:
     chance, error = Random(api), KafkaError(ErrorCode.INVALID_REQUEST, "refused")
     request_class = codec.request_class(api)
@@ -165,12 +166,12 @@ def test_a_small_refused_request_names_its_elements_whole_and_a_large_one_their_
     assert {one.error_message for one in small.coordinators} == {"too long"}
 
 
-@pytest.mark.parametrize("api", OLD_IDS, ids=lambda api: api.api_name)
-def test_old_ids_are_ids_of_what_is_on_disk(api: ApiKey) -> None:
-    fields = LIMITS[api].fields
+@pytest.mark.parametrize("api", [one for one in ALL if describe(one).old_ids], ids=lambda api: api.api_name)
+def test_old_ids_are_ids_of_what_is_on_disk(api: ApiKey | PeerApi) -> None:
+    fields, old_ids = describe(api).limits.fields, describe(api).old_ids
 
-    assert set(OLD_IDS[api]) <= set(fields)
-    assert {fields[path].max_bytes for path in OLD_IDS[api]} == {MAX_ID_BYTES}
+    assert set(old_ids) <= set(fields)
+    assert {fields[path].max_bytes for path in old_ids} == {MAX_ID_BYTES}
 
 
 def test_new_transactional_ids_have_the_limit_of_requests() -> None:

@@ -1,0 +1,55 @@
+"""What the module of an API says of it beside `handle`: its versions, limits, how a request is refused."""
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from ottla.logstore.schema_compiler import Decoder
+from ottla.node.wire.request_limits import RequestLimits
+
+# A request of more bytes is read and answered beside the loop, however few its elements.
+SMALL_REQUEST_BYTES: Final = 131_072
+ANY_BYTES: Final = sys.maxsize  # where nothing is copied but names
+
+
+class Echo(NamedTuple):
+    """Elements of the request's array `source` (behind a dot: arrays in it) in the response's `target`.
+
+    `names` are the fields that they share, or `SOURCE>TARGET`. Of an array of plain values, the name of the
+    field that becomes the value.
+    """
+
+    source: str
+    target: str
+    names: tuple[str, ...] = ()
+    inner: "Echo | None" = None
+
+
+PARTITIONS: Final = Echo("partitions", "partitions", ("partition_index",))
+PARTITION_INDEXES: Final = Echo("partition_indexes", "partitions", ("partition_index",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiDescription:
+    """One API as this node serves it.
+
+    `versions` are the first and the last that are served; `unstable_version` is the last one where versions
+    that are not final are served, too. `decoder_of` makes, of the decoder of a version, one that reads
+    requests of one shape its own way. `old_ids` are texts that may name what is older than their limit.
+    """
+
+    versions: tuple[int, int]
+    limits: RequestLimits
+    unstable_version: int | None = None
+    old_ids: tuple[str, ...] = ()
+    decoder_of: Callable[[int, Decoder[Any]], Decoder[Any]] | None = None
+    # Of an API some versions of whose response have no error at the top: the elements that bear it. Of arrays
+    # that a version lacks, nothing.
+    echoes: Sequence[Echo] = ()
+    # Other nodes need it to start, so it is served while clients still wait, and gets `QuorumServices`.
+    is_served_early: bool = False
+    # So a large request ends at its next step once its client has gone. (Metadata may create topics.)
+    changes_nothing: bool = False
+    small_bytes: int = SMALL_REQUEST_BYTES
+    counts_followers: bool = False  # also apart, as Kafka does
