@@ -42,7 +42,8 @@ from ottla.node.work.aside_lane import AsideLane
 
 # Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
 MAX_HELD_HEARTBEATS = 2_000
-MAX_GROUPS_PER_TURN = 2_000  # listed: 3 us each, with all that is written of them
+# Listed at once: 3 us each, with all that is written of them; a connection may bring 64 requests in a turn.
+MAX_GROUPS_PER_TURN = 200
 
 R = TypeVar("R")
 Build: TypeAlias = Callable[[R | KafkaError], Any]

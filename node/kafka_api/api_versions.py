@@ -3,16 +3,20 @@
 0 to 5. Since 3 a client names itself (KIP-511) and sees features (KIP-584); 3 must not show a feature whose
 minimum is 0, which would confuse old parsers (4 may); since 5 a client says which cluster and node it means
 to talk to and is told to start over if it reached another one (KIP-1242).
+
+An answer is the same for all clients of a version until the metadata change, so it is encoded once.
 """
 
 import re
 from typing import Final
 
 from ottla.logstore.errors import ErrorCode
+from ottla.logstore.schema_compiler import encoder
 from ottla.logstore.topic_partition import uuid_to_text
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.net.answers import EncodedBody
 from ottla.node.services import QuorumServices
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.api_versions import (
@@ -37,7 +41,7 @@ _SOFTWARE_NAME = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 def handle(
     services: QuorumServices, context: RequestContext, request: ApiVersionsRequest
-) -> ApiVersionsResponse:
+) -> ApiVersionsResponse | EncodedBody:
     if context.api_version >= 3 and not (
         _SOFTWARE_NAME.fullmatch(request.client_software_name)
         and _SOFTWARE_NAME.fullmatch(request.client_software_version)
@@ -47,6 +51,17 @@ def handle(
     is_other_cluster = request.cluster_id not in (None, uuid_to_text(image.cluster_id))
     if is_other_cluster or request.node_id not in (-1, services.config.node_id):
         return ApiVersionsResponse(error_code=ErrorCode.REBOOTSTRAP_REQUIRED)
+    answers, key = services.metadata.encoded_versions, (context.api_version,)
+    body = answers.get(key)
+    if body is None:
+        response = _response(services, context.api_version)
+        body = encoder(ApiVersionsResponse, context.api_version)(response, bytearray())
+        answers.put(key, body)
+    return EncodedBody(body)
+
+
+def _response(services: QuorumServices, api_version: int) -> ApiVersionsResponse:
+    image = services.metadata.image
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(api_key=key, min_version=first, max_version=last)
@@ -55,7 +70,7 @@ def handle(
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
             for name, (first, last) in sorted(services.supported_features.items())
-            if first > 0 or context.api_version >= 4
+            if first > 0 or api_version >= 4
         ],
         finalized_features_epoch=image.version,
         finalized_features=[

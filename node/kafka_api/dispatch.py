@@ -202,7 +202,8 @@ class Dispatcher:
             api_key, version, correlation_id, client_id, connection.info, False, counters
         )
         result = route.handle(route.services, context, request)
-        if type(result) is ApiVersionsResponse and request.client_software_name and not result.error_code:
+        # A client that is refused gets a response of its own instead.
+        if type(result) is EncodedBody and api_key == ApiKey.API_VERSIONS and request.client_software_name:
             connection.info = replace(
                 connection.info,
                 software_name=request.client_software_name,

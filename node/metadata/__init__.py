@@ -2,7 +2,7 @@
 
 command_parts        a change of very many topics is sent to the controller in parts
 controller_runtime   the controller while this node leads
-encoded_answers      encoded Metadata answers, kept while the metadata stay as they are
+encoded_answers      encoded answers of Metadata and ApiVersions, kept while the metadata stay as they are
 metadata_feed        what a voter gives to the nodes that are none
 metadata_observer    the metadata of a node that is no voter
 metadata_publisher   from the metadata to the node

@@ -1,4 +1,4 @@
-"""Encoded Metadata answers, kept while the metadata stay as they are.
+"""Encoded answers of Metadata and ApiVersions, kept while the metadata stay as they are.
 
 Every client asks for the same topics every few minutes, and all of them at once when a broker falls; an
 answer with 1,000 partitions takes a millisecond to write.

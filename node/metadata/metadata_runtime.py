@@ -116,6 +116,7 @@ class MetadataRuntime:
         self._awaited_count = 0
         self._new_leader = asyncio.Event()  # set, and replaced, when a leader of the quorum is known anew
         self.encoded_answers = encoded_answers or EncodedAnswers()
+        self.encoded_versions = EncodedAnswers()  # of ApiVersions: one for each of its versions
         self.broker_epoch = -1  # until this broker is registered
         self.broker_id = broker_id
         self._is_connected = is_connected
@@ -415,6 +416,7 @@ class MetadataRuntime:
     def _publish(self, image: MetadataImage, changes: MetadataChanges) -> None:
         self._image = image
         self.encoded_answers.clear()
+        self.encoded_versions.clear()
         for listener in self._listeners:
             listener(image, changes)
         while self._awaited and self._awaited[0][0] <= image.version:

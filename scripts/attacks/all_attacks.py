@@ -10,6 +10,7 @@ from attacks import (
     long_ids,
     metrics_bomb,
     record_bombs,
+    request_floods,
     rest_floods,
     slow_patterns,
 )
@@ -23,5 +24,6 @@ ATTACKS: Final[Sequence[Attack]] = (
     *costly_texts.ATTACKS,
     *adding_up.ATTACKS,
     *record_bombs.ATTACKS,
+    *request_floods.ATTACKS,
     *rest_floods.ATTACKS,
 )

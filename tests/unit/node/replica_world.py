@@ -24,6 +24,7 @@ from ottla.node.clock import ManualClock
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
 from ottla.node.log_care.log_flusher import LogFlusher
+from ottla.node.metadata.encoded_answers import EncodedAnswers
 from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -123,7 +124,10 @@ class ReplicaWorld:
             )
             for one in (node_id, *others)
         }
-        self.metadata = SimpleNamespace(image=MetadataImage(version=0, cluster_id=b"c" * 16, brokers=brokers))
+        self.metadata = SimpleNamespace(
+            image=MetadataImage(version=0, cluster_id=b"c" * 16, brokers=brokers),
+            encoded_versions=EncodedAnswers(),
+        )
         self.replica_manager = ReplicaManager(
             broker_id=node_id,
             log_manager=self.log_manager,  # type: ignore[arg-type]

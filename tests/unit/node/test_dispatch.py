@@ -131,6 +131,21 @@ def test_what_is_served_is_advertised(dispatcher: Dispatcher, version: int) -> N
     assert told == {int(key): versions for key, versions in SERVED.items()}
 
 
+def test_versions_are_encoded_once_for_all_who_ask(dispatcher: Dispatcher, monkeypatch: Any) -> None:
+    made: list[int] = []
+    make = api_versions._response
+
+    def counted(services: Any, version: int) -> Any:
+        made.append(version)
+        return make(services, version)
+
+    monkeypatch.setattr(api_versions, "_response", counted)
+    sent: list[Any] = [dispatcher.serve(PEER, versions_request(version)) for version in (4, 3, 4, 3)]
+
+    assert made == [4, 3]
+    assert b"".join(sent[0]) == b"".join(sent[2]) != b"".join(sent[1]) == b"".join(sent[3])
+
+
 def test_features_with_minimum_zero_are_hidden_from_version_3(dispatcher: Dispatcher) -> None:
     third = answer(dispatcher, versions_request(3), 18, 3)
     fourth = answer(dispatcher, versions_request(4), 18, 4)

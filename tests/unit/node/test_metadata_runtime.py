@@ -56,6 +56,24 @@ def test_a_command_is_answered_when_it_is_committed_and_published() -> None:
     asyncio.run(scene())
 
 
+def test_kept_answers_are_forgotten_when_the_metadata_change() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        kept = (node.metadata.encoded_answers, node.metadata.encoded_versions)
+        for one in kept:
+            one.put((4,), [b"old"])
+        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+        await turns()
+        assert [one.get((4,)) for one in kept] == [[b"old"], [b"old"]]
+
+        node.quorum.commit()
+
+        assert [one.get((4,)) for one in kept] == [None, None]
+        await asked
+
+    asyncio.run(scene())
+
+
 def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
