@@ -63,7 +63,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     is_up = False
     with received_signals((*stop_signals(), signal.SIGUSR1), received):
         try:
-            await broker.start(when_loaded=freeze)
+            await broker.start(when_loaded=lambda: freeze(broker.base.memory_max_bytes))
         except asyncio.CancelledError:
             if not stop.is_set():
                 raise

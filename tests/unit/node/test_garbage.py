@@ -1,0 +1,101 @@
+"""The collector of garbage looks at few objects at a time, and still finds all garbage in the end."""
+
+import gc
+import subprocess
+import sys
+from collections.abc import Callable
+
+from ottla.node.process.garbage import (
+    FREEZES_BEFORE_LOOK,
+    FREEZES_BEFORE_SHORT_LOOK,
+    Freezer,
+    is_short_of,
+    resident_bytes,
+)
+
+FULL = {"generation": 2}
+
+
+def collected(freezer: Freezer, times: int) -> None:
+    for _ in range(times):
+        freezer("start", FULL)
+        freezer("stop", FULL)
+
+
+def freezer_of(done: list[str], is_short: Callable[[], bool]) -> Freezer:
+    return Freezer(is_short, freeze=lambda: done.append("frozen"), unfreeze=lambda: done.append("thawed"))
+
+
+def test_what_survives_a_full_collection_is_frozen() -> None:
+    done: list[str] = []
+    freezer = freezer_of(done, lambda: False)
+
+    freezer("stop", {"generation": 0})
+    freezer("stop", {"generation": 1})
+    assert done == []
+    collected(freezer, 2)
+    assert done == ["frozen"] * 2
+
+
+def test_all_objects_are_looked_at_when_memory_is_short_but_not_at_each_collection() -> None:
+    done: list[str] = []
+    freezer = freezer_of(done, lambda: True)
+
+    collected(freezer, 2 * (FREEZES_BEFORE_SHORT_LOOK + 1))
+
+    assert done == [*["frozen"] * FREEZES_BEFORE_SHORT_LOOK, "thawed"] * 2
+
+
+def test_all_objects_are_looked_at_after_very_many_were_frozen() -> None:
+    done: list[str] = []
+    freezer = freezer_of(done, lambda: False)
+
+    collected(freezer, FREEZES_BEFORE_LOOK + 1)
+
+    assert done == [*["frozen"] * FREEZES_BEFORE_LOOK, "thawed"]
+
+
+def test_memory_is_short_when_little_of_it_is_left() -> None:
+    assert is_short_of(100, lambda: 81) and not is_short_of(100, lambda: 79)
+    assert resident_bytes() > 1_000_000
+
+
+# In a process of its own, since the collector is one for the whole process.
+GROWING = """
+import gc, weakref
+from ottla.node.process import garbage
+
+class Thing:
+    pass
+
+most = []
+def look(phase, info):
+    if phase == "start":
+        most.append(sum(len(gc.get_objects(generation=one)) for one in range(info["generation"] + 1)))
+
+garbage.freeze(1 << 62)
+gc.callbacks.append(look)
+kept = [[] for _ in range(400_000)]
+print(max(most))
+
+cycle = Thing()
+cycle.itself = cycle
+gone = weakref.ref(cycle)
+more = [[] for _ in range(100_000)]
+del cycle
+still_there = gone() is not None
+garbage.FREEZES_BEFORE_LOOK = 0
+more += [[] for _ in range(100_000)]
+print(still_there, gone() is None)
+"""
+
+
+def test_a_heap_that_grows_is_looked_at_in_pieces_and_a_frozen_cycle_goes_in_the_end() -> None:
+    if sys.version_info >= (3, 14):
+        return  # its collector looks at pieces by itself
+    ran = subprocess.run([sys.executable, "-c", GROWING], capture_output=True, text=True, check=True)
+    most, found = ran.stdout.splitlines()
+
+    assert int(most) < 40_000
+    assert found == "True True"
+    assert gc.isenabled()
