@@ -9,8 +9,9 @@ A batch of a kilobyte can claim to open into terabytes. Nothing here asks for me
 output grows as it comes out, and past `max_bytes` the batch is refused. So is one of more pieces (blocks,
 frames, members of gzip) than any client makes: each costs time, even if nothing comes out of it.
 
-zstd and gzip are always there. The packages for lz4 and snappy come with the extra `compression`; without
-them, records to be opened are UNSUPPORTED_COMPRESSION_TYPE. Batches that nobody opens need none.
+The packages for lz4 and snappy are loaded when a batch needs them. Where one was taken out of the
+installation, records to be opened are UNSUPPORTED_COMPRESSION_TYPE; batches that nobody opens are stored all
+the same.
 """
 
 import importlib
@@ -86,14 +87,14 @@ def missing_codecs() -> tuple[Compression, ...]:
 
 
 def _library(name: str, compression: Compression) -> Any:
-    """The optional package that knows a compression, loaded when it is first needed."""
+    """Return the package that knows a compression, loaded when it is first needed."""
     try:
         return importlib.import_module(name)
     except ImportError:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"Opening or making {compression.name.lower()} needs the package {name.partition('.')[0]}:"
-            " install ottla[compression].",
+            f"Opening or making {compression.name.lower()} needs the package {name.partition('.')[0]}, which"
+            " Ottla requires and which is not installed here: install it with pip.",
         ) from None
 
 

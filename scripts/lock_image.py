@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-EXTRAS = ("cli", "compression")  # of the image of a node
 PYTHONS = ("3.11", "3.12", "3.13")
-SPARK_EXTRAS = ("cli", "compression", "spark")
+SPARK_EXTRAS = ("spark",)
 SPARK_PYTHONS = ("3.12",)  # of k8s/spark.Dockerfile
 PROCESSORS = ("x86_64", "aarch64")
 # There are no wheels of these: they are built, without a compiler.
@@ -27,8 +26,8 @@ SOURCES = ("pyspark", "pysyncobj")
 IMAGES = ("Dockerfile", "spark.Dockerfile")
 GLIBC_MINORS = range(17, 37)  # up to that of Debian 12
 HEAD = """\
-# What {image} is made of, each file by its hash, written by scripts/lock-image from pyproject
-# with its extras {extras}; for Python {pythons} on Linux, {processors}.
+# What {image} is made of, each file by its hash, written by scripts/lock-image from pyproject{extras};
+# for Python {pythons} on Linux, {processors}.
 """
 BUILD_HEAD = """\
 # What builds the wheel of Ottla, by its hash. Written by scripts/lock-image.
@@ -43,7 +42,7 @@ def main() -> None:
         for image in IMAGES:
             name_base(ROOT / "k8s" / image, base)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    write_lock(project, "requirements.txt", "the image of a node", EXTRAS, PYTHONS)
+    write_lock(project, "requirements.txt", "the image of a node", (), PYTHONS)
     write_lock(project, "spark-requirements.txt", "the image of Spark's jobs", SPARK_EXTRAS, SPARK_PYTHONS)
     build = project["build-system"]["requires"]
     (ROOT / "k8s" / "build-requirements.txt").write_text(BUILD_HEAD + locked(build, PYTHONS))
@@ -68,10 +67,10 @@ def write_lock(
     own = project["project"]
     wanted = list(own["dependencies"])
     for extra in extras:
-        wanted += [one for one in own["optional-dependencies"][extra] if not one.startswith("ottla[")]
+        wanted += own["optional-dependencies"][extra]
     head = HEAD.format(
         image=image,
-        extras=" and ".join(extras),
+        extras=f" with its extra {' and '.join(extras)}" if extras else "",
         pythons=", ".join(pythons),
         processors=" and ".join(PROCESSORS),
     )

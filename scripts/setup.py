@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
-EXTRAS = {"demo": "demo,compression", "docs": "docs,compression", "test": "dev"}
+EXTRAS = {"demo": "demo", "docs": "docs", "test": "dev"}
 # The program that a kind of use wants, and the package of Debian that has it. Tests skip without these.
 PROGRAMS = {
     "demo": {},

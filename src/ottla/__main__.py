@@ -10,16 +10,11 @@ UNUSED_BY_A_NODE = ("cryptography", "snappy")
 
 
 def main() -> int:
-    """Run the command line, or say what it needs."""
+    """Run the command line."""
     open_closed_streams()
     if sys.argv[1:2] == ["start"]:
         for name in UNUSED_BY_A_NODE:
             sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # not to be found
-    try:
-        import typer  # noqa: F401
-    except ImportError:
-        print("ottla: The command line needs the package typer: install ottla[cli].", file=sys.stderr)
-        return 1
     from ottla.node.cli.app import main as run
 
     return run()

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.servers import ROOT
-
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 240
 # Those of this project, of which some take longer to be imported than all that is tested here.
@@ -149,4 +147,3 @@ def test_the_fixtures_and_the_option_say_what_they_are(project: Path) -> None:
 
     assert "ottla_cluster [session scope]" in fixtures.stdout and "ottla_cluster_factory" in fixtures.stdout
     assert "--ottla-nodes=N" in helped.stdout
-    assert (ROOT / "pyproject.toml").read_text().count('ottla = "ottla.node.pytest_plugin"') == 1

@@ -64,13 +64,18 @@ def locked(name: str) -> dict[str, str]:
 
 def test_what_the_node_needs_is_locked_in_a_version_that_it_takes() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    extras = project["project"]["optional-dependencies"]
-    pinned = locked("requirements.txt")
+    needed = project["project"]["dependencies"]
+    files = {
+        "requirements.txt": needed,
+        "spark-requirements.txt": needed + project["project"]["optional-dependencies"]["spark"],
+        "build-requirements.txt": project["build-system"]["requires"],
+    }
 
-    for text in (*project["project"]["dependencies"], *extras["cli"], *extras["compression"]):
-        one = Requirement(text)
-        assert one.name in pinned, f"{one.name} is not locked: run scripts/lock-image"
-        assert one.specifier.contains(pinned[one.name]), f"{text}: run scripts/lock-image"
+    for name, texts in files.items():
+        pinned = locked(name)
+        for one in map(Requirement, texts):
+            assert one.name in pinned, f"{one.name} is not in {name}: run scripts/lock-image"
+            assert one.specifier.contains(pinned[one.name]), f"{one} in {name}: run scripts/lock-image"
 
 
 def test_nothing_is_installed_that_has_no_hash_and_no_compiler_is_left() -> None:

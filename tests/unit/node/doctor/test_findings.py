@@ -389,7 +389,7 @@ def test_a_codec_that_is_not_installed_is_a_problem_where_a_setting_asks_for_it(
         and "lz4, which compression.type of orders asks for" in asked.sentence
     )
     assert unasked.severity is Severity.NOTE and "Node 2 has no package for snappy" in unasked.sentence
-    assert "install ottla[compression]" in asked.sentence and "install ottla[compression]" in unasked.sentence
+    assert "install lz4 there" in asked.sentence and "install cramjam there" in unasked.sentence
 
 
 def test_a_node_that_runs_and_waits_says_for_what() -> None:
