@@ -8,7 +8,8 @@ protocol end at the request handlers; where they differ in meaning, a field says
 from typing import TypeAlias
 
 from ottla.groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
-from ottla.groupcoord.consumer_commands import (
+from ottla.groupcoord.classic.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from ottla.groupcoord.consumer.consumer_commands import (
     ComputeTarget,
     ConsumerGroupHeartbeat,
     ExpireConsumerSession,
@@ -17,14 +18,13 @@ from ottla.groupcoord.consumer_commands import (
     TargetComputed,
     TopicsChanged,
 )
-from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from ottla.groupcoord.migration_commands import (
+from ottla.groupcoord.consumer.migration_commands import (
     ExpireMemberJoin,
     ExpireMemberSync,
     FinishDowngrade,
     FinishUpgrade,
 )
-from ottla.groupcoord.offset_commands import (
+from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     ForgetOffsets,
     ForgetTopics,

@@ -10,11 +10,30 @@ about to append. If an append fails, the caller drops the coordinator and loads 
 """
 
 from ottla.groupcoord.admin_commands import DeleteGroups, DescribeConsumerGroups, DescribeGroups, ListGroups
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.classic_in_consumer import decide_in_consumer_group
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.heartbeat import heartbeat
+from ottla.groupcoord.classic.join_group import join_group
+from ottla.groupcoord.classic.leave_group import leave_group
+from ottla.groupcoord.classic.member_commands import (
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    MemberCommand,
+    SyncGroup,
+)
+from ottla.groupcoord.classic.rebalance import (
+    expire_join,
+    expire_session,
+    expire_sync,
+    extend_initial_rebalance,
+    start_classic_group,
+    stop_classic_group,
+)
+from ottla.groupcoord.classic.sync_group import sync_group
 from ottla.groupcoord.commands import Command
-from ottla.groupcoord.consumer_beat import consumer_beat
-from ottla.groupcoord.consumer_commands import (
+from ottla.groupcoord.consumer.classic_in_consumer import decide_in_consumer_group
+from ottla.groupcoord.consumer.consumer_beat import consumer_beat
+from ottla.groupcoord.consumer.consumer_commands import (
     ComputeTarget,
     ConsumerGroupHeartbeat,
     ExpireConsumerSession,
@@ -23,15 +42,15 @@ from ottla.groupcoord.consumer_commands import (
     TargetComputed,
     TopicsChanged,
 )
-from ottla.groupcoord.consumer_describe import describe_consumer_groups
-from ottla.groupcoord.consumer_group import ConsumerGroup
-from ottla.groupcoord.consumer_heartbeat import (
+from ottla.groupcoord.consumer.consumer_describe import describe_consumer_groups
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_heartbeat import (
     compute_put_off_target,
     target_computed,
 )
-from ottla.groupcoord.consumer_membership import start_consumer_session
-from ottla.groupcoord.consumer_regexes import regexes_resolved
-from ottla.groupcoord.consumer_timers import (
+from ottla.groupcoord.consumer.consumer_membership import start_consumer_session
+from ottla.groupcoord.consumer.consumer_regexes import regexes_resolved
+from ottla.groupcoord.consumer.consumer_timers import (
     expire_consumer_session,
     expire_member_join,
     expire_member_sync,
@@ -39,21 +58,18 @@ from ottla.groupcoord.consumer_timers import (
     timers_of_loaded,
     topics_changed,
 )
-from ottla.groupcoord.describe_groups import describe_groups, list_groups
-from ottla.groupcoord.downgrade_group import finish_downgrade
-from ottla.groupcoord.effects import Append, Effect, Follow, Noted, Refuse, StartTimer
-from ottla.groupcoord.heartbeat import heartbeat
-from ottla.groupcoord.heartbeat_news import look_at_topics, resume_held, tell_news
-from ottla.groupcoord.join_group import join_group
-from ottla.groupcoord.leave_group import leave_group
-from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, LeaveGroup, MemberCommand, SyncGroup
-from ottla.groupcoord.migration_commands import (
+from ottla.groupcoord.consumer.downgrade_group import finish_downgrade
+from ottla.groupcoord.consumer.migration_commands import (
     ExpireMemberJoin,
     ExpireMemberSync,
     FinishDowngrade,
     FinishUpgrade,
 )
-from ottla.groupcoord.offset_commands import (
+from ottla.groupcoord.consumer.upgrade_group import finish_upgrade
+from ottla.groupcoord.describe_groups import describe_groups, list_groups
+from ottla.groupcoord.effects import Append, Effect, Follow, Noted, Refuse, StartTimer
+from ottla.groupcoord.heartbeat_news import look_at_topics, resume_held, tell_news
+from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     ForgetOffsets,
     ForgetTopics,
@@ -62,22 +78,13 @@ from ottla.groupcoord.offset_commands import (
     OffsetFetch,
     TxnOffsetCommit,
 )
-from ottla.groupcoord.offset_commit import commit_in_transaction, commit_offsets
-from ottla.groupcoord.offset_delete import delete_offsets, forget_offsets, forget_topics
-from ottla.groupcoord.offset_expiry import EXPIRY_KEY, delete_groups, expire_offsets
-from ottla.groupcoord.offset_fetch import fetch_offsets
-from ottla.groupcoord.offset_values import CommittedOffsets
-from ottla.groupcoord.rebalance import (
-    expire_join,
-    expire_session,
-    expire_sync,
-    extend_initial_rebalance,
-    start_classic_group,
-    stop_classic_group,
-)
+from ottla.groupcoord.offsets.offset_commit import commit_in_transaction, commit_offsets
+from ottla.groupcoord.offsets.offset_delete import delete_offsets, forget_offsets, forget_topics
+from ottla.groupcoord.offsets.offset_expiry import EXPIRY_KEY, delete_groups, expire_offsets
+from ottla.groupcoord.offsets.offset_fetch import fetch_offsets
+from ottla.groupcoord.offsets.offset_values import CommittedOffsets
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard, check_group_id
-from ottla.groupcoord.sync_group import sync_group
 from ottla.groupcoord.timer_commands import (
     EndHold,
     ExpireJoin,
@@ -87,7 +94,6 @@ from ottla.groupcoord.timer_commands import (
     ExtendInitialRebalance,
     ResumeHeld,
 )
-from ottla.groupcoord.upgrade_group import finish_upgrade
 from ottla.logstore.errors import ErrorCode, KafkaError
 
 

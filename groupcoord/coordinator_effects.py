@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.verification import Guard

@@ -8,10 +8,10 @@ from ottla.groupcoord.admin_results import (
     ListGroupsResult,
     MemberDescription,
 )
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.effects import Effect, Reply
-from ottla.groupcoord.group_state import GroupState
 from ottla.groupcoord.shard import Group, Shard
 from ottla.logstore.errors import ErrorCode
 

@@ -4,17 +4,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ottla.groupcoord.admin_results import DeleteGroupsResult, DescribeGroupsResult, ListGroupsResult
-from ottla.groupcoord.aside import AsideWork
-from ottla.groupcoord.commands import ClientCommand, InnerCommand, TimerCommand
-from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult, DescribeConsumerGroupsResult
-from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
-from ottla.groupcoord.member_results import (
+from ottla.groupcoord.classic.member_results import (
     HeartbeatResult,
     JoinGroupResult,
     LeaveGroupResult,
     SyncGroupResult,
 )
-from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
+from ottla.groupcoord.commands import ClientCommand, InnerCommand, TimerCommand
+from ottla.groupcoord.consumer.aside import AsideWork
+from ottla.groupcoord.consumer.consumer_results import (
+    ConsumerGroupHeartbeatResult,
+    DescribeConsumerGroupsResult,
+)
+from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
+from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import AppendedRecord
 from ottla.groupcoord.timeline import Event
 

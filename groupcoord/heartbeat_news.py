@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
-from ottla.groupcoord.consumer_group import ConsumerGroup
-from ottla.groupcoord.consumer_member import ConsumerMember
-from ottla.groupcoord.consumer_records import (
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMemberMetadataRecord,
     ConsumerGroupMetadataRecord,
     ConsumerGroupTargetAssignmentMetadataRecord,
 )
+from ottla.groupcoord.consumer.member_state import MemberState
+from ottla.groupcoord.consumer.reconciliation import NO_OWNER
 from ottla.groupcoord.effects import Effect, StartTimer, TimerKey
 from ottla.groupcoord.held_heartbeats import HeldCommand
-from ottla.groupcoord.member_state import MemberState
-from ottla.groupcoord.reconciliation import NO_OWNER
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timer_commands import ResumeHeld

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.classic.member_commands import Heartbeat
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.effects import Effect, Follow, Refuse, StartTimer, TimerKey
 from ottla.groupcoord.hold_phase import HoldPhase
-from ottla.groupcoord.member_commands import Heartbeat
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.timer_commands import EndHold
 from ottla.logstore.errors import ErrorCode

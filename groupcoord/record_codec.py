@@ -9,7 +9,7 @@ schema; a null value is a tombstone.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from ottla.groupcoord.consumer_records import (
+from ottla.groupcoord.consumer.consumer_records import (
     RECORDS,
     ConsumerGroupRecord,
     consumer_record_size_bytes,
@@ -29,7 +29,7 @@ from ottla.groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
-from ottla.groupcoord.offset_values import CommittedOffsets, pack_offset_key, pack_offset_value
+from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset_key, pack_offset_value
 from ottla.logstore import schema, schema_compiler
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import Buffer

@@ -6,10 +6,10 @@ The request modules decide over it; `replay` is what the log does to it.
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.classic_group_record import load_classic_group
-from ottla.groupcoord.consumer_group import ConsumerGroup
-from ottla.groupcoord.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.classic_group_record import load_classic_group
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_records import ConsumerGroupMetadataRecord, ConsumerGroupRecord
 from ottla.groupcoord.coordinator_config import (
     MAX_GROUPS_PER_SHARD,
     CoordinatorConfig,
@@ -20,11 +20,17 @@ from ottla.groupcoord.effects import Append
 from ottla.groupcoord.group_records import GroupMetadataRecord, OffsetRecord
 from ottla.groupcoord.held_heartbeats import HeldHeartbeats
 from ottla.groupcoord.member_bytes import MEMBER_BYTES
-from ottla.groupcoord.offset_bytes import OFFSET_BYTES, PENDING_BYTES, TOPIC_BYTES, check_offsets, have_room
-from ottla.groupcoord.offset_commands import Producer
-from ottla.groupcoord.offset_store import OffsetStore
-from ottla.groupcoord.offset_values import CommittedOffsets, pack_offset_value
-from ottla.groupcoord.pending_offsets import OffsetKey, PendingOffsets
+from ottla.groupcoord.offsets.offset_bytes import (
+    OFFSET_BYTES,
+    PENDING_BYTES,
+    TOPIC_BYTES,
+    check_offsets,
+    have_room,
+)
+from ottla.groupcoord.offsets.offset_commands import Producer
+from ottla.groupcoord.offsets.offset_store import OffsetStore
+from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset_value
+from ottla.groupcoord.offsets.pending_offsets import OffsetKey, PendingOffsets
 from ottla.groupcoord.recent_topics import RecentTopics
 from ottla.groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
 from ottla.groupcoord.shard_bytes import ShardBytes

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 
 from ottla.groupcoord.log_scan import PAUSE_RECORDS
-from ottla.groupcoord.offset_commands import StaleOffset
-from ottla.groupcoord.offset_log_scan import ScannedLog
-from ottla.groupcoord.offset_values import topic_id_in
+from ottla.groupcoord.offsets.offset_commands import StaleOffset
+from ottla.groupcoord.offsets.offset_log_scan import ScannedLog
+from ottla.groupcoord.offsets.offset_values import topic_id_in
 from ottla.groupcoord.record_codec import decode_record
 from ottla.groupcoord.shard import Shard
 from ottla.logstore.errors import KafkaError

@@ -8,7 +8,7 @@ the group back, and what it had read would be read, and copied, once more.
 
 from typing import Final, NamedTuple
 
-from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.offsets.offset_commands import Producer
 
 # Groups with a producer that are remembered, some 200 bytes each; who committed longest ago goes first.
 MAX_REMEMBERED: Final = 10_000

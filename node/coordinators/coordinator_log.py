@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 
-from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
 from ottla.logstore.errors import ErrorCode, KafkaError

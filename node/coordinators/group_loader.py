@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.groupcoord.log_scan import Unreadable
-from ottla.groupcoord.offset_commands import StaleOffset
-from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.offsets.offset_commands import StaleOffset
+from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_load import load_shard, stale_offsets
 from ottla.node.coordinators.shard_loader import Pause, ShardLoader

@@ -11,11 +11,11 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.groupcoord.commands import ClientCommand, Command
-from ottla.groupcoord.consumer_commands import TopicsChanged
+from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
 from ottla.groupcoord.effects import Result
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_bytes import NodeBytes

@@ -10,10 +10,14 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import get_args
 
-from ottla.groupcoord.aside import MAX_REGEX_CPU_S, AsideResult, AsideWork, ResolveRegexes
 from ottla.groupcoord.commands import Command, ReadOnlyCommand
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat, RegexesResolved, TargetComputed
-from ottla.groupcoord.consumer_regexes import is_wanted
+from ottla.groupcoord.consumer.aside import MAX_REGEX_CPU_S, AsideResult, AsideWork, ResolveRegexes
+from ottla.groupcoord.consumer.consumer_commands import (
+    ConsumerGroupHeartbeat,
+    RegexesResolved,
+    TargetComputed,
+)
+from ottla.groupcoord.consumer.consumer_regexes import is_wanted
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.effects import (
     Append,
@@ -28,8 +32,13 @@ from ottla.groupcoord.effects import (
     StartTimer,
     TimerKey,
 )
-from ottla.groupcoord.offset_commands import EndTransaction, ForgetOffsets, ForgetTopics, TxnOffsetCommit
-from ottla.groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
+from ottla.groupcoord.offsets.offset_commands import (
+    EndTransaction,
+    ForgetOffsets,
+    ForgetTopics,
+    TxnOffsetCommit,
+)
+from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_key_head, pack_key_tails
 from ottla.groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.shard import Shard

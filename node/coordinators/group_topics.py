@@ -2,7 +2,7 @@
 
 from collections.abc import Set
 
-from ottla.groupcoord.consumer_commands import TopicsChanged
+from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.topics_view import TopicInfo
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, TopicImage

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.groupcoord.admin_commands import DescribeConsumerGroups
-from ottla.groupcoord.consumer_results import (
+from ottla.groupcoord.consumer.consumer_results import (
     ConsumerGroupDescription,
     ConsumerMemberDescription,
     DescribeConsumerGroupsResult,

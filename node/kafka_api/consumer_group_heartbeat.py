@@ -6,8 +6,8 @@ Since 1 members bring an id of their own and may subscribe by an expression.
 from typing import Final
 
 from ottla.groupcoord.assignment import TopicPartitions as OwnedPartitions
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.join_group import client_host

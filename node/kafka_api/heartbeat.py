@@ -4,8 +4,8 @@
 
 from typing import Final
 
-from ottla.groupcoord.member_commands import Heartbeat
-from ottla.groupcoord.member_results import HeartbeatResult
+from ottla.groupcoord.classic.member_commands import Heartbeat
+from ottla.groupcoord.classic.member_results import HeartbeatResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext

@@ -7,8 +7,8 @@ Since 1 the rebalance timeout stands beside the session timeout; since 4 a new m
 
 from typing import Final
 
-from ottla.groupcoord.member_commands import JoinGroup, Protocol
-from ottla.groupcoord.member_results import JoinGroupResult
+from ottla.groupcoord.classic.member_commands import JoinGroup, Protocol
+from ottla.groupcoord.classic.member_results import JoinGroupResult
 from ottla.logstore.errors import KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext

@@ -4,8 +4,8 @@
 
 from typing import Final
 
-from ottla.groupcoord.member_commands import LeaveGroup, MemberIdentity
-from ottla.groupcoord.member_results import LeaveGroupResult
+from ottla.groupcoord.classic.member_commands import LeaveGroup, MemberIdentity
+from ottla.groupcoord.classic.member_results import LeaveGroupResult
 from ottla.logstore.errors import KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext

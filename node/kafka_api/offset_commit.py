@@ -8,8 +8,8 @@ UNKNOWN_TOPIC_ID. Topics and partitions that do not exist are UNKNOWN_TOPIC_OR_P
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
-from ottla.groupcoord.offset_results import OffsetCommitResult
+from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
+from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage, TopicImage
 from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo

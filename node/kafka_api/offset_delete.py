@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from ottla.groupcoord.offset_commands import OffsetDelete
-from ottla.groupcoord.offset_results import OffsetDeleteResult
+from ottla.groupcoord.offsets.offset_commands import OffsetDelete
+from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.kafka_api.api_description import ApiDescription

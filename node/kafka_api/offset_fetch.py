@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeAlias
 
-from ottla.groupcoord.offset_commands import OffsetFetch
-from ottla.groupcoord.offset_fetch import NO_OFFSET
-from ottla.groupcoord.offset_results import FetchedOffset, OffsetFetchResult
+from ottla.groupcoord.offsets.offset_commands import OffsetFetch
+from ottla.groupcoord.offsets.offset_fetch import NO_OFFSET
+from ottla.groupcoord.offsets.offset_results import FetchedOffset, OffsetFetchResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema_compiler import encoder
 from ottla.logstore.topic_partition import TopicPartition

@@ -10,7 +10,7 @@ import struct
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from ottla.groupcoord.offset_commands import PackedOffsets
+from ottla.groupcoord.offsets.offset_commands import PackedOffsets
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.schema import ZERO_UUID, Buffer
 from ottla.logstore.schema_compiler import Decoder

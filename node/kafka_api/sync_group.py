@@ -5,8 +5,8 @@ Since 3 members may be static (KIP-345); since 5 protocol type and name are chec
 
 from typing import Final
 
-from ottla.groupcoord.member_commands import SyncGroup
-from ottla.groupcoord.member_results import SyncGroupResult
+from ottla.groupcoord.classic.member_commands import SyncGroup
+from ottla.groupcoord.classic.member_results import SyncGroupResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext

@@ -9,8 +9,8 @@ COORDINATOR_LOAD_IN_PROGRESS would end clients of 0 and 1 (KAFKA-7296).
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from ottla.groupcoord.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
-from ottla.groupcoord.offset_results import OffsetCommitResult
+from ottla.groupcoord.offsets.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
+from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.verification import Guard

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.offset_values import read_offset_value
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.shard import Group
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.coordinators.group_lag import PartitionLag, Place

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.groupcoord.consumer_group import ConsumerGroup
-from ottla.groupcoord.offset_values import read_offset_value
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.shard import Shard as GroupShard
 from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ottla.groupcoord import shard_load
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.shard import Shard as GroupShard
 from ottla.groupcoord.transactions import transaction_scan
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.groupcoord.aside import AsideResult, AsideWork, steps
+from ottla.groupcoord.consumer.aside import AsideResult, AsideWork, steps
 from ottla.node.clock import thread_cpu_s
 
 THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.background.threads)

@@ -14,7 +14,7 @@ from ottla.groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
-from ottla.groupcoord.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.record_codec import decode_record as decode_group_record
 from ottla.groupcoord.record_codec import encode_key, encode_value
 from ottla.groupcoord.shard import Shard

@@ -5,7 +5,7 @@ import struct
 from functools import cache
 from typing import Any, Final
 
-from ottla.groupcoord.consumer_protocol import (
+from ottla.groupcoord.classic.consumer_protocol import (
     decode_assignment,
     decode_subscription,
     encode_assignment,

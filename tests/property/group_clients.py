@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ottla.groupcoord.assignment import TopicPartitions
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.classic.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
+from ottla.groupcoord.classic.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.effects import Refuse, Result
-from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
-from ottla.groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
 from ottla.logstore.errors import ErrorCode
-from tests.unit.groupcoord.consumer_world import ConsumerWorld, topic_id
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, topic_id
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000

@@ -17,15 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.classic_group_record import to_record
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.consumer_group import ConsumerGroup, ConsumerGroupState
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.classic_group_record import to_record
+from ottla.groupcoord.classic.group_state import GroupState
+from ottla.groupcoord.classic.member_commands import LeaveGroup, MemberIdentity
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse, Result
-from ottla.groupcoord.group_state import GroupState
-from ottla.groupcoord.member_commands import LeaveGroup, MemberIdentity
-from ottla.groupcoord.offset_commands import (
+from ottla.groupcoord.offsets.offset_commands import (
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
@@ -33,7 +33,7 @@ from ottla.groupcoord.offset_commands import (
     Producer,
     TxnOffsetCommit,
 )
-from ottla.groupcoord.offset_results import OffsetDeleteResult, OffsetFetchResult
+from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import GroupRecord, encode_key
 from ottla.groupcoord.shard import Shard
 from ottla.logstore.errors import ErrorCode
@@ -45,7 +45,7 @@ from tests.property.group_clients import (
     ModernConsumer,
     Place,
 )
-from tests.unit.groupcoord.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
 
 # One group of each protocol, and one for both, which is of whoever comes first.
 GROUPS = ("classic", "modern", "mixed")

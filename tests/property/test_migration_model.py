@@ -11,15 +11,15 @@ from typing import TypeAlias
 
 import pytest
 
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.classic_group_record import to_record
-from ottla.groupcoord.consumer_group import ConsumerGroup
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.classic_group_record import to_record
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
-from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
 from ottla.groupcoord.record_codec import GroupRecord, encode_key
 from ottla.groupcoord.shard import Group, Shard
-from tests.unit.groupcoord.consumer_world import ConsumerWorld
-from tests.unit.groupcoord.migration_world import ClassicClient, ConsumerClient
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.consumer.migration_world import ClassicClient, ConsumerClient
 
 STEPS = 150
 MAX_MEMBERS = 4

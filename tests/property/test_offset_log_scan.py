@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.groupcoord.group_records import GroupMetadataRecord, OffsetCommitValue, OffsetRecord
-from ottla.groupcoord.offset_log_scan import OffsetLogScan, ScannedLog
-from ottla.groupcoord.offset_values import is_offset_value, pack_offset_value, read_offset_value
-from ottla.groupcoord.pending_offsets import OffsetKey
+from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan, ScannedLog
+from ottla.groupcoord.offsets.offset_values import is_offset_value, pack_offset_value, read_offset_value
+from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import encode_key
 from ottla.logstore.compression import Compression
 from ottla.logstore.errors import KafkaError

@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
-from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
-from tests.unit.groupcoord.consumer_world import REBALANCE_MS, ConsumerWorld, owned_of
+from tests.unit.groupcoord.consumer.consumer_world import REBALANCE_MS, ConsumerWorld, owned_of
 
 STORIES = sorted((Path(__file__).parent / "consumer_groups").glob("*.txt"))
 Owned = Mapping[str, Sequence[int]]

@@ -22,18 +22,18 @@ import pytest
 
 from ottla.groupcoord.admin_commands import DescribeGroups
 from ottla.groupcoord.admin_results import DescribeGroupsResult
-from ottla.groupcoord.coordinator_config import CoordinatorConfig
-from ottla.groupcoord.effects import Refuse
-from ottla.groupcoord.group_records import OffsetRecord
-from ottla.groupcoord.member_commands import Heartbeat, MemberIdentity
-from ottla.groupcoord.member_results import (
+from ottla.groupcoord.classic.member_commands import Heartbeat, MemberIdentity
+from ottla.groupcoord.classic.member_results import (
     HeartbeatResult,
     JoinGroupResult,
     LeaveGroupResult,
     SyncGroupResult,
 )
-from ottla.groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
-from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Refuse
+from ottla.groupcoord.group_records import OffsetRecord
+from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.timer_commands import EndHold
 from ottla.logstore.errors import ErrorCode

@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 import pytest
 
-from ottla.groupcoord.classic_group import ClassicGroup
+from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
-from tests.unit.groupcoord.consumer_world import ConsumerWorld
-from tests.unit.groupcoord.migration_world import ClassicClient, ConsumerClient
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.consumer.migration_world import ClassicClient, ConsumerClient
 
 STORIES = sorted((Path(__file__).parent / "migration").glob("*.txt"))
 AnyClient: TypeAlias = ClassicClient | ConsumerClient

@@ -9,24 +9,23 @@ from typing import Any, Final
 from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from ottla.groupcoord import (
+from ottla.groupcoord import coordinator
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.member_commands import SyncGroup
+from ottla.groupcoord.consumer import (
     consumer_heartbeat,
     consumer_membership,
     consumer_regexes,
-    coordinator,
     member_change,
-    offset_commit,
-    offset_fetch,
     reconciliation,
 )
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.consumer_group import ConsumerGroup
-from ottla.groupcoord.consumer_member import ConsumerMember
-from ottla.groupcoord.consumer_records import ConsumerGroupMetadataRecord
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer.consumer_records import ConsumerGroupMetadataRecord
+from ottla.groupcoord.consumer.reconciliation import NO_OWNER
 from ottla.groupcoord.effects import Append, Effect, Reply, Result
-from ottla.groupcoord.member_commands import SyncGroup
-from ottla.groupcoord.pending_offsets import PendingOffsets
-from ottla.groupcoord.reconciliation import NO_OWNER
+from ottla.groupcoord.offsets import offset_commit, offset_fetch
+from ottla.groupcoord.offsets.pending_offsets import PendingOffsets
 from ottla.groupcoord.shard import Shard
 from tests.property.test_group_model import Model
 from tests.simulation.mutants import Mutant, Patch

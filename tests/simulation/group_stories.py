@@ -7,10 +7,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.consumer_group import ConsumerGroup, ConsumerGroupState
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.group_state import GroupState
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.groupcoord.group_state import GroupState
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.replica.partition import Partition
 from tests.simulation.group_members import GroupMember

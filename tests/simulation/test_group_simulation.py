@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from ottla.groupcoord.classic_group_record import to_record
+from ottla.groupcoord.classic.classic_group_record import to_record
+from ottla.groupcoord.classic.group_state import GroupState
+from ottla.groupcoord.classic.member_commands import Heartbeat, MemberIdentity
+from ottla.groupcoord.classic.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
-from ottla.groupcoord.group_state import GroupState
-from ottla.groupcoord.member_commands import Heartbeat, MemberIdentity
-from ottla.groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
-from ottla.groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
-from ottla.groupcoord.offset_results import OffsetFetchResult
+from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from ottla.groupcoord.offsets.offset_results import OffsetFetchResult
 from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 

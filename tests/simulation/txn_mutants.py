@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from ottla.groupcoord.pending_offsets import PendingOffsets
+from ottla.groupcoord.offsets.pending_offsets import PendingOffsets
 from ottla.groupcoord.transactions import (
     add_partitions,
     coordinator_abort,

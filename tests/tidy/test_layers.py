@@ -136,10 +136,20 @@ NODE_FOLDERS = tuple(
         if (folder := str(path.parent.relative_to(ROOT))) not in WITHOUT_MAP
     )
 )
+# Their modules stand in layers, which their maps have as headings.
+LAYERED_FOLDERS = tuple(
+    sorted(
+        folder
+        for path in (ROOT / "groupcoord").glob("*/__init__.py")
+        if (folder := str(path.parent.relative_to(ROOT))) != "groupcoord/transactions"
+    )
+)
+LAYERS = ("Words", "State", "Decisions")
 MAPS = (
     "logstore",
     "metadata_raft",
     "groupcoord",
+    *LAYERED_FOLDERS,
     "groupcoord/transactions",
     "node",
     *NODE_FOLDERS,
@@ -181,6 +191,30 @@ def map_of(package: str) -> list[str]:
     return re.findall(r"^([a-z0-9_.]+)(?:  +\S|$)", text, flags=re.M)
 
 
+def layers_of(package: str) -> list[tuple[str, str]]:
+    """Return the lines of a map that has layers, each as its layer and its module or folder."""
+    text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text())) or ""
+    layer = ""
+    lines = []
+    for heading, name in re.findall(
+        rf"^(?:({'|'.join(LAYERS)}):|([a-z0-9_.]+)(?:  +\S.*)?)$", text, flags=re.M
+    ):
+        layer = heading or layer
+        lines += [(layer, name)] if name else []
+    return lines
+
+
+def places_in_groupcoord() -> dict[str, tuple[int, str]]:
+    """Return on which line of the map of `groupcoord` each module in a layer stands, and its folder."""
+    lines = layers_of("groupcoord")
+    places = {f"groupcoord.{name}": (lines.index((layer, name)), "") for layer, name in lines}
+    for folder in LAYERED_FOLDERS:
+        name = folder.split("/")[1]
+        for layer, module in layers_of(folder):
+            places[f"groupcoord.{name}.{module}"] = (lines.index((layer, name)), name)
+    return places
+
+
 @pytest.mark.parametrize("package", sorted(MAY_IMPORT))
 def test_imports_point_down_only(package: str) -> None:
     for path in modules(package):
@@ -215,6 +249,33 @@ def test_a_package_within_a_package_shares_what_is_said(folder: str) -> None:
         shared = {name.split(".")[1] for name in imported(path) if name.startswith(package + ".")}
 
         assert shared - {inner} <= MAY_SHARE[folder], path
+
+
+def test_the_layers_of_groupcoord_point_down_only() -> None:
+    places = places_in_groupcoord()
+    for path in modules("groupcoord"):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if path.stem == "__init__" or module.startswith("groupcoord.transactions."):
+            continue
+        line, folder = places[module]
+        for name in imported(path) & places.keys():
+            other_line, other_folder = places[name]
+            is_neighbour = line == other_line and folder == other_folder
+            # The line of a folder itself is named by whoever imports one of its modules.
+            is_folder = (ROOT / name.replace(".", "/")).is_dir()
+
+            assert other_line < line or is_neighbour or is_folder, (
+                f"{module} imports {name}, from a line below"
+            )
+
+
+@pytest.mark.parametrize("folder", LAYERED_FOLDERS)
+def test_a_folder_of_groupcoord_stands_in_each_layer_that_it_has(folder: str) -> None:
+    name = folder.split("/")[1]
+
+    assert {layer for layer, _ in layers_of(folder)} == {
+        layer for layer, line in layers_of("groupcoord") if line == name
+    }
 
 
 @pytest.mark.parametrize("folder", (*NODE_FOLDERS, *WITHOUT_MAP, *PIPELINE_FOLDERS))

@@ -11,7 +11,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final
 
-from ottla.groupcoord.consumer_protocol import OwnedTopic, Subscription, decode_assignment, encode_assignment
+from ottla.groupcoord.classic.consumer_protocol import (
+    OwnedTopic,
+    Subscription,
+    decode_assignment,
+    encode_assignment,
+)
 from ottla.logstore import schema_compiler
 from ottla.logstore.errors import KafkaError
 from tests.compat.differential.group_sessions import Session

@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 import pytest
 
-from ottla.groupcoord.assignor_spec import GroupSpec, MemberSpec
-from ottla.groupcoord.assignors import ASSIGNORS
+from ottla.groupcoord.assignors.all_assignors import ASSIGNORS
+from ottla.groupcoord.assignors.assignor_spec import GroupSpec, MemberSpec
 from tests.compat.java.conftest import AskJava
 
 GROUPS = 1_000  # of either kind

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ottla.groupcoord.consumer_protocol import NEWEST_VERSION, AssignedPartitions, Subscription
-from ottla.groupcoord.consumer_records import (
+from ottla.groupcoord.classic.consumer_protocol import NEWEST_VERSION, AssignedPartitions, Subscription
+from ottla.groupcoord.consumer.consumer_records import (
     LAYOUTS,
     ConsumerGroupRecord,
     encode_consumer_key,

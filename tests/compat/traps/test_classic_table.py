@@ -8,7 +8,7 @@ import pytest
 
 from ottla.logstore.errors import ErrorCode
 from tests.compat.wire_client import WireClient, eventually, only
-from tests.unit.groupcoord.classic_table import READS, REQUESTS, STATES, Joined, expected, found
+from tests.unit.groupcoord.classic.classic_table import READS, REQUESTS, STATES, Joined, expected, found
 
 # How long nothing must come for "waits". What was not answered in the shorter time on a busy machine is asked
 # again with the longer one before it counts.

@@ -7,13 +7,8 @@ the state that the live shard has, too.
 import itertools
 from collections.abc import Callable, Sequence
 
-from ottla.groupcoord.commands import Command
-from ottla.groupcoord.consumer_group import ConsumerGroup
-from ottla.groupcoord.coordinator import Coordinator
-from ottla.groupcoord.coordinator_config import CoordinatorConfig
-from ottla.groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
-from ottla.groupcoord.group_state import GroupState
-from ottla.groupcoord.member_commands import (
+from ottla.groupcoord.classic.group_state import GroupState
+from ottla.groupcoord.classic.member_commands import (
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -21,17 +16,22 @@ from ottla.groupcoord.member_commands import (
     Protocol,
     SyncGroup,
 )
-from ottla.groupcoord.member_results import (
+from ottla.groupcoord.classic.member_results import (
     HeartbeatResult,
     JoinGroupResult,
     LeaveGroupResult,
     SyncGroupResult,
 )
-from ottla.groupcoord.member_state import MemberState
-from ottla.groupcoord.offset_commands import EndTransaction, Producer
-from ottla.groupcoord.offset_expiry import EXPIRY_KEY
-from ottla.groupcoord.offset_log_scan import OffsetLogScan
-from ottla.groupcoord.rebalance import join_key, session_key, sync_key
+from ottla.groupcoord.classic.rebalance import join_key, session_key, sync_key
+from ottla.groupcoord.commands import Command
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.member_state import MemberState
+from ottla.groupcoord.coordinator import Coordinator
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, Result, StartTimer, TimerKey
+from ottla.groupcoord.offsets.offset_commands import EndTransaction, Producer
+from ottla.groupcoord.offsets.offset_expiry import EXPIRY_KEY
+from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_load import load_shard

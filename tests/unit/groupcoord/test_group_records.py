@@ -9,7 +9,12 @@ from ottla.groupcoord.group_records import (
     OffsetCommitValue,
     OffsetRecord,
 )
-from ottla.groupcoord.offset_values import CommittedOffsets, pack_key_head, pack_key_tails, pack_offset_value
+from ottla.groupcoord.offsets.offset_values import (
+    CommittedOffsets,
+    pack_key_head,
+    pack_key_tails,
+    pack_offset_value,
+)
 from ottla.groupcoord.record_codec import (
     GroupRecord,
     decode_record,

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.groupcoord.consumer_beat import OTHERS, PATIENT
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.classic.member_commands import Heartbeat
+from ottla.groupcoord.consumer.consumer_beat import OTHERS, PATIENT
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
-from ottla.groupcoord.member_commands import Heartbeat
-from ottla.groupcoord.member_state import MemberState
 from ottla.groupcoord.timer_commands import EndHold, ResumeHeld
 from ottla.logstore.errors import ErrorCode
-from tests.unit.groupcoord.consumer_world import REBALANCE_MS as FULL_MS
-from tests.unit.groupcoord.consumer_world import ConsumerWorld, owned_of, topic_id
+from tests.unit.groupcoord.consumer.consumer_world import REBALANCE_MS as FULL_MS
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, owned_of, topic_id
 from tests.unit.groupcoord.group_world import START_MS, GroupWorld
 
 HOLD_MS = 10_000

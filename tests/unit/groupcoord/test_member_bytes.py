@@ -2,15 +2,15 @@
 
 import pytest
 
-from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.classic.member_results import SyncGroupResult
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, check_members
-from ottla.groupcoord.member_results import SyncGroupResult
-from ottla.groupcoord.offset_commands import OffsetCommit, OffsetToCommit
+from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
 from ottla.groupcoord.shard_bytes import NodeBytes, ShardBytes
 from ottla.logstore.errors import ErrorCode, KafkaError
-from tests.unit.groupcoord.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
 from tests.unit.groupcoord.group_world import GroupWorld
 
 KIB = 1024

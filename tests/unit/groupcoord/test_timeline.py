@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from ottla.groupcoord.classic.group_state import GroupState
+from ottla.groupcoord.classic.member_commands import MemberIdentity
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
-from ottla.groupcoord.group_state import GroupState
-from ottla.groupcoord.member_commands import MemberIdentity
 from ottla.groupcoord.timeline import MAX_CHARS, MAX_EVENTS, MAX_REBALANCES, Cause, Event, Rebalance, Timeline
 from tests.unit.groupcoord.group_world import START_MS, GroupWorld
 
@@ -260,8 +260,8 @@ def test_an_assignment_that_the_log_would_not_take() -> None:
 
 
 def test_every_cause_is_tested() -> None:
-    files = ("test_timeline.py", "test_consumer_timeline.py", "test_migration.py")
-    tests = "".join(Path(__file__).with_name(name).read_text() for name in files)
+    files = ("test_timeline.py", "consumer/test_consumer_timeline.py", "consumer/test_migration.py")
+    tests = "".join((Path(__file__).parent / name).read_text() for name in files)
     assert [cause for cause in Cause if f"Cause.{cause.name}" not in tests] == []
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 from time import process_time, thread_time
 
-from ottla.groupcoord.aside import SLICE_CPU_S, AsideResult, ResolveRegexes
-from ottla.groupcoord.consumer_commands import RegexesResolved
+from ottla.groupcoord.consumer.aside import SLICE_CPU_S, AsideResult, ResolveRegexes
+from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 from ottla.node.work.aside_lane import THREADS, AsideLane
 

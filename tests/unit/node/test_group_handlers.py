@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ottla.groupcoord.classic_group import ClassicGroup
-from ottla.groupcoord.consumer_commands import TopicsChanged
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_headers

@@ -8,16 +8,16 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.member_commands import Heartbeat
-from ottla.groupcoord.offset_commands import (
+from ottla.groupcoord.classic.member_commands import Heartbeat
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     OffsetCommit,
     OffsetToCommit,
     Producer,
     TxnOffsetCommit,
 )
-from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.groupcoord.timer_commands import ExpireSession
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig

@@ -10,12 +10,12 @@ import pytest
 
 from ottla.groupcoord.admin_commands import DescribeGroups, ListGroups
 from ottla.groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
+from ottla.groupcoord.classic.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
+from ottla.groupcoord.classic.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.groupcoord.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
-from ottla.groupcoord.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
-from ottla.groupcoord.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
-from ottla.groupcoord.offset_results import OffsetCommitResult, OffsetFetchResult
+from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
+from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import FileSlice
 from ottla.logstore.errors import ErrorCode, KafkaError

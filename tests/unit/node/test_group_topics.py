@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from ottla.groupcoord import aside
 from ottla.groupcoord.assignment import TopicPartitions
-from ottla.groupcoord.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer import aside
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.topics_view import TopicInfo
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges

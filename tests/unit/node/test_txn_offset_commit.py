@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.groupcoord.offset_commands import Producer
+from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.groupcoord.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
-from ottla.groupcoord.offset_results import OffsetFetchResult
+from ottla.groupcoord.offsets.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
+from ottla.groupcoord.offsets.offset_results import OffsetFetchResult
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.verification import NOT_VERIFIED

@@ -4,7 +4,7 @@ from typing import Any
 
 import orjson
 
-from ottla.groupcoord.group_state import GroupState
+from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.node.rest_api.state_words import CUT, MAX_VALUES, in_words
 

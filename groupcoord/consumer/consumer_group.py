@@ -1,0 +1,477 @@
+"""A consumer group (KIP-848): its epochs, members, targets and expressions, as its records say.
+
+Only `replay` changes it; decisions make new members and records, and find the group changed when these were
+replayed. Three numbers chase each other: a change of members or topics raises the *group epoch*; the target
+made for it has it as *assignment epoch*; and each member that gave up what the target takes has it as *member
+epoch*.
+
+The log may have been compacted: of each key the last record is left, in the order in which these were
+written. So replay takes them in any order between keys, and tombstones of what is not there.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from ottla.groupcoord.consumer.consumer_commands import ExpireConsumerSession
+from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer.consumer_records import (
+    ConsumerGroupCurrentMemberAssignmentRecord,
+    ConsumerGroupMemberMetadataRecord,
+    ConsumerGroupMetadataRecord,
+    ConsumerGroupPartitionMetadataRecord,
+    ConsumerGroupRecord,
+    ConsumerGroupRegularExpressionRecord,
+    ConsumerGroupTargetAssignmentMemberRecord,
+    ConsumerGroupTargetAssignmentMemberValue,
+    ConsumerGroupTargetAssignmentMetadataRecord,
+)
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer.member_state import MemberState
+from ottla.groupcoord.consumer.reconciliation import NO_OWNER
+from ottla.groupcoord.coordinator_config import GroupConfig
+from ottla.groupcoord.effects import StartTimer
+from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.groupcoord.timeline import Timeline
+from ottla.logstore.errors import ErrorCode, KafkaError
+
+_NO_EPOCHS: Mapping[int, int] = {}
+
+
+class ConsumerGroupState(Enum):
+    """What a consumer group is doing; the value is the name that clients are shown."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"  # no target yet for the newest group epoch
+    RECONCILING = "Reconciling"  # not all members are where the target wants them
+    STABLE = "Stable"
+
+
+class ResolvedRegex(NamedTuple):
+    """The topics that an expression matched, in which version of the metadata, and when that was asked."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class SteadyBeat(NamedTuple):
+    """What a heartbeat that changes nothing leads to, for this very member and these settings."""
+
+    member: ConsumerMember
+    config: GroupConfig
+    session: StartTimer[ExpireConsumerSession]
+    result: ConsumerGroupHeartbeatResult
+
+
+class ConsumerGroup:
+    """One group. `groups_by_topic` (topic -> ids of the groups that subscribe to it) is kept in step."""
+
+    def __init__(
+        self,
+        group_id: str,
+        groups_by_topic: dict[str, set[str]],
+        member_bytes: ShardBytes | None = None,
+    ) -> None:
+        self.group_id = group_id
+        # Of all groups of its shard.
+        self.member_bytes = member_bytes if member_bytes is not None else ShardBytes()
+        # Both begin at 1, as Kafka's: no member is ever at 0, which means that it joins.
+        self.group_epoch = 1
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        self.assignment_timestamp_ms = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+        self.targets: dict[str, Assignment] = {}
+        self.regexes: dict[str, ResolvedRegex] = {}
+        self.has_partition_metadata = False  # a record of kind 4, from before 4.1
+        # Soft state: what the hash says may not be so any more. True at first: nobody saw it being made.
+        self.is_metadata_stale = True
+        self.changed_topics: set[str] = set()  # those of its topics that changed since, as far as was heard
+        # Soft state: when its expressions were matched aside last, even if it came to nothing.
+        self.resolving_since_ms: int | None = None
+        self.resolving_cpu_ms = 0  # soft: what that took
+        # Soft state: expressions that took too much, and when they were tried.
+        self.given_up_regexes: dict[str, int] = {}
+        # Soft state: classic members that were told to join again; a timer runs for each.
+        self.awaited_joins: set[str] = set()
+        # Soft state: the heartbeat interval that members whose heartbeats may wait were told last.
+        self.told_intervals_ms: dict[str, int] = {}
+        self.steady_beats: dict[str, SteadyBeat] = {}  # soft: by member, as last made
+        self.computing_epoch: int | None = None  # for which a target is being made aside
+        self.timeline = Timeline()
+        # Counters over members and expressions, so that a heartbeat need not look at all of them.
+        self._topics: dict[str, int] = {}  # name -> members and expressions that want it
+        self._regex_members: dict[str, int] = {}
+        self._assignor_votes: dict[str, int] = {}
+        self._stable_members: dict[int, int] = {}  # epoch -> members at it with nothing to wait for
+        self._classic_count = 0
+        self._classic_protocols: dict[str, int] = {}
+        self._owner_epochs: dict[bytes, dict[int, int]] = {}
+        self._groups_by_topic = groups_by_topic
+
+    # ---- questions -----------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def is_deserted(self) -> bool:
+        """Whether it goes with its last offset."""
+        return not self.members
+
+    def check_delete_offsets(self) -> None:
+        """What members read is always known: offsets of other topics may go."""
+
+    def retained_since_ms(self, commit_timestamp_ms: int) -> int:
+        """When the retention began for an offset of a topic that no member reads."""
+        return commit_timestamp_ms
+
+    @property
+    def state(self) -> ConsumerGroupState:
+        if not self.members:
+            return ConsumerGroupState.EMPTY
+        if self.group_epoch > self.assignment_epoch:
+            return ConsumerGroupState.ASSIGNING
+        return ConsumerGroupState.STABLE if self.is_settled else ConsumerGroupState.RECONCILING
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it is stable, or empty: nobody has to do anything."""
+        return not self.members or (
+            self.group_epoch <= self.assignment_epoch
+            and self._stable_members.get(self.assignment_epoch, 0) == len(self.members)
+        )
+
+    def end_rebalance(self, now_ms: int) -> None:
+        """Close the timeline's entry if what it tells of is over."""
+        if self.timeline.is_running and self.is_settled:
+            self.timeline.end(now_ms, self.group_epoch, len(self.members))
+
+    @property
+    def subscribed_topics(self) -> Collection[str]:
+        """The names that members or resolved expressions want, whether such topics exist or not."""
+        return self._topics.keys()
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self._topics
+
+    def owner_epoch(self, topic_id: bytes, partition: int) -> int:
+        """The epoch of the member that has the partition, or is giving it up; `NO_OWNER` if nobody has."""
+        return self._owner_epochs.get(topic_id, _NO_EPOCHS).get(partition, NO_OWNER)
+
+    def member(self, member_id: str) -> ConsumerMember:
+        member = self.members.get(member_id)
+        if member is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}."
+            )
+        return member
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member that has that instance now, perhaps one that is away."""
+        return None if instance_id is None else self.members.get(self.static_members.get(instance_id, ""))
+
+    def member_of(self, member_id: str, instance_id: str | None) -> ConsumerMember:
+        """The member that a request names; UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID if another has its place."""
+        if instance_id is None:
+            return self.member(member_id)
+        member = self.static_member(instance_id)
+        if member is None:
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if member.member_id != member_id:
+            raise KafkaError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member "
+                f"{member.member_id}.",
+            )
+        return member
+
+    def target_of(self, member_id: str, instance_id: str | None) -> Assignment:
+        """What the member shall own; for a static one, what its instance shall."""
+        if instance_id is not None:
+            member_id = self.static_members.get(instance_id, "")
+        return self.targets.get(member_id, {})
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The names that a member wants; an expression that is not resolved yet is nothing."""
+        resolved = self.regexes.get(member.topic_regex) if member.topic_regex else None
+        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+    def regex_member_count(self, regex: str) -> int:
+        return self._regex_members.get(regex, 0)
+
+    @property
+    def subscribed_regexes(self) -> Collection[str]:
+        return self._regex_members.keys()
+
+    def topics_after(
+        self,
+        leaving: Iterable[ConsumerMember],
+        joining: Iterable[ConsumerMember],
+        regexes: Mapping[str, frozenset[str] | None] = {},
+    ) -> set[str]:
+        """The subscribed names after these members, with these expressions resolved so (None: dropped)."""
+        change: dict[str, int] = {}
+        for member in leaving:
+            _count(change, member.topic_names, -1)
+        for member in joining:
+            _count(change, member.topic_names, 1)
+        for regex, resolved in regexes.items():
+            if regex in self.regexes:
+                _count(change, self.regexes[regex].topics, -1)
+            _count(change, resolved or (), 1)
+        names = set(self._topics)
+        for name, difference in change.items():
+            if self._topics.get(name, 0) + difference > 0:
+                names.add(name)
+            else:
+                names.discard(name)
+        return names
+
+    def preferred_assignor(
+        self, assignors: Sequence[str], before: ConsumerMember | None, after: ConsumerMember | None
+    ) -> str:
+        """The one that most members ask for; of two, or if nobody asks, the one that is configured first."""
+        votes = dict(self._assignor_votes)
+        for member, difference in ((before, -1), (after, 1)):
+            if member is not None and member.server_assignor is not None:
+                votes[member.server_assignor] = votes.get(member.server_assignor, 0) + difference
+        return max(assignors, key=lambda name: votes.get(name, 0))  # max takes the first of equals
+
+    def has_classic_members_only(self, except_: Collection[str]) -> bool:
+        """Whether all members but these (all of them members) speak the classic protocol."""
+        classic_leaving = sum(self.members[one].classic is not None for one in except_ if one in self.members)
+        return self._classic_count - classic_leaving == len(self.members) - len(except_)
+
+    def supports_classic(self, protocol_type: str, protocols: Collection[str]) -> bool:
+        """Whether somebody who offers these can join: all classic members have to share one."""
+        if protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        return any(self._classic_protocols.get(name, 0) == self._classic_count for name in protocols)
+
+    def waits_for_unreleased(self, member: ConsumerMember) -> bool:
+        """Whether partitions of its target are still with others."""
+        if member.state is not MemberState.UNRELEASED_PARTITIONS:
+            return False
+        return any(
+            partition not in member.assigned.get(topic_id, ())
+            and self.owner_epoch(topic_id, partition) != NO_OWNER
+            for topic_id, partitions in self.targets.get(member.member_id, {}).items()
+            for partition in partitions
+        )
+
+    def tombstones(self, renamed: Mapping[str, str] = {}) -> list[ConsumerGroupRecord]:
+        """What removes the group from the log, whoever is in it; some members under the ids that they are
+        about to have.
+        """
+        group_id = self.group_id
+        records: list[ConsumerGroupRecord] = []
+        members = sorted(renamed.get(one, one) for one in self.members)
+        records += [ConsumerGroupCurrentMemberAssignmentRecord(group_id, one, None) for one in members]
+        records += [ConsumerGroupTargetAssignmentMemberRecord(group_id, one, None) for one in members]
+        records.append(ConsumerGroupTargetAssignmentMetadataRecord(group_id, None))
+        records += [ConsumerGroupMemberMetadataRecord(group_id, one, None) for one in members]
+        records += [
+            ConsumerGroupRegularExpressionRecord(group_id, regex, None) for regex in sorted(self.regexes)
+        ]
+        records.append(ConsumerGroupPartitionMetadataRecord(group_id, None))  # as Kafka: had there been one
+        records.append(ConsumerGroupMetadataRecord(group_id, None))
+        return records
+
+    # ---- replay --------------------------------------------------------------------------------------------
+
+    def replay(self, record: ConsumerGroupRecord) -> None:
+        """A record of this group; the group's own tombstone is its owner's business (`forget`)."""
+        match record:
+            case ConsumerGroupMetadataRecord(_, value):
+                if value is not None:
+                    self.group_epoch, self.metadata_hash = value.epoch, value.metadata_hash
+            case ConsumerGroupPartitionMetadataRecord(_, value):
+                self.has_partition_metadata = value is not None
+            case ConsumerGroupMemberMetadataRecord(_, member_id, value):
+                if value is None:
+                    self._remove_member(member_id)
+                else:
+                    self._put_member(self._known_or_new(member_id).with_metadata(value))
+            case ConsumerGroupTargetAssignmentMetadataRecord(_, value):
+                self.assignment_epoch = -1 if value is None else value.assignment_epoch
+                self.assignment_timestamp_ms = 0 if value is None else value.assignment_timestamp
+            case ConsumerGroupTargetAssignmentMemberRecord(_, member_id, value):
+                if value is None:
+                    self.targets.pop(member_id, None)
+                else:
+                    self.targets[member_id] = _target_from_record(value)
+            case ConsumerGroupCurrentMemberAssignmentRecord(_, member_id, value):
+                if value is not None:
+                    self._put_member(self._known_or_new(member_id).with_current_assignment(value))
+                elif member_id in self.members:
+                    member = self.members[member_id]
+                    self._put_member(
+                        member.at_epoch(-1, state=MemberState.STABLE, assigned={}, pending_revocation={})
+                    )
+            case ConsumerGroupRegularExpressionRecord(_, regex, value):
+                before = self.regexes.pop(regex, None)
+                if value is not None:
+                    self.regexes[regex] = ResolvedRegex(
+                        frozenset(value.topics), value.version, value.timestamp
+                    )
+                    self._want(self.regexes[regex].topics, 1)
+                if before is not None:
+                    self._want(before.topics, -1)
+
+    def forget(self) -> None:
+        """The group is gone: nobody subscribes to anything through it, and its members take nothing."""
+        self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))
+        for topic, count in list(self._topics.items()):
+            self._want((topic,), -count)
+
+    def _known_or_new(self, member_id: str) -> ConsumerMember:
+        return self.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+    def _put_member(self, member: ConsumerMember) -> None:
+        before = self.members.get(member.member_id)
+        self.members[member.member_id] = member
+        self._count_member(member, 1, before)
+        if before is not None:
+            self._count_member(before, -1, member)
+        if before is None or (before.member_epoch, before.assigned, before.pending_revocation) != (
+            member.member_epoch,
+            member.assigned,
+            member.pending_revocation,
+        ):
+            if before is not None:
+                self._release(before)
+            self._own(member)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+        if member.classic is None:
+            self.awaited_joins.discard(member.member_id)
+
+    def _remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        self.targets.pop(member_id, None)
+        self.awaited_joins.discard(member_id)
+        self.told_intervals_ms.pop(member_id, None)
+        self.steady_beats.pop(member_id, None)
+        if member is None:
+            return
+        self._count_member(member, -1, None)
+        self._release(member)
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
+            del self.static_members[member.instance_id]
+
+    def _count_member(self, member: ConsumerMember, difference: int, other: ConsumerMember | None) -> None:
+        """Count a member that came or went; what `other`, its other version, has too is left as it is."""
+        names_differ = other is None or member.topic_names != other.topic_names
+        if names_differ:
+            self._want(member.topic_names, difference)
+        if names_differ or other is None or _what_takes(member) != _what_takes(other):
+            self.member_bytes.add(difference * member.size_bytes)
+        if member.topic_regex:
+            _count(self._regex_members, (member.topic_regex,), difference)
+        if member.server_assignor is not None:
+            _count(self._assignor_votes, (member.server_assignor,), difference)
+        if member.state is MemberState.STABLE:
+            epoch_count = self._stable_members.get(member.member_epoch, 0) + difference
+            if epoch_count:
+                self._stable_members[member.member_epoch] = epoch_count
+            else:
+                del self._stable_members[member.member_epoch]
+        if member.classic is not None:
+            self._classic_count += difference
+            names = {protocol.name for protocol in member.classic.protocols}
+            _count(self._classic_protocols, names, difference)
+
+    def _want(self, topics: Iterable[str], difference: int) -> None:
+        """Members or expressions that want these topics came or went."""
+        for topic in topics:
+            count = self._topics.get(topic, 0) + difference
+            if count > 0:
+                if topic not in self._topics:
+                    self._groups_by_topic.setdefault(topic, set()).add(self.group_id)
+                self._topics[topic] = count
+            else:
+                self._topics.pop(topic, None)
+                groups = self._groups_by_topic.get(topic, set())
+                groups.discard(self.group_id)
+                if not groups:
+                    self._groups_by_topic.pop(topic, None)
+
+    def _own(self, member: ConsumerMember) -> None:
+        for owned in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in owned.items():
+                epochs = self._owner_epochs.setdefault(topic_id, {})
+                for partition in partitions:
+                    if epochs.get(partition, NO_OWNER - 2) < member.member_epoch:
+                        epochs[partition] = member.member_epoch
+
+    def _release(self, member: ConsumerMember) -> None:
+        """A member does not own its partitions any more; one that a later owner has stays the later one's."""
+        for owned in (member.assigned, member.pending_revocation):
+            for topic_id, partitions in owned.items():
+                epochs = self._owner_epochs.get(topic_id, {})
+                for partition in partitions:
+                    if epochs.get(partition) == member.member_epoch:
+                        del epochs[partition]
+                if not epochs:
+                    self._owner_epochs.pop(topic_id, None)
+
+    # ---- invariants ----------------------------------------------------------------------------------------
+
+    def check_invariants(self) -> None:
+        """What holds between any two commands of a live shard."""
+        fresh = ConsumerGroup(self.group_id, {})
+        fresh.regexes = self.regexes
+        for resolved in self.regexes.values():
+            fresh._want(resolved.topics, 1)
+        owners: dict[tuple[bytes, int], str] = {}
+        for member_id, member in self.members.items():
+            assert member_id == member.member_id
+            fresh._put_member(member)
+            for owned in (member.assigned, member.pending_revocation):
+                for topic_id, partitions in owned.items():
+                    assert partitions, (member_id, topic_id)
+                    for partition in partitions:
+                        other = owners.setdefault((topic_id, partition), member_id)
+                        assert other == member_id, (other, member_id, topic_id, partition)
+            assert member.member_epoch <= max(self.assignment_epoch, 0), (member, self.assignment_epoch)
+            for partitions in member.assigned.values():
+                assert max(partitions.values()) <= max(member.member_epoch, 0), member
+        assert self.assignment_epoch <= self.group_epoch
+        assert self.targets.keys() <= self.members.keys(), self.targets.keys() - self.members.keys()
+        assert fresh._topics == self._topics
+        assert fresh._regex_members == self._regex_members
+        assert fresh._assignor_votes == self._assignor_votes
+        assert fresh._stable_members == self._stable_members
+        assert fresh._classic_count == self._classic_count
+        assert fresh._classic_protocols == self._classic_protocols
+        assert fresh._owner_epochs == self._owner_epochs
+        assert fresh.static_members == self.static_members
+        assert all(self.group_id in self._groups_by_topic[topic] for topic in self._topics)
+        assert self.regexes.keys() <= self._regex_members.keys(), "an expression outlived its subscribers"
+        assert all(self.members[one].classic is not None for one in self.awaited_joins)
+
+
+def _what_takes(member: ConsumerMember) -> tuple[str, ClassicPart | None]:
+    """Return the fields by which `size_bytes` changes, beside the topic names."""
+    return member.topic_regex, member.classic
+
+
+def _count(counts: dict[str, int], names: Iterable[str], difference: int) -> None:
+    for name in names:
+        count = counts.get(name, 0) + difference
+        if count:
+            counts[name] = count
+        else:
+            counts.pop(name, None)
+
+
+def _target_from_record(value: ConsumerGroupTargetAssignmentMemberValue) -> Assignment:
+    return {
+        topic.topic_id: frozenset(topic.partitions) for topic in value.topic_partitions if topic.partitions
+    }

@@ -1,0 +1,187 @@
+"""Members of consumer groups come and go: what of it is written, and which timers it starts and ends."""
+
+from collections.abc import Sequence
+
+from ottla.groupcoord.consumer.consumer_commands import ComputeTarget, ExpireConsumerSession, ExpireRevocation
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer.consumer_records import (
+    ConsumerGroupCurrentMemberAssignmentRecord,
+    ConsumerGroupMemberMetadataRecord,
+    ConsumerGroupMetadataRecord,
+    ConsumerGroupMetadataValue,
+    ConsumerGroupRecord,
+    ConsumerGroupRegularExpressionRecord,
+    ConsumerGroupTargetAssignmentMemberRecord,
+)
+from ottla.groupcoord.consumer.downgrade_group import downgrade
+from ottla.groupcoord.consumer.group_hash import group_hash
+from ottla.groupcoord.consumer.member_state import MemberState
+from ottla.groupcoord.consumer.target_assignment import target_record
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Noted, StartTimer, TimerKey
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
+from ottla.groupcoord.shard import Shard, appends
+from ottla.groupcoord.timeline import Cause, Event
+from ottla.logstore.errors import ErrorCode, KafkaError
+
+
+def session_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("session", group.group_id, member_id)
+
+
+def revocation_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("rebalance", group.group_id, member_id)
+
+
+def member_join_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("member-join", group.group_id, member_id)
+
+
+def member_sync_key(group: ConsumerGroup, member_id: str) -> TimerKey:
+    return TimerKey("member-sync", group.group_id, member_id)
+
+
+def timers_of(group: ConsumerGroup, member_id: str) -> list[CancelTimer]:
+    """The end of all timers of a member that is one no more."""
+    purposes = ("session", "rebalance", "member-join", "member-sync")
+    return [CancelTimer(TimerKey(purpose, group.group_id, member_id)) for purpose in purposes]
+
+
+def assign_key(group: ConsumerGroup) -> TimerKey:
+    return TimerKey("assign", group.group_id)
+
+
+def start_consumer_session(
+    shard: Shard, group: ConsumerGroup, member_id: str, classic: ClassicPart | None = None
+) -> StartTimer[ExpireConsumerSession]:
+    """Give the member its session timeout, from now on; a classic one has its own."""
+    if classic is None:
+        timeout_ms = shard.group_config(group.group_id).consumer_session_timeout_ms
+    else:
+        timeout_ms = classic.session_timeout_ms
+    command = ExpireConsumerSession(group_id=group.group_id, member_id=member_id)
+    return StartTimer(session_key(group, member_id), timeout_ms, command)
+
+
+def revocation_timer(
+    group: ConsumerGroup, member: ConsumerMember
+) -> StartTimer[ExpireRevocation] | CancelTimer:
+    """While a member has partitions to give up its rebalance timeout runs; else there is none."""
+    key = revocation_key(group, member.member_id)
+    if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        return CancelTimer(key)
+    command = ExpireRevocation(
+        group_id=group.group_id, member_id=member.member_id, member_epoch=member.member_epoch
+    )
+    return StartTimer(key, max(member.rebalance_timeout_ms, 0), command)
+
+
+def assign_timer(group: ConsumerGroup, delay_ms: int) -> StartTimer[ComputeTarget]:
+    return StartTimer(assign_key(group), max(delay_ms, 0), ComputeTarget(group_id=group.group_id))
+
+
+def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroupMetadataRecord:
+    value = ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+    return ConsumerGroupMetadataRecord(group_id, value)
+
+
+def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
+    """Return one batch of all of them: what it says belongs together and cannot be split.
+
+    GROUP_MAX_SIZE_REACHED if no batch can hold them; what one member brings is judged by `checked_member`.
+    """
+    if not records:
+        return []
+    size_bytes, limit_bytes = sum(map(record_size_bytes, records)), shard.config.max_batch_bytes
+    if size_bytes > limit_bytes:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            f"The consumer group has become too large: what is to be written of its members and their"
+            f" partitions at once takes {size_bytes} bytes, and a batch of {OFFSETS_TOPIC} takes at most"
+            f" {limit_bytes}.",
+        )
+    return [Append(records)]
+
+
+def checked_member(shard: Shard, group_id: str, member: ConsumerMember) -> ConsumerGroupMemberMetadataRecord:
+    """Return the record of what a member says of itself; INVALID_REQUEST if no batch can hold it."""
+    record = member.metadata_record(group_id)
+    size_bytes, limit_bytes = record_size_bytes(record), shard.config.max_batch_bytes
+    if size_bytes > limit_bytes:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The subscription of the member takes {size_bytes} bytes, and a batch of {OFFSETS_TOPIC}"
+            f" takes at most {limit_bytes}; subscribe to fewer topics, or by a regular expression.",
+        )
+    return record
+
+
+def member_tombstones(group_id: str, member_id: str) -> list[ConsumerGroupRecord]:
+    return [
+        ConsumerGroupCurrentMemberAssignmentRecord(group_id, member_id, None),
+        ConsumerGroupTargetAssignmentMemberRecord(group_id, member_id, None),
+        ConsumerGroupMemberMetadataRecord(group_id, member_id, None),
+    ]
+
+
+def replace_member(
+    group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember
+) -> list[ConsumerGroupRecord]:
+    """A static member is back under another id: it has the target and the partitions of the one before."""
+    target = group.targets.get(before.member_id, {})
+    return [
+        *member_tombstones(group.group_id, before.member_id),
+        after.metadata_record(group.group_id),
+        target_record(group.group_id, after.member_id, target),
+        after.current_assignment_record(group.group_id),
+    ]
+
+
+def noted(
+    group: ConsumerGroup, cause: Cause, now_ms: int, member: ConsumerMember | None = None, reason: str = ""
+) -> Noted:
+    """That the group rebalances, from the epoch that it has before this; to follow the records."""
+    member_id, client_id = ("", "") if member is None else (member.member_id, member.client_id)
+    return Noted(group.group_id, Event(cause, now_ms, member_id, client_id, reason), group.group_epoch)
+
+
+def fence_members(
+    shard: Shard,
+    group: ConsumerGroup,
+    members: Sequence[ConsumerMember],
+    now_ms: int,
+    cause: Cause,
+    reason: str = "",
+) -> list[Effect]:
+    """Remove them: the others shall share what they had, or are a classic group again."""
+    why = [noted(group, cause, now_ms, member, reason) for member in members]
+    downgraded = downgrade(shard, group, [each.event for each in why], now_ms)
+    if downgraded is not None:
+        return downgraded
+    records: list[ConsumerGroupRecord] = []
+    effects: list[Effect] = []
+    lost: dict[str, int] = {}
+    for member in members:
+        records += member_tombstones(group.group_id, member.member_id)
+        effects += timers_of(group, member.member_id)
+        if member.topic_regex:
+            lost[member.topic_regex] = lost.get(member.topic_regex, 0) + 1
+    dropped = sorted(regex for regex, count in lost.items() if group.regex_member_count(regex) == count)
+    records += [ConsumerGroupRegularExpressionRecord(group.group_id, regex, None) for regex in dropped]
+    names = group.topics_after(members, (), dict.fromkeys(dropped))
+    epoch = group.group_epoch + 1
+    gone = {member.member_id for member in members}
+    if len(gone) == len(group.members):
+        effects.append(CancelTimer(assign_key(group)))
+    elif group.has_classic_members_only(gone):
+        # Those who are left hear of a new target, but do not have one made, unless they join again.
+        interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
+        effects.append(assign_timer(group, interval_ms))
+    effects += why
+    new_epoch = epoch_record(group.group_id, epoch, group_hash(names, shard.topics))
+    if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes // 2:
+        # Very many leave, in several batches. The new epoch comes first: whoever loads the group after some
+        # of them knows that its target is an old one.
+        return [*appends([new_epoch, *records], shard.config.max_batch_bytes), *effects]
+    return [*checked_append(shard, [*records, new_epoch]), *effects]

@@ -1,0 +1,184 @@
+"""Expressions that members of a consumer group subscribe to: when they are matched, and what comes of it.
+
+Matching thousands of topics takes time, so it is done aside; meanwhile the group goes on without the new
+expression. All expressions of a group are matched together, so that a new topic makes one rebalance.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.groupcoord.consumer.aside import ResolveRegexes
+from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer.consumer_membership import checked_append, epoch_record, noted
+from ottla.groupcoord.consumer.consumer_records import (
+    ConsumerGroupRecord,
+    ConsumerGroupRegularExpressionRecord,
+    ConsumerGroupRegularExpressionValue,
+)
+from ottla.groupcoord.consumer.group_hash import group_hash
+from ottla.groupcoord.effects import Effect, RunAside
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+from ottla.groupcoord.topic_regex import TopicRegex
+from ottla.logstore.errors import KafkaError
+
+REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic made in a hurry after another waits for the next look
+# A group waits for its next look this many times what the last one took of a processor: it has 5 % of one.
+WAITS_PER_CPU_TIME = 20
+
+
+class RegexStatus(Enum):
+    """What a heartbeat changed in its member's expression."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    CHANGED_AND_RESOLVED = "changed and resolved"  # the member's topics differ as of now
+
+
+class RegexChange(NamedTuple):
+    """Tombstones of an expression that nobody has now, and perhaps work for aside."""
+
+    status: RegexStatus
+    dropped: list[str]
+    effects: list[Effect]
+
+
+def change_regex(
+    shard: Shard, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now_ms: int
+) -> RegexChange:
+    """What a member's heartbeat means for the expressions; INVALID_REGULAR_EXPRESSION for a new one that is
+    none.
+    """
+    old, new = before.topic_regex, after.topic_regex
+    status, dropped, is_new = RegexStatus.SAME, [], False
+    if old != new:
+        status = RegexStatus.CHANGED
+        if old and group.regex_member_count(old) == 1:
+            dropped.append(old)
+        if not new:
+            status = RegexStatus.CHANGED_AND_RESOLVED
+        elif group.regex_member_count(new) == 0:
+            TopicRegex.compile(new)
+            is_new = True
+        elif new in group.regexes:
+            status = RegexStatus.CHANGED_AND_RESOLVED
+    wanted = (set(group.subscribed_regexes) - set(dropped)) | ({new} if new else set())
+    return RegexChange(
+        status, dropped, _refresh(shard, group, wanted, now_ms, after.client_host, is_new=is_new)
+    )
+
+
+def _refresh(
+    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, client_host: str, *, is_new: bool
+) -> list[Effect]:
+    """Have the expressions matched if one never was, there are new topics, or it was long ago."""
+    if not wanted or group.group_id in shard.resolving:
+        return []
+    refresh_ms = shard.config.group_consumer_regex_refresh_interval_ms
+    given_up = {
+        regex
+        for regex, tried_ms in group.given_up_regexes.items()
+        if regex in wanted and tried_ms <= now_ms <= tried_ms + refresh_ms
+    }
+    wanted = wanted - given_up
+    if not wanted:
+        return []
+    times_ms = [resolved.timestamp_ms for resolved in group.regexes.values()]
+    if group.resolving_since_ms is not None:  # also of a try that came to nothing
+        times_ms.append(group.resolving_since_ms)
+    last_ms = max(times_ms, default=None)
+    pause_ms = max(REFRESH_MIN_INTERVAL_MS, WAITS_PER_CPU_TIME * group.resolving_cpu_ms)
+    if last_ms is not None and last_ms <= now_ms <= last_ms + pause_ms:
+        return []  # if it was later than now, the clock was set back since
+    resolved = {regex: one for regex, one in group.regexes.items() if regex not in given_up}
+    oldest_version = min((one.version for one in resolved.values()), default=0)
+    is_due = (
+        is_new
+        or wanted != resolved.keys()
+        or oldest_version < shard.newest_topics_version
+        or last_ms is None
+        or now_ms > last_ms + refresh_ms
+    )
+    if not is_due:
+        return []
+    shard.resolving.add(group.group_id)
+    return [RunAside(_work(shard, group, wanted, now_ms, client_host))]
+
+
+def _work(
+    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, client_host: str
+) -> ResolveRegexes:
+    """Have these matched: those that never were come first, then the oldest. Of those that were matched only
+    with topics that changed since, as far as that is known.
+    """
+    changed_since: dict[str, frozenset[str]] = {}
+    for version in {group.regexes[regex].version for regex in wanted if regex in group.regexes}:
+        changed = shard.recent_topics.since(version)
+        if changed is not None:
+            alike = (one for one in wanted if one in group.regexes and group.regexes[one].version == version)
+            changed_since.update(dict.fromkeys(alike, changed))
+
+    def age(regex: str) -> tuple[int, str]:
+        known = group.regexes.get(regex)
+        return (-1 if known is None else known.version, regex)
+
+    return ResolveRegexes(
+        group_id=group.group_id,
+        client_host=client_host,
+        regexes=tuple(sorted(wanted, key=age)),
+        topics=shard.topics,
+        began_ms=now_ms,
+        known={regex: group.regexes[regex].topics for regex in changed_since},
+        changed_since=changed_since,
+    )
+
+
+def is_wanted(shard: Shard, work: ResolveRegexes) -> bool:
+    """Say whether the group is there and subscribes to one of these expressions still."""
+    group = shard.consumer_group(work.group_id)
+    return group is not None and any(group.regex_member_count(regex) for regex in work.regexes)
+
+
+def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> list[Effect]:
+    """Expressions were matched: those that somebody still has are written; other topics are a new epoch."""
+    shard.resolving.discard(command.group_id)
+    group = shard.consumer_group(command.group_id)
+    if group is None:
+        return []  # it was deleted meanwhile
+    group.resolving_since_ms, group.resolving_cpu_ms = command.began_ms, command.cpu_ms
+    tried = {**group.given_up_regexes, **dict.fromkeys(command.given_up, command.began_ms)}
+    group.given_up_regexes = {
+        regex: tried_ms
+        for regex, tried_ms in tried.items()
+        if group.regex_member_count(regex) and regex not in command.topics
+    }
+    records: list[ConsumerGroupRecord] = []
+    changed: dict[str, frozenset[str] | None] = {}
+    for regex, topics in sorted(command.topics.items()):
+        if group.regex_member_count(regex) == 0:
+            continue
+        known = group.regexes.get(regex)
+        if topics != (known.topics if known is not None else frozenset()):
+            changed[regex] = topics
+        value = ConsumerGroupRegularExpressionValue(
+            topics=sorted(topics), version=command.version, timestamp=command.began_ms
+        )
+        records.append(ConsumerGroupRegularExpressionRecord(group.group_id, regex, value))
+    metadata_hash = group.metadata_hash
+    if changed or group.is_metadata_stale:  # else it takes a millisecond a thousand topics for nothing
+        names = group.topics_after((), (), changed)
+        is_hashed = command.version == shard.topics.version and names == command.union
+        metadata_hash = command.union_hash if is_hashed else group_hash(names, shard.topics)
+    effects: list[Effect] = []
+    if changed or metadata_hash != group.metadata_hash:
+        records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
+        cause, what = Cause.REGEX_CHANGED, sorted(changed)
+        if not changed:
+            cause, what = Cause.TOPICS_CHANGED, sorted(group.changed_topics)
+        effects.append(noted(group, cause, now_ms, reason=", ".join(what)))
+    try:
+        return [*checked_append(shard, records), *effects]
+    except KafkaError:
+        return []  # more names than a record can hold: the expression stays as it was

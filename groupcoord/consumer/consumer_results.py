@@ -1,0 +1,50 @@
+"""What members of consumer groups are answered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.consumer.consumer_member import ConsumerMember
+from ottla.groupcoord.timeline import Rebalance
+from ottla.logstore.errors import ErrorCode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupHeartbeatResult:
+    member_id: str
+    member_epoch: int
+    heartbeat_interval_ms: int = 0
+    assignment: Sequence[TopicPartitions] | None = None  # None: as it was
+
+
+class NamedPartitions(NamedTuple):
+    topic_id: bytes
+    topic: str
+    partitions: Sequence[int]
+
+
+class ConsumerMemberDescription(NamedTuple):
+    """A member, with the names of what it owns and of what it shall own."""
+
+    member: ConsumerMember
+    assigned: Sequence[NamedPartitions]
+    target: Sequence[NamedPartitions]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerGroupDescription:
+    group_id: str
+    error: ErrorCode = ErrorCode.NONE
+    detail: str = ""
+    state: str = ""
+    group_epoch: int = 0
+    assignment_epoch: int = 0
+    assignor: str = ""
+    members: Sequence[ConsumerMemberDescription] = ()
+    rebalances: Sequence[Rebalance] = ()  # the last ones, the oldest first; an answer of ours, not Kafka's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeConsumerGroupsResult:
+    groups: Sequence[ConsumerGroupDescription]

@@ -1,0 +1,88 @@
+"""Timers of consumer groups: sessions, revocations, and those that a loaded group needs."""
+
+from ottla.groupcoord.consumer.consumer_commands import ExpireConsumerSession, ExpireRevocation, TopicsChanged
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_member import LEAVE_STATIC_EPOCH
+from ottla.groupcoord.consumer.consumer_membership import (
+    assign_timer,
+    fence_members,
+    revocation_timer,
+    start_consumer_session,
+)
+from ottla.groupcoord.consumer.member_state import MemberState
+from ottla.groupcoord.consumer.migration_commands import ExpireMemberJoin, ExpireMemberSync
+from ottla.groupcoord.effects import Effect
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+
+
+def expire_consumer_session(shard: Shard, command: ExpireConsumerSession, now_ms: int) -> list[Effect]:
+    """A member was silent for too long: the others share what it had."""
+    group = shard.consumer_group(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is None or member is None:
+        return []  # left while the timer was in flight
+    return fence_members(shard, group, [member], now_ms, Cause.SESSION_EXPIRED)
+
+
+def expire_revocation(shard: Shard, command: ExpireRevocation, now_ms: int) -> list[Effect]:
+    """A member did not give up its partitions in time; others wait for them."""
+    group = shard.consumer_group(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is None or member is None or member.member_epoch != command.member_epoch:
+        return []
+    return fence_members(shard, group, [member], now_ms, Cause.REVOCATION_TIMED_OUT)
+
+
+def expire_member_join(shard: Shard, command: ExpireMemberJoin, now_ms: int) -> list[Effect]:
+    """A classic member was told to join again and did not in time."""
+    return _expire_classic(shard, command, now_ms, Cause.REBALANCE_TIMED_OUT)
+
+
+def expire_member_sync(shard: Shard, command: ExpireMemberSync, now_ms: int) -> list[Effect]:
+    """A classic member joined and did not ask for its assignment in time."""
+    return _expire_classic(shard, command, now_ms, Cause.SYNC_TIMED_OUT)
+
+
+def _expire_classic(
+    shard: Shard, command: ExpireMemberJoin | ExpireMemberSync, now_ms: int, cause: Cause
+) -> list[Effect]:
+    group = shard.consumer_group(command.group_id)
+    member = None if group is None else group.members.get(command.member_id)
+    if group is None or member is None or member.classic is None:
+        return []
+    return fence_members(shard, group, [member], now_ms, cause)
+
+
+def timers_of_loaded(shard: Shard, group: ConsumerGroup) -> list[Effect]:
+    """Each member has its session to show up; those that were to give up partitions their time for it."""
+    effects: list[Effect] = []
+    for member in group.members.values():
+        effects.append(start_consumer_session(shard, group, member.member_id, member.classic))
+        if member.classic is not None:
+            continue  # it has a time for its next join, from when it is told to
+        if member.state is MemberState.UNREVOKED_PARTITIONS and member.member_epoch != LEAVE_STATIC_EPOCH:
+            effects.append(revocation_timer(group, member))
+    if group.members and group.group_epoch > group.assignment_epoch:
+        effects.append(
+            assign_timer(group, shard.group_config(group.group_id).consumer_assignment_interval_ms)
+        )
+    return effects
+
+
+def topics_changed(shard: Shard, command: TopicsChanged) -> list[Effect]:
+    """Groups that read what changed look at it at their next heartbeat."""
+    shard.topics = command.topics
+    if command.changed:
+        shard.recent_topics.add(command.topics.version, command.changed)
+    else:
+        shard.recent_topics.restart(command.topics.version)  # who tells does not know what changed
+    if command.has_new_topics:
+        shard.newest_topics_version = command.topics.version
+    for name in sorted(command.changed):
+        for group_id in shard.groups_by_topic.get(name, ()):
+            group = shard.consumer_group(group_id)
+            if group is not None:
+                group.is_metadata_stale = True
+                group.changed_topics.add(name)
+    return []

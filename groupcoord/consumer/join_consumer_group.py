@@ -1,0 +1,224 @@
+"""JoinGroup at a consumer group: a classic member tells all of itself, as in a full heartbeat (KIP-848).
+
+It is answered at once: its epoch is the generation, and nobody leads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.classic.consumer_protocol import (
+    CONSUMER_PROTOCOL_TYPE,
+    Subscription,
+    decode_subscription,
+)
+from ottla.groupcoord.classic.join_group import checked_protocols, is_session_timeout_allowed, refuse_join
+from ottla.groupcoord.classic.member_commands import JoinGroup, Protocol
+from ottla.groupcoord.classic.member_results import JoinGroupResult
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
+from ottla.groupcoord.consumer.consumer_membership import (
+    checked_append,
+    checked_member,
+    member_join_key,
+    member_sync_key,
+    replace_member,
+    revocation_key,
+    start_consumer_session,
+    timers_of,
+)
+from ottla.groupcoord.consumer.consumer_records import ConsumerGroupRegularExpressionRecord
+from ottla.groupcoord.consumer.consumer_regexes import RegexStatus, change_regex
+from ottla.groupcoord.consumer.downgrade_group import downgrade_for, may_downgrade_for
+from ottla.groupcoord.consumer.member_change import NextTarget, bump_epoch, next_target, why_bumped
+from ottla.groupcoord.consumer.migration_commands import ExpireMemberSync
+from ottla.groupcoord.consumer.reconciliation import reconcile
+from ottla.groupcoord.consumer.target_assignment import topic_ids
+from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from ottla.groupcoord.effects import Append, CancelTimer, Effect, Follow, Reply, StartTimer
+from ottla.groupcoord.member_bytes import check_members
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.topics_view import TopicsView
+from ottla.logstore.errors import ErrorCode
+
+
+def join_consumer_group(shard: Shard, group: ConsumerGroup, command: JoinGroup, now_ms: int) -> list[Effect]:
+    if not is_session_timeout_allowed(command, shard.config):
+        return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
+    protocols = checked_protocols(command, shard.config)
+    if group.is_empty:
+        # Nobody is there who would mind: it is a classic group from now on.
+        if command.member_id:
+            return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
+        return [Append(group.tombstones()), Follow(command)]
+    member_id = command.member_id or shard.new_uuid()
+    error = _refusal(shard.config, group, command, protocols, member_id)
+    if error is not None:
+        given = member_id if error is ErrorCode.MEMBER_ID_REQUIRED else ""
+        return refuse_join(command, error, given)
+    before, known = _member(group, command, member_id)
+    subscription = decode_subscription(protocols[0].metadata)
+    if subscription.owned_partitions and member_id not in group.members and known is None:
+        # It was a member once, and works on what others may have by now; who comes first owns nothing.
+        return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
+    after = _updated(before, command, protocols, subscription)
+    taken = 0 if known is None and member_id not in group.members else before.size_bytes
+    check_members(shard.member_bytes, after.size_bytes - taken)
+    owned = _owned(subscription, shard.topics)
+    moved, effects = _join(shard, group, before, after, known, owned, now_ms, command.reason or "")
+    result = JoinGroupResult(
+        generation_id=moved.member_epoch,
+        protocol_type=CONSUMER_PROTOCOL_TYPE,
+        protocol_name=protocols[0].name,
+        member_id=moved.member_id,
+    )
+    return [*effects, Reply(command.token, result, shows_state=True)]
+
+
+def _refusal(
+    config: CoordinatorConfig,
+    group: ConsumerGroup,
+    command: JoinGroup,
+    protocols: Sequence[Protocol],
+    member_id: str,
+) -> ErrorCode | None:
+    if config.group_consumer_migration_policy is MigrationPolicy.DISABLED:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if len(group.members) >= config.group_consumer_max_size and member_id not in group.members:
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    if not group.supports_classic(command.protocol_type, [one.name for one in protocols]):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if not command.member_id and command.member_id_required and command.group_instance_id is None:
+        return ErrorCode.MEMBER_ID_REQUIRED  # nothing is kept: whoever comes with an id is a new member
+    return None
+
+
+def _join(
+    shard: Shard,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    known: ConsumerMember | None,
+    owned: Sequence[TopicPartitions],
+    now_ms: int,
+    reason: str,
+) -> tuple[ConsumerMember, list[Effect]]:
+    """The member after its next step; `known` is who had its instance until now."""
+    group_id = group.group_id
+    records: list[GroupRecord] = []
+    effects: list[Effect] = []
+    if known is not None and known.member_id != after.member_id:
+        records += replace_member(group, known, before)
+        effects += timers_of(group, known.member_id)
+    if after != before:
+        records.append(checked_member(shard, group_id, after))
+    regex = change_regex(shard, group, before, after, now_ms)
+    records += [ConsumerGroupRegularExpressionRecord(group_id, one, None) for one in regex.dropped]
+    effects += regex.effects
+    changed = after.topic_names != before.topic_names or regex.status is not RegexStatus.SAME
+    epoch, changed_topics = group.group_epoch, frozenset(group.changed_topics)
+    if changed or group.is_metadata_stale:
+        epoch = bump_epoch(shard, group, before, after, regex.dropped, records, bumps=changed)
+    if known is not None and may_downgrade_for(shard, group, known):
+        if epoch > group.assignment_epoch:
+            # The rebalance of the classic group finds the new target, and tells the member its generation.
+            return after, [*effects, *downgrade_for(shard, group, known, after, records, now_ms, epoch)]
+        target = NextTarget(epoch, group.target_of(after.member_id, after.instance_id), [])
+        moved = _step(shard, group, after, target, owned, records, changed=changed)
+        return moved, [*effects, *downgrade_for(shard, group, known, moved, records, now_ms, epoch)]
+    if epoch > group.group_epoch:
+        replaces = known is not None and known.member_id != after.member_id
+        effects.append(
+            why_bumped(
+                group,
+                before,
+                after,
+                now_ms,
+                replaces=replaces,
+                bumps=changed,
+                changed_topics=changed_topics,
+                reason=reason,
+            )
+        )
+    target = next_target(shard, group, epoch, before, after, records, now_ms)
+    moved = _step(shard, group, after, target, owned, records, changed=changed)
+    effects = [*checked_append(shard, records), *effects, *target.effects]
+    return moved, [*effects, *_wait_for_sync(shard, group, moved)]
+
+
+def _member(
+    group: ConsumerGroup, command: JoinGroup, member_id: str
+) -> tuple[ConsumerMember, ConsumerMember | None]:
+    """The member as it was before this request; and whoever has its instance now, perhaps itself."""
+    if command.group_instance_id is None:
+        return group.members.get(member_id) or ConsumerMember(member_id=member_id), None
+    if command.member_id:
+        member = group.member_of(command.member_id, command.group_instance_id)
+        return member, member
+    known = group.static_member(command.group_instance_id)
+    if known is None:
+        return ConsumerMember(member_id=member_id), None
+    return replace(known, member_id=member_id, member_epoch=0, previous_member_epoch=0), known
+
+
+def _updated(
+    member: ConsumerMember, command: JoinGroup, protocols: Sequence[Protocol], subscription: Subscription
+) -> ConsumerMember:
+    """The member as its newest JoinGroup says. All its protocols say the same of its topics."""
+    return replace(
+        member,
+        instance_id=member.instance_id if command.group_instance_id is None else command.group_instance_id,
+        rack_id=subscription.rack_id or member.rack_id,
+        rebalance_timeout_ms=command.rebalance_timeout_ms,
+        topic_names=frozenset(subscription.topics),
+        topic_regex="",
+        client_id=command.client_id,
+        client_host=command.client_host,
+        classic=ClassicPart(session_timeout_ms=command.session_timeout_ms, protocols=tuple(protocols)),
+    )
+
+
+def _owned(subscription: Subscription, topics: TopicsView) -> list[TopicPartitions]:
+    """What the member says it still owns, where such topics exist; before version 1 it gives up all."""
+    found = [(topics.by_name(one.topic), one.partitions) for one in subscription.owned_partitions]
+    return [TopicPartitions(topic.topic_id, partitions) for topic, partitions in found if topic is not None]
+
+
+def _step(
+    shard: Shard,
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    target: NextTarget,
+    owned: Sequence[TopicPartitions],
+    records: list[GroupRecord],
+    *,
+    changed: bool,
+) -> ConsumerMember:
+    """The member one step nearer to its target."""
+    if not changed and member.is_reconciled_to(target.epoch):
+        return member
+    moved = reconcile(
+        member,
+        target_epoch=target.epoch,
+        target=target.assignment,
+        subscribed_ids=topic_ids(group.topics_of(member), shard.topics),
+        owner_epoch=group.owner_epoch,
+        owned=owned,
+        subscription_changed=changed,
+    )
+    if moved != member:
+        records.append(moved.current_assignment_record(group.group_id))
+    return moved
+
+
+def _wait_for_sync(shard: Shard, group: ConsumerGroup, member: ConsumerMember) -> list[Effect]:
+    """It has joined: now it has its rebalance timeout to ask for its assignment."""
+    group.awaited_joins.discard(member.member_id)
+    sync = ExpireMemberSync(group_id=group.group_id, member_id=member.member_id)
+    return [
+        start_consumer_session(shard, group, member.member_id, member.classic),
+        CancelTimer(revocation_key(group, member.member_id)),
+        CancelTimer(member_join_key(group, member.member_id)),
+        StartTimer(member_sync_key(group, member.member_id), member.rebalance_timeout_ms, sync),
+    ]

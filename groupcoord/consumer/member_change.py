@@ -1,0 +1,99 @@
+"""What a change of one member means for its consumer group: another epoch, another target (KIP-848)."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer.consumer_membership import assign_key, assign_timer, epoch_record, noted
+from ottla.groupcoord.consumer.consumer_records import ConsumerGroupPartitionMetadataRecord
+from ottla.groupcoord.consumer.group_hash import group_hash
+from ottla.groupcoord.consumer.target_assignment import compute_target, is_large_target
+from ottla.groupcoord.effects import CancelTimer, Effect, Noted
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.timeline import Cause
+
+
+def bump_epoch(
+    shard: Shard,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    dropped: Sequence[str],
+    records: list[GroupRecord],
+    *,
+    bumps: bool,
+) -> int:
+    """The group epoch after the change; raised too if topics are not as they were."""
+    leaving = group.static_member(after.instance_id) or group.members.get(before.member_id)
+    names = group.topics_after([leaving] if leaving else [], [after], dict.fromkeys(dropped))
+    metadata_hash = group_hash(names, shard.topics)
+    epoch = group.group_epoch
+    if bumps or metadata_hash != group.metadata_hash:
+        epoch += 1
+        records.append(epoch_record(group.group_id, epoch, metadata_hash))
+    group.is_metadata_stale = False
+    group.changed_topics.clear()
+    if group.has_partition_metadata:
+        records.append(ConsumerGroupPartitionMetadataRecord(group.group_id, None))
+    return epoch
+
+
+def why_bumped(
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    now_ms: int,
+    *,
+    replaces: bool,
+    bumps: bool,
+    changed_topics: Collection[str],
+    reason: str = "",
+) -> Noted:
+    """For the timeline: why this change of a member, or of topics that it happened upon, is a new epoch."""
+    if not bumps:
+        return noted(group, Cause.TOPICS_CHANGED, now_ms, reason=", ".join(sorted(changed_topics)))
+    if replaces:
+        return noted(group, Cause.STATIC_REPLACED, now_ms, after, reason)
+    is_known = before.member_id in group.members
+    cause = Cause.SUBSCRIPTION_CHANGED if is_known else Cause.MEMBER_JOINED
+    return noted(group, cause, now_ms, after, reason)
+
+
+class NextTarget(NamedTuple):
+    """What a member shall own as of an epoch; and the timer for a target that was put off."""
+
+    epoch: int
+    assignment: Assignment
+    effects: list[Effect]
+
+
+def next_target(
+    shard: Shard,
+    group: ConsumerGroup,
+    epoch: int,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    records: list[GroupRecord],
+    now_ms: int,
+) -> NextTarget:
+    """A new target if the group epoch is newer than the last one's, at most one in an assignment interval."""
+    kept = group.target_of(after.member_id, after.instance_id)
+    if epoch <= group.assignment_epoch:
+        return NextTarget(group.assignment_epoch, kept, [])
+    interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
+    if group.assignment_timestamp_ms and interval_ms:
+        left_ms = group.assignment_timestamp_ms + interval_ms - now_ms
+        # More than the interval: the clock was set back since, perhaps by hours.
+        if 0 < left_ms <= interval_ms:
+            # Kafka leaves it to the next heartbeat after the interval; the timer does not wait for one.
+            return NextTarget(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
+    if is_large_target(group, shard.topics, shard.config.largest_inline_target):
+        return NextTarget(group.assignment_epoch, kept, [assign_timer(group, 0)])
+    known = group.static_member(after.instance_id) or group.members.get(before.member_id)
+    assignor = group.preferred_assignor(shard.config.group_consumer_assignors, known, after)
+    change = compute_target(group, shard.topics, epoch=epoch, assignor=assignor, now_ms=now_ms, changed=after)
+    records += change.records
+    return NextTarget(epoch, change.targets.get(after.member_id, {}), [CancelTimer(assign_key(group))])

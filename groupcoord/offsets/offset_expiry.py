@@ -1,0 +1,105 @@
+"""What is forgotten: offsets that nobody needed for long, groups without offsets, offsets deleted by hand or
+with a topic.
+
+The rules are Kafka's (KIP-211, `offsets.retention.minutes`):
+
+    group                                         an offset of it expires
+    with its own retention (commits v2 to v4)     when that is over
+    empty, with a protocol type                   the retention after the group became empty
+    without a protocol type (never any members)   the retention after its commit
+    stable, of consumers that can be understood   the retention after its commit, if none of them reads the
+    topic any other                                     never
+    a consumer group                              the retention after its commit, if no member reads the topic
+
+An empty group without offsets goes at the next look. A group may have a retention of its own in place of the
+broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
+"""
+
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.admin_results import DeleteGroupsResult
+from ottla.groupcoord.classic.classic_group import ClassicGroup
+from ottla.groupcoord.classic.rebalance import session_key
+from ottla.groupcoord.coordinator_config import EXPIRY_SLICE_OFFSETS, KEEPS_OFFSETS
+from ottla.groupcoord.effects import CancelTimer, Effect, Reply, StartTimer, TimerKey
+from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue, OffsetRecord
+from ottla.groupcoord.offsets.offset_values import read_offset_value
+from ottla.groupcoord.offsets.pending_offsets import OffsetKey
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Group, Shard, appends
+from ottla.groupcoord.timer_commands import ExpireOffsets
+from ottla.logstore.errors import ErrorCode
+
+EXPIRY_KEY = TimerKey("offsets")
+
+
+def expire_offsets(shard: Shard, now_ms: int) -> list[Effect]:
+    """One slice of a round over all groups; the timer brings the next slice, or after the last one the next
+    round.
+    """
+    if not shard.expiry_queue:
+        shard.expiry_queue = list(reversed(shard.groups))  # sorting 100,000 would take too long
+    records: list[GroupRecord] = []
+    seen = 0
+    while shard.expiry_queue and seen < EXPIRY_SLICE_OFFSETS:
+        group = shard.group(shard.expiry_queue.pop())
+        if group is not None:
+            seen += 1 + _expire_group(shard, group, now_ms, records)
+    delay_ms = 0 if shard.expiry_queue else shard.config.offsets_retention_check_interval_ms
+    timer = StartTimer(EXPIRY_KEY, delay_ms, ExpireOffsets())
+    return [*appends(records, shard.config.max_batch_bytes), timer]
+
+
+def _expire_group(shard: Shard, group: Group, now_ms: int, records: list[GroupRecord]) -> int:
+    """Add the tombstones that are due for one group; how many offsets it has."""
+    group_id = group.group_id
+    seen = 0
+    pending = shard.pending.keys_of(group_id)
+    all_expired = not pending
+    retention_ms = shard.group_config(group_id).offsets_retention_ms
+    for topic, partitions in shard.offsets.topics_of(group_id).items():
+        is_read = group.is_subscribed_to(topic)
+        for partition, content in partitions.items():
+            seen += 1
+            if (
+                not is_read
+                and (not pending or OffsetKey(group_id, topic, partition) not in pending)
+                and _is_expired(group, read_offset_value(content), now_ms, retention_ms)
+            ):
+                records.append(OffsetRecord(group_id, topic, partition, None))
+            else:
+                all_expired = False
+    if all_expired and group.is_deserted:
+        records += group.tombstones()
+    return seen
+
+
+def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_ms: int) -> bool:
+    since_ms = group.retained_since_ms(value.commit_timestamp)
+    if since_ms is None or retention_ms == KEEPS_OFFSETS:
+        return False
+    if value.expire_timestamp != NO_TIMESTAMP_MS:
+        return now_ms >= value.expire_timestamp
+    return now_ms - since_ms >= retention_ms
+
+
+def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
+    """DeleteGroups: empty groups go with their offsets, each for itself."""
+    effects: list[Effect] = []
+    records: list[GroupRecord] = []
+    errors: list[tuple[str, ErrorCode]] = []
+    deleted: set[str] = set()
+    for group_id in command.group_ids:
+        group = shard.group(group_id)
+        if group is None or group_id in deleted:
+            errors.append((group_id, ErrorCode.GROUP_ID_NOT_FOUND))
+        elif not group.is_empty:
+            errors.append((group_id, ErrorCode.NON_EMPTY_GROUP))
+        else:
+            errors.append((group_id, ErrorCode.NONE))
+            deleted.add(group_id)
+            records += [*shard.offset_tombstones(group_id), *group.tombstones()]
+            if isinstance(group, ClassicGroup):
+                pending = sorted(group.pending_join_members)
+                effects += [CancelTimer(session_key(group, each)) for each in pending]
+    reply = Reply(command.token, DeleteGroupsResult(errors=errors), shows_state=True)
+    return [*effects, *appends(records, shard.config.max_batch_bytes), reply]

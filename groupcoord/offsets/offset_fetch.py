@@ -1,0 +1,49 @@
+"""OffsetFetch: the committed offsets of a group, all or some. A group or partition without one is no error:
+offset -1.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ottla.groupcoord.consumer.consumer_commit import check_fetcher
+from ottla.groupcoord.effects import Effect, Reply
+from ottla.groupcoord.offsets.offset_commands import OffsetFetch
+from ottla.groupcoord.offsets.offset_results import FetchedOffset, OffsetFetchResult
+from ottla.groupcoord.offsets.offset_values import read_offset_value, topic_id_in
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.errors import ErrorCode
+from ottla.logstore.schema import ZERO_UUID
+
+NO_OFFSET = -1
+# KIP-447: a transaction may still change it, and who asked wants to hear of it when it is settled.
+_UNSTABLE = FetchedOffset(-1, NO_OFFSET, -1, "", ErrorCode.UNSTABLE_OFFSET_COMMIT)
+
+
+def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
+    group = shard.consumer_group(command.group_id)
+    if group is not None:
+        check_fetcher(group, command)
+    known = shard.offsets.topics_of(command.group_id)
+    unstable = shard.pending.keys_of(command.group_id) if command.require_stable else ()
+    asked: Iterable[tuple[str, Iterable[int]]] = known.items() if command.topics is None else command.topics
+    topics = [
+        (
+            topic,
+            [
+                _UNSTABLE._replace(partition=partition)
+                if unstable and (command.group_id, topic, partition) in unstable
+                else _fetched(known.get(topic, {}), partition, command.topic_ids.get(topic, ZERO_UUID))
+                for partition in partitions
+            ],
+        )
+        for topic, partitions in asked
+    ]
+    return [Reply(command.token, OffsetFetchResult(topics=topics), shows_state=True)]
+
+
+def _fetched(partitions: Mapping[int, bytes], partition: int, topic_id: bytes) -> FetchedOffset:
+    """What is committed for a partition; nothing, if that was for another topic of the same name."""
+    content = partitions.get(partition)
+    if content is None or (topic_id != ZERO_UUID and topic_id_in(content) not in (topic_id, ZERO_UUID)):
+        return FetchedOffset(partition, NO_OFFSET, -1, "", ErrorCode.NONE)
+    value = read_offset_value(content)
+    return FetchedOffset(partition, value.offset, value.leader_epoch, value.metadata, ErrorCode.NONE)

@@ -1,0 +1,115 @@
+"""Offsets that open transactions have written: they count from the commit marker on, or never.
+
+Of several writes to one key the latest in the log wins, whenever its marker comes: a plain commit after a
+transaction's write beats it, although the marker is later still. So a pending offset that something newer has
+beaten stays (the transaction is open, and a fetch of stable offsets must wait), but its value is gone.
+"""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from ottla.groupcoord.offsets.offset_bytes import PENDING_BYTES
+
+
+class OffsetKey(NamedTuple):
+    """What an offset is committed for."""
+
+    group_id: str
+    topic: str
+    partition: int
+
+
+_Entry = tuple[int, bytes | None]  # in which order it was written; its value, None once it is beaten
+
+
+class PendingOffsets:
+    """By producer, by group, by key; empty when no transaction is open."""
+
+    def __init__(self) -> None:
+        self._by_producer: dict[int, dict[OffsetKey, _Entry]] = {}
+        self._producers: dict[str, dict[OffsetKey, set[int]]] = {}  # group -> key -> who has it pending
+        self._order = 0
+        self.size_bytes = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._by_producer)
+
+    def has(self, key: OffsetKey) -> bool:
+        """Whether a transaction may still change this offset."""
+        keys = self._producers.get(key.group_id)
+        return keys is not None and key in keys
+
+    def keys_of(self, group_id: str) -> Collection[OffsetKey]:
+        """The offsets of a group that open transactions may still change."""
+        return self._producers.get(group_id, {}).keys()
+
+    def groups(self) -> Collection[str]:
+        return self._producers.keys()
+
+    # ---- changes -------------------------------------------------------------------------------------------
+
+    def put(self, producer_id: int, key: OffsetKey, value: bytes) -> None:
+        """A transaction wrote this offset."""
+        self._order += 1
+        entries = self._by_producer.setdefault(producer_id, {})
+        self.size_bytes += _size_bytes(value) - (_size_bytes(entries[key][1]) if key in entries else 0)
+        entries[key] = (self._order, value)
+        self._producers.setdefault(key.group_id, {}).setdefault(key, set()).add(producer_id)
+
+    def beat(self, key: OffsetKey) -> None:
+        """A plain commit of this offset came: what is pending is older."""
+        self._beat(key, self._order)
+
+    def remove(self, key: OffsetKey) -> None:
+        """The offset was removed (a tombstone), and what is pending with it."""
+        for producer_id in sorted(self._producers.get(key.group_id, {}).get(key, ())):
+            entries = self._by_producer[producer_id]
+            self.size_bytes -= _size_bytes(entries.pop(key)[1])
+            if not entries:
+                del self._by_producer[producer_id]
+            self._unlink(key, producer_id)
+
+    def end(self, producer_id: int, *, committed: bool) -> list[tuple[OffsetKey, bytes]]:
+        """The transaction of this producer has ended: the offsets that count from now on."""
+        counted = []
+        for key, (order, value) in self._by_producer.pop(producer_id, {}).items():
+            self._unlink(key, producer_id)
+            self.size_bytes -= _size_bytes(value)
+            if committed and value is not None:
+                self._beat(key, order)
+                counted.append((key, value))
+        return counted
+
+    def _beat(self, key: OffsetKey, order: int) -> None:
+        """What is pending under this key and not newer than `order` will never count."""
+        for producer_id in self._producers.get(key.group_id, {}).get(key, ()):
+            entries = self._by_producer[producer_id]
+            if entries[key][0] <= order:
+                self.size_bytes += PENDING_BYTES - _size_bytes(entries[key][1])
+                entries[key] = (order, None)
+
+    def _unlink(self, key: OffsetKey, producer_id: int) -> None:
+        keys = self._producers[key.group_id]
+        keys[key].discard(producer_id)
+        if not keys[key]:
+            del keys[key]
+        if not keys:
+            del self._producers[key.group_id]
+
+    def check_invariants(self) -> None:
+        linked = {
+            (producer_id, key)
+            for keys in self._producers.values()
+            for key, producers in keys.items()
+            for producer_id in producers
+        }
+        assert self.size_bytes == sum(
+            _size_bytes(value) for entries in self._by_producer.values() for _, value in entries.values()
+        )
+        assert linked == {(each, key) for each, entries in self._by_producer.items() for key in entries}
+        assert all(self._by_producer.values()) and all(self._producers.values())
+        assert all(producers for keys in self._producers.values() for producers in keys.values())
+
+
+def _size_bytes(value: bytes | None) -> int:
+    return PENDING_BYTES + (len(value) if value is not None else 0)

@@ -1,0 +1,212 @@
+"""Consumer groups in a `GroupWorld`: topics that can change, heartbeats, and clients that obey.
+
+Work aside is done at once, unless `is_aside_held`. What is written is told by the numbers of its kinds, a
+tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch, 7 and 6 the target, 8 what a member
+owns.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.commands import Command
+from ottla.groupcoord.consumer import aside
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_records import LAYOUTS
+from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Effect, Refuse, RunAside
+from ottla.groupcoord.group_records import GroupMetadataRecord
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
+from ottla.logstore.errors import ErrorCode
+from tests.unit.groupcoord.group_world import GroupWorld
+
+REBALANCE_MS = 60_000
+
+
+def topic_id(name: str) -> bytes:
+    return name.encode().ljust(16, b"-")[:16]
+
+
+class ConsumerWorld:
+    """Topics "a" (4 partitions) and "b" (2), and no interval between two targets, unless said otherwise."""
+
+    def __init__(
+        self, config: CoordinatorConfig | None = None, topics: Mapping[str, int] | None = None
+    ) -> None:
+        self.groups = GroupWorld(config or CoordinatorConfig(group_consumer_assignment_interval_ms=0))
+        self.groups.take_aside = self._run_aside
+        self.is_aside_held = False
+        self.held: list[RunAside] = []
+        self._version = 0
+        self.topics: dict[str, int] = {}
+        self.set_topics(topics or {"a": 4, "b": 2})
+
+    def set_topics(self, topics: Mapping[str, int]) -> None:
+        """From now on the cluster has these topics, with so many partitions."""
+        before, self.topics = self.topics, dict(topics)
+        self._version += 1
+        changed = {name for name in before | self.topics if before.get(name) != self.topics.get(name)}
+        self.groups.handle(
+            TopicsChanged(
+                topics=self._view(),
+                has_new_topics=bool(self.topics.keys() - before.keys()),
+                changed=frozenset(changed),
+            )
+        )
+
+    def _view(self) -> ListedTopics:
+        infos = [TopicInfo(topic_id(name), name, count) for name, count in self.topics.items()]
+        return ListedTopics(infos, self._version)
+
+    def group(self, group_id: str = "g") -> ConsumerGroup:
+        group = self.groups.coordinator.shard.consumer_group(group_id)
+        assert group is not None
+        return group
+
+    def restart(self, *, loses: bool = False) -> None:
+        self.groups.restart(loses=loses)
+        self.held.clear()  # its result is nobody's business any more
+        view = self._view()
+        self.groups.coordinator.shard.topics = view
+        self.groups.coordinator.shard.newest_topics_version = self._version
+
+    def handle(self, command: Command) -> None:
+        """Any command, and what it has done aside."""
+        self.groups.handle(command)
+
+    def ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResult | Refuse:
+        self.groups.asked.add(command.token)
+        self.handle(command)
+        answer = self.groups.answers[command.token]
+        assert isinstance(answer, ConsumerGroupHeartbeatResult | Refuse)
+        return answer
+
+    def release_aside(self) -> None:
+        """What was held aside is done now, and from now on at once."""
+        self.is_aside_held = False
+        self._run_aside([])
+
+    def named(self, owned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
+        """Partitions by the names of their topics, also of topics that are gone."""
+        return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in owned.items()}
+
+    def _run_aside(self, effects: Sequence[Effect]) -> None:
+        self.held += [effect for effect in effects if isinstance(effect, RunAside)]
+        while self.held and not self.is_aside_held:
+            self.groups.handle(aside.run(self.held.pop(0).work))
+
+    def beat(
+        self,
+        member_id: str,
+        epoch: int,
+        *,
+        group_id: str = "g",
+        instance: str | None = None,
+        names: Sequence[str] | None = None,
+        regex: str | None = None,
+        owned: Mapping[str, Sequence[int]] | None = None,
+        rebalance_ms: int = -1,
+        assignor: str | None = None,
+        rack: str | None = None,
+        client_id: str = "c",
+        member_id_required: bool = True,
+    ) -> ConsumerGroupHeartbeatResult | Refuse:
+        """One heartbeat as it is."""
+        return self.ask(
+            ConsumerGroupHeartbeat(
+                token=self.groups.token(),
+                group_id=group_id,
+                member_id=member_id,
+                member_epoch=epoch,
+                instance_id=instance,
+                rack_id=rack,
+                rebalance_timeout_ms=rebalance_ms,
+                subscribed_topic_names=names,
+                subscribed_topic_regex=regex,
+                server_assignor=assignor,
+                owned=None
+                if owned is None
+                else [TopicPartitions(topic_id(name), list(numbers)) for name, numbers in owned.items()],
+                client_id=client_id,
+                client_host="/127.0.0.1",
+                member_id_required=member_id_required,
+            )
+        )
+
+    def join(self, member_id: str, *names: str, **how: object) -> ConsumerGroupHeartbeatResult:
+        """Join, or join again, with a full request."""
+        subscribed = None if "regex" in how and not names else list(names)
+        full: dict[str, object] = {"names": subscribed, "owned": {}, "rebalance_ms": REBALANCE_MS, **how}
+        answer = self.beat(member_id, 0, **full)  # type: ignore[arg-type]
+        assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
+        return answer
+
+    def stay(self, member_id: str, epoch: int, **how: object) -> ConsumerGroupHeartbeatResult:
+        answer = self.beat(member_id, epoch, **how)  # type: ignore[arg-type]
+        assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
+        return answer
+
+    def refused(self, member_id: str, epoch: int, **how: object) -> ErrorCode:
+        answer = self.beat(member_id, epoch, **how)  # type: ignore[arg-type]
+        assert isinstance(answer, Refuse), answer
+        return answer.error
+
+    def written(self, since: int) -> str:
+        """The kinds of the records since that length of the log."""
+        return " ".join(_kind(record) for record in self.groups.log[since:])
+
+
+def owned_of(answer: ConsumerGroupHeartbeatResult) -> dict[str, list[int]] | None:
+    """The partitions that a member is told to own."""
+    if answer.assignment is None:
+        return None
+    return {topic.rstrip(b"-").decode(): list(partitions) for topic, partitions in answer.assignment}
+
+
+def _kind(record: GroupRecord) -> str:
+    kind = (
+        2
+        if isinstance(record, GroupMetadataRecord)
+        else LAYOUTS[type(record)].kind
+        if type(record) in LAYOUTS
+        else 1
+    )
+    return f"{kind}t" if record.value is None else str(kind)
+
+
+class Client:
+    """A consumer that does what it is told, and reports what it owns with each heartbeat."""
+
+    def __init__(self, world: ConsumerWorld, member_id: str, *names: str, **how: object) -> None:
+        self.world = world
+        self.member_id = member_id
+        self.names = names
+        self.how = how
+        self.epoch = 0
+        self.owned: dict[str, list[int]] = {}
+
+    def join(self) -> None:
+        self.epoch, self.owned = 0, {}
+        self._hear(self.world.join(self.member_id, *self.names, **self.how))
+
+    def beat(self) -> None:
+        """One heartbeat with what it owns; a second follows at once if it had to give up partitions."""
+        for _ in range(2):
+            before = {name: list(numbers) for name, numbers in self.owned.items()}
+            self._hear(self.world.stay(self.member_id, self.epoch, owned=before))
+            if all(set(numbers) <= set(self.owned.get(name, ())) for name, numbers in before.items()):
+                return
+
+    def _hear(self, answer: ConsumerGroupHeartbeatResult) -> None:
+        self.epoch = answer.member_epoch
+        told = owned_of(answer)
+        if told is not None:
+            self.owned = told
+
+
+def settle(clients: Sequence[Client], rounds: int = 6) -> None:
+    for _ in range(rounds):
+        for client in clients:
+            client.beat()

@@ -1,0 +1,103 @@
+"""Targets of large groups are made in a thread; meanwhile the group goes on with the one that it has."""
+
+from ottla.groupcoord.consumer import aside
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroupState
+from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, owned_of, settle, topic_id
+
+
+def large_world(interval_ms: int = 0) -> ConsumerWorld:
+    """Every group is a large one, and what is done aside waits for `release_aside`."""
+    config = CoordinatorConfig(group_consumer_assignment_interval_ms=interval_ms, largest_inline_target=-1)
+    world = ConsumerWorld(config)
+    world.is_aside_held = True
+    return world
+
+
+def targets(world: ConsumerWorld) -> dict[str, list[int]]:
+    """Of topic a, by members."""
+    found = world.group().targets.items()
+    return {member_id: sorted(target.get(topic_id("a"), ())) for member_id, target in found}
+
+
+def test_who_joins_has_nothing_until_the_target_is_there() -> None:
+    world = large_world()
+
+    joined = world.join("m1", "a")
+    world.groups.advance(0)
+
+    assert (joined.member_epoch, owned_of(joined)) == (1, {})
+    assert world.group().state is ConsumerGroupState.ASSIGNING and len(world.held) == 1
+    since = len(world.groups.log)
+    world.release_aside()
+    assert world.written(since) == "7 6"
+    told = world.stay("m1", 1)
+    assert (told.member_epoch, owned_of(told)) == (2, {"a": [0, 1, 2, 3]})
+    assert not any(key.purpose == "assign" for key in world.groups.timers)
+
+
+def test_one_target_at_a_time_and_the_next_for_what_came_meanwhile() -> None:
+    world = large_world(interval_ms=1_000)
+    world.join("m1", "a")
+    world.groups.advance(0)
+    world.join("m2", "a")
+    world.stay("m1", 1)
+    world.groups.advance(0)
+    assert len(world.held) == 1
+
+    world.groups.handle(aside.run(world.held.pop().work))
+
+    assert targets(world) == {"m1": [0, 1, 2, 3], "m2": []}
+    assert (world.group().group_epoch, world.group().assignment_epoch) == (3, 2)
+    world.groups.advance(1_000)
+    world.release_aside()
+    assert targets(world) == {"m1": [0, 1], "m2": [2, 3]}
+    assert world.group().assignment_epoch == 3
+
+
+def test_who_left_meanwhile_has_no_target_and_who_took_its_place_has_that_one() -> None:
+    world = large_world()
+    for member_id, instance in (("m1", None), ("m2", "i2"), ("m3", None)):
+        world.join(member_id, "a", instance=instance)
+    world.groups.advance(0)
+    world.stay("m1", -1)
+    world.stay("m2", -2, instance="i2")
+    world.join("m4", "a", instance="i2")
+
+    given = aside.run(world.held.pop().work)
+    world.groups.handle(given)
+
+    assert targets(world).keys() == {"m3", "m4"}
+    assert targets(world)["m4"] == sorted(given.targets["m2"][topic_id("a")])  # type: ignore[union-attr]
+
+
+def test_a_target_for_a_group_that_was_there_before_is_dropped() -> None:
+    world = large_world()
+    world.join("m1", "a")
+    world.groups.advance(0)
+    work = world.held.pop().work
+    world.restart()
+    since = len(world.groups.log)
+
+    world.groups.handle(aside.run(work))
+
+    assert world.written(since) == ""
+    world.groups.advance(0)
+    world.release_aside()
+    assert world.group().assignment_epoch == 2
+
+
+def test_members_share_all_in_the_end() -> None:
+    world = large_world()
+    clients = [Client(world, f"m{number}", "a") for number in range(3)]
+    for client in clients:
+        client.join()
+        world.groups.advance(0)
+
+    world.release_aside()
+    for _ in range(4):
+        settle(clients, rounds=1)
+        world.groups.advance(0)
+
+    assert world.group().state is ConsumerGroupState.STABLE
+    assert sorted(number for client in clients for number in client.owned["a"]) == [0, 1, 2, 3]
