@@ -525,9 +525,9 @@ class LogManager:
                 if log_dir.path == path:
                     self.take_offline(log_dir, str(error))
 
-    def collect_deleted_files(self) -> None:
-        """Take over the files that logs have dropped since the last call."""
-        for log in (*self.logs.values(), *self.future_logs.values()):
+    def collect_deleted_files(self, logs: Iterable[PartitionLog] | None = None) -> None:
+        """Take over the files that these logs, or all, have dropped since the last call."""
+        for log in (*self.logs.values(), *self.future_logs.values()) if logs is None else logs:
             if log.deleted_paths:
                 self.removals.add_files(log.take_deleted_paths(), log.config.file_delete_delay_ms)
 

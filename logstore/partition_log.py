@@ -1058,10 +1058,11 @@ class PartitionLog:
         """`Verifications.check`: whether a coordinator may write in the transaction of this producer."""
         self._verifications.check(producer_id, producer_epoch, guard)
 
-    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers silent for `producer.id.expiration.ms`; how many."""
-        self._verifications.remove_expired(now_ms, expiration_ms)
-        return self._producers.remove_expired(now_ms, expiration_ms)
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
+        """Forget producers silent for `producer.id.expiration.ms`, some at a time, and yield how many."""
+        for _ in self._verifications.remove_expired(now_ms, expiration_ms):
+            yield 0
+        yield from self._producers.remove_expired(now_ms, expiration_ms)
 
     def count_producers_in(self, tally: ProducerTally) -> None:
         """Count the producers that it remembers in this tally from now on."""

@@ -316,19 +316,11 @@ class ProducerState:
 
     # Expiry and snapshots.
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers not heard of for `producer.id.expiration.ms`, but for open transactions; the
-        count.
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> Iterator[int]:
+        """Forget producers not heard of for `producer.id.expiration.ms`, but for open transactions, some at a
+        time, and yield how many those were.
         """
-        expired = [
-            entry.producer_id
-            for entry in self.entries.values()
-            if entry.current_txn_first_offset == NO_OFFSET and now_ms - entry.last_seen_ms >= expiration_ms
-        ]
-        for producer_id in expired:
-            del self.entries[producer_id]
-        self._tally.count -= len(expired)
-        return len(expired)
+        return self.forget_silent(now_ms - expiration_ms + 1)
 
     def silent_since(self, before_ms: int) -> Iterator[list[int]]:
         """Yield when producers were heard of last that may be forgotten, some at a time."""

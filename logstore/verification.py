@@ -6,6 +6,7 @@ when it began to ask: the end of a transaction that arrives meanwhile takes the 
 is proof by identity; two that look alike are two questions. Nothing here is durable: a new leader asks anew.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from ottla.logstore.errors import ErrorCode, KafkaError
@@ -15,6 +16,7 @@ from ottla.logstore.record_batch import BatchHeader
 # First batches that wait in one log at a time. A hostile client can ask for any number of ids; the oldest
 # question then loses its guard, and its batch is refused.
 MAX_GUARDS: Final = 100_000
+GUARDS_AT_ONCE: Final = 1_000  # of those that are looked at whether they are old: 0.5 us each
 
 
 class Guard:
@@ -162,14 +164,18 @@ class Verifications:
         self._guards.clear()
         self._count = 0
 
-    def remove_expired(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget the questions that are as old as the producers that are forgotten."""
+    def remove_expired(self, now_ms: int, expiration_ms: int) -> Iterator[None]:
+        """Forget the questions that are as old as the producers that are forgotten, some at a time."""
         oldest_ms = now_ms - expiration_ms
-        for producer_id, guards in list(self._guards.items()):
-            if any(one.created_ms <= oldest_ms for one in guards.values()):
+        for count, (producer_id, guards) in enumerate(list(self._guards.items()), 1):
+            # Others come and go between two steps.
+            is_here = self._guards.get(producer_id) is guards
+            if is_here and any(one.created_ms <= oldest_ms for one in guards.values()):
                 self._leave(
                     producer_id, {at: one for at, one in guards.items() if one.created_ms > oldest_ms}
                 )
+            if count % GUARDS_AT_ONCE == 0:
+                yield
 
     def _leave(self, producer_id: int, left: dict[int, Guard]) -> None:
         """Of the guards of a producer only these stay."""

@@ -41,8 +41,10 @@ async def handle(
 
     def key_of(reference: TopicReference) -> Hashable:
         """A topic may be named by its name and by its id."""
-        topic = known.get(reference.name) if reference.name is not None else None
-        return reference.topic_id if topic is None else topic.topic_id
+        if reference.name is None:
+            return reference.topic_id
+        topic = known.get(reference.name)
+        return reference.name if topic is None else topic.topic_id
 
     async def submit(part: list[TopicReference], timeout_ms: int) -> Sequence[TopicDeletion]:
         return (await services.metadata.submit(DeleteTopics(topics=part), timeout_ms)).topics

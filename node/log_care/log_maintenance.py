@@ -43,6 +43,7 @@ MOVE_INTERVAL_MS: Final = 200  # how often it is looked whether a log is to be m
 MAX_SLEEP_MS: Final = 3_600_000  # an interval that was made shorter holds after this time at the latest
 # Logs that are looked at between two turns of the loop.
 LOGS_PER_TURN: Final = 50
+LOOKED_AT_PER_TURN: Final = 512  # some 2 us each
 # How long the interpreter lets the cleaner's thread run before the loop gets its turn; Python's own 5 ms
 # would be added to each request while a log is cleaned.
 SWITCH_INTERVAL_SECONDS: Final = 0.0005
@@ -207,6 +208,14 @@ class LogMaintenance:
     def _logs(self) -> list[PartitionLog]:
         return list(self._log_manager.logs.values())
 
+    async def _logs_in_turns(self) -> AsyncIterator[PartitionLog]:
+        """Yield all logs, some in each turn of the loop, without those that go meanwhile."""
+        for count, log in enumerate(self._logs(), 1):
+            if self._is_current(log):
+                yield log
+            if count % LOOKED_AT_PER_TURN == 0:
+                await asyncio.sleep(0)
+
     def _is_current(self, log: PartitionLog) -> bool:
         name, manager = log.topic_partition, self._log_manager
         return log is manager.logs.get(name) or log is manager.future_logs.get(name)
@@ -223,7 +232,7 @@ class LogMaintenance:
             for (log, segments), spans in zip(some, measured, strict=True):
                 if spans is not None and self._is_current(log) and tuple(log.segments) == segments:
                     self._retain(log, spans)
-        self._log_manager.collect_deleted_files()
+            self._log_manager.collect_deleted_files([log for log, _ in some])
 
     def _retain(self, log: PartitionLog, spans: Sequence[SegmentSpan]) -> None:
         now_ms = self._clock.now_ms()
@@ -254,7 +263,7 @@ class LogMaintenance:
     async def flush_due_logs(self) -> None:
         """Force to disk what flush.messages or flush.ms ask for."""
         now_ms = self._clock.now_ms()
-        for log in self._logs():
+        async for log in self._logs_in_turns():
             if is_flush_due(
                 config=log.config,
                 log_end_offset=log.log_end_offset,
@@ -273,10 +282,12 @@ class LogMaintenance:
 
     async def upkeep(self) -> None:
         """Flush segments that were rolled, so that recovery need not read them, and remove old files."""
-        for log in self._logs():
+        async for log in self._logs_in_turns():
             if log.recovery_point < log.active_segment.base_offset:
                 await self.flusher.flush(log, rolled_only=True)
-        self._log_manager.collect_deleted_files()
+            if log.deleted_paths:
+                self._log_manager.collect_deleted_files((log,))
+        self._log_manager.collect_deleted_files(tuple(self._log_manager.future_logs.values()))
         due = self._log_manager.removals.take_due()
         if due:
             self._log_manager.report_failures(await asyncio.to_thread(self._log_manager.removals.remove, due))
@@ -290,8 +301,9 @@ class LogMaintenance:
     async def expire_producers(self) -> None:
         """Forget idempotent producers that were silent for producer.id.expiration.ms."""
         now_ms, expiration_ms = self._clock.now_ms(), self._config().producer_id_expiration_ms
-        for log in self._logs():
-            log.remove_expired_producers(now_ms, expiration_ms)
+        async for log in self._logs_in_turns():
+            for _ in log.remove_expired_producers(now_ms, expiration_ms):
+                await asyncio.sleep(0)
 
     async def _keep_producers_in_memory(self) -> None:
         while True:

@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
+from ottla.node.work.turns import Steps, give_way, take_turns
 
 # Of a part: to decide on a topic takes some 60 us, to apply and publish a record some 20 us.
 ITEMS_PER_PART: Final = 50
@@ -36,7 +37,7 @@ async def submit_in_parts(
     Items of one key are in one part, since the controller compares them. POLICY_VIOLATION for all where they
     need more records than one request may make.
     """
-    needed = max(len(items), sum(map(records_of, items)))
+    needed, groups = await take_turns(grouped(items, records_of, key_of))
     if needed > MAX_RECORDS_PER_COMMAND:
         error = KafkaError(
             ErrorCode.POLICY_VIOLATION,
@@ -47,7 +48,9 @@ async def submit_in_parts(
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
     results: list[Result] = []
-    for part in parts_of(items, records_of, key_of):
+    for number, part in enumerate(parts_of(groups, records_of)):
+        if number:
+            await give_way()  # a part that is refused as a whole waits for nothing
         left_ms = max(1, round((deadline - loop.time()) * 1000))
         try:
             results += await submit(part, left_ms)
@@ -56,16 +59,26 @@ async def submit_in_parts(
     return results
 
 
-def parts_of(
+def grouped(
     items: Sequence[Item], records_of: Callable[[Item], int], key_of: Callable[[Item], Hashable]
-) -> Iterator[list[Item]]:
-    """Split the items, those of one key together; there is one part at least."""
+) -> Steps[tuple[int, list[list[Item]]]]:
+    """Return how many records all items need, or how many items there are if these are more; and the items,
+    those of one key together.
+    """
     by_key: dict[Hashable, list[Item]] = {}
+    records = 0
     for item in items:
         by_key.setdefault(key_of(item), []).append(item)
+        records += records_of(item)
+        yield
+    return max(len(items), records), list(by_key.values())
+
+
+def parts_of(groups: Iterable[list[Item]], records_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Split the groups, each as a whole; there is one part at least."""
     part: list[Item] = []
     records = 0
-    for alike in by_key.values():
+    for alike in groups:
         more = sum(map(records_of, alike))
         if part and (len(part) >= ITEMS_PER_PART or records + more > RECORDS_PER_PART):
             yield part

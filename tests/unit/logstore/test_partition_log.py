@@ -109,8 +109,8 @@ def test_sequences_wrap_in_the_log(log: PartitionLog) -> None:
 def test_producers_expire(log: PartitionLog) -> None:
     send(log, 9, 0)
 
-    assert log.remove_expired_producers(NOW_MS + 999, 1000) == 0
-    assert log.remove_expired_producers(NOW_MS + 1000, 1000) == 1
+    assert sum(log.remove_expired_producers(NOW_MS + 999, 1000)) == 0
+    assert sum(log.remove_expired_producers(NOW_MS + 1000, 1000)) == 1
     assert send(log, 9, 77).base_offset == 1
 
 

@@ -193,7 +193,7 @@ def test_producers_expire_by_our_clock_unless_a_transaction_is_open() -> None:
     state.add_batch(header(0, producer_id=2), now_ms=1500)
     state.add_batch(header(0, producer_id=3, offset=2, bits=TRANSACTIONAL_BIT), now_ms=0)
 
-    assert state.remove_expired(now_ms=2000, expiration_ms=1000) == 1
+    assert sum(state.remove_expired(now_ms=2000, expiration_ms=1000)) == 1
 
     assert sorted(state.entries) == [2, 3]
 

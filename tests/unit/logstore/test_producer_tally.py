@@ -39,7 +39,7 @@ def test_producers_count_while_they_are_remembered() -> None:
     other.add_marker(MARKER, producer_id=77, producer_epoch=0, offset=9, timestamp=1, now_ms=1)
     assert tally.count == 16
 
-    assert one.remove_expired(10, 5) == 6
+    assert sum(one.remove_expired(10, 5)) == 6
     assert tally.count == 10
     one.load(list(other.entries.values()), 9)
     assert tally.count == 12
@@ -59,7 +59,7 @@ def test_a_producer_that_is_new_is_refused_when_all_memory_is_used_and_others_go
     state.check_batch(header(9, sequence=1), is_client=True)
     state.check_batch(header(10), is_client=False)  # of a coordinator
 
-    state.remove_expired(100, 100)
+    sum(state.remove_expired(100, 100))
     state.check_batch(header(10), is_client=True)
 
 

@@ -2,21 +2,30 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
-from ottla.node.metadata.command_parts import ITEMS_PER_PART, RECORDS_PER_PART, parts_of, submit_in_parts
+from ottla.node.metadata.command_parts import (
+    ITEMS_PER_PART,
+    RECORDS_PER_PART,
+    grouped,
+    parts_of,
+    submit_in_parts,
+)
 from ottla.node.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from ottla.node.work.turns import at_once
 from tests.unit.node.metadata_node import MetadataNode
 
 Item = tuple[str, int]  # a name, and the records that it needs
 
 
 def split(items: Sequence[Item]) -> list[list[Item]]:
-    return list(parts_of(items, lambda item: item[1], lambda item: item[0]))
+    _, groups = at_once(grouped(items, lambda item: item[1], lambda item: item[0]))
+    return list(parts_of(groups, lambda item: item[1]))
 
 
 class Controller:
@@ -70,6 +79,55 @@ def test_what_is_named_twice_is_seen_by_one_command() -> None:
 
     assert sorted(item for part in parts for item in part) == sorted(items)
     assert [number for number, part in enumerate(parts) if ("0", 1) in part] == [0]
+
+
+def test_others_have_the_loop_between_parts_that_wait_for_nothing() -> None:
+    async def scene() -> tuple[int, int]:
+        parts: list[int] = []
+        turns: list[int] = []
+
+        async def refuse(part: list[Item], timeout_ms: int) -> list[str]:
+            parts.append(len(turns))
+            return []
+
+        async def other() -> None:
+            while True:
+                turns.append(len(parts))
+                await asyncio.sleep(0)
+
+        beside = asyncio.ensure_future(other())
+        await submit_in_parts(
+            [(f"{number}", 0) for number in range(20 * ITEMS_PER_PART)],
+            records_of=lambda item: item[1],
+            key_of=lambda item: item[0],
+            submit=refuse,
+            refused=lambda part, error: [],
+            timeout_ms=1_000,
+        )
+        beside.cancel()
+        return len(parts), len(set(parts))
+
+    made, apart = asyncio.run(scene())
+    assert made == apart == 20
+
+
+def test_topics_that_nobody_has_are_deleted_in_parts() -> None:
+    async def scene() -> list[int]:
+        node = MetadataNode()
+        await node.start()
+        sizes: list[int] = []
+        submit = node.metadata.submit
+
+        async def counted(command: Any, timeout_ms: int = 1_000) -> Any:
+            sizes.append(len(command.topics))
+            return await submit(command, timeout_ms)
+
+        node.metadata.submit = counted  # type: ignore[method-assign,assignment]
+        names = [f"absent-{number}" for number in range(3 * ITEMS_PER_PART)]
+        await node.ask(5, DeleteTopicsRequest(topic_names=names, timeout_ms=1_000))
+        return sizes
+
+    assert asyncio.run(scene()) == [ITEMS_PER_PART] * 3
 
 
 def test_a_part_that_fails_fails_alone() -> None:

@@ -4,13 +4,14 @@ import asyncio
 import errno
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ottla.logstore import producer_state
 from ottla.logstore.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, read_offsets
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.errors import KafkaError
@@ -23,6 +24,7 @@ from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
 from ottla.node.clock import ManualClock
+from ottla.node.log_care import log_maintenance
 from ottla.node.log_care.damaged_replicas import DamagedReplicas
 from ottla.node.log_care.log_maintenance import MAX_CLEANERS, MIN_SILENCE_MS, LogMaintenance, Throttle
 from ottla.node.log_care.segment_repair import SegmentRepair
@@ -374,6 +376,75 @@ def test_silent_producers_are_forgotten(world: World) -> None:
     asyncio.run(world.maintenance.expire_producers())
 
     assert list(log.active_producers()) == []
+
+
+class Turns:
+    """Counts the turns of a loop, and what was looked at between two of them."""
+
+    def __init__(self) -> None:
+        self.looked_at = [0]
+
+    def look(self) -> None:
+        self.looked_at[-1] += 1
+
+    async def during(self, work: Coroutine[Any, Any, None]) -> None:
+        async def turn() -> None:
+            while True:
+                self.looked_at.append(0)
+                await asyncio.sleep(0)
+
+        turning = asyncio.ensure_future(turn())
+        await work
+        turning.cancel()
+
+
+@pytest.mark.parametrize("work", ["upkeep", "flush_due_logs", "expire_producers"])
+def test_rounds_over_all_logs_take_turns_with_the_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.setattr(log_maintenance, "LOOKED_AT_PER_TURN", 4)
+    for number in range(10):
+        world.log(TopicPartition("many", number))
+    turns = Turns()
+    is_current = world.maintenance._is_current
+    monkeypatch.setattr(world.maintenance, "_is_current", lambda log: turns.look() or is_current(log))
+
+    asyncio.run(turns.during(getattr(world.maintenance, work)()))
+
+    assert max(turns.looked_at) == 4 and sum(turns.looked_at) == 10
+
+
+def test_producers_of_one_log_are_forgotten_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(producer_state, "ENTRIES_AT_ONCE", 3)
+    log = world.log()
+    now_ms = world.clock.now_ms()
+    for number in range(10):
+        batch = build_batch([(b"k", b"v", now_ms, ())], producer_id=number, producer_epoch=0, base_sequence=0)
+        log.append_as_leader(batch, leader_epoch=0, now_ms=now_ms)
+    world.clock.advance(world.config.producer_id_expiration_ms + 1)
+    turns = Turns()
+
+    asyncio.run(turns.during(world.maintenance.expire_producers()))
+
+    assert list(log.active_producers()) == []
+    assert len(turns.looked_at) > 4
+
+
+def test_a_log_that_goes_during_a_round_is_left_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_maintenance, "LOOKED_AT_PER_TURN", 1)
+    names = [TopicPartition("many", number) for number in range(4)]
+    for name in names:
+        world.log(name)
+
+    async def scene() -> list[TopicPartition]:
+        seen = []
+        async for log in world.maintenance._logs_in_turns():
+            seen.append(log.topic_partition)
+            if len(seen) == 1:
+                world.manager.delete(names[2])
+        return seen
+
+    assert asyncio.run(scene()) == [names[0], names[1], names[3]]
 
 
 def test_a_throttle_lets_through_so_many_bytes_a_second() -> None:
