@@ -5,16 +5,18 @@ coordinator_log     what a shard appends to its partition, and the answers that 
 group_configs       what each group obeys
 group_lag           how far groups are behind, in records and in time
 group_topics        the topics of the metadata as the coordinator of groups wants to see them
+key_partition       which partition of a coordinator's topic holds a key
 marker_messages     markers in memory and on the wire (WriteTxnMarkers), both ways
-shard_loader        loads shards of the coordinators
+shard_loader        reads the log of a shard in a thread, a piece at a time
 timer_queue         timers by name
-coordinator_shards  the shards of one coordinator on this node
+coordinator_shard   one shard of any coordinator, and the order of what happens in it
+coordinator_runtime  the shards of any coordinator on this node: loads them, routes commands and answers
 group_loader        loads a shard of the group coordinator
-txn_shard           one shard of the transaction coordinator on this node
-group_shard         one shard of the group coordinator on this node
+group_shard         what the group coordinator alone does in a shard
+txn_shard           what the transaction coordinator alone does in a shard
 txn_gate            asks transaction coordinators on behalf of leaders
-txn_runtime         the transaction coordinator of this node
 group_runtime       the group coordinator of this node
+txn_runtime         the transaction coordinator of this node
 marker_writer       the leader's part in the end of a transaction
 marker_sender       how the partitions of a transaction learn that it ended
 """

@@ -1,7 +1,7 @@
 """The group coordinator of this node: one shard for each partition of `__consumer_offsets` that it leads.
 
-Request handlers `ask`. Beside the routing, which `coordinator_shards` has: topics that groups read, and
-heartbeats that wait for news.
+Request handlers `ask`. Beside what `coordinator_runtime` does for every coordinator: topics that groups read,
+commits in transactions, and heartbeats that wait for news.
 """
 
 import asyncio
@@ -12,10 +12,11 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.groupcoord.commands import ClientCommand, Command
 from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
+from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
 from ottla.groupcoord.effects import Result
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.groupcoord.offsets.offset_commands import Producer
+from ottla.groupcoord.offsets.offset_commands import ForgetTopics, Producer
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_bytes import NodeBytes
@@ -28,15 +29,14 @@ from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED, Guard
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
-from ottla.node.coordinators import coordinator_shards
+from ottla.node.coordinators import coordinator_runtime
 from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
-from ottla.node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
-from ottla.node.coordinators.group_shard import Answer, GroupShard
+from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, built_aside
+from ottla.node.coordinators.coordinator_shard import ShardParts
+from ottla.node.coordinators.group_shard import Answer, GroupShard, end_transaction, group_parts
 from ottla.node.coordinators.group_topics import ImageTopics
-from ottla.node.coordinators.shard_loader import ShardLoader
 from ottla.node.net.answers import CloseConnection, Delayed
-from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.aside_lane import AsideLane
 
@@ -47,7 +47,7 @@ MAX_GROUPS_PER_TURN = 200
 
 R = TypeVar("R")
 Build: TypeAlias = Callable[[R | KafkaError], Any]
-Make: TypeAlias = coordinator_shards.Make[ClientCommand]
+Make: TypeAlias = coordinator_runtime.Make[ClientCommand]
 MakeGuarded: TypeAlias = Callable[[Guard | None, Token], ClientCommand]
 
 
@@ -97,11 +97,8 @@ class GroupRuntime:
     ) -> None:
         """`members` and `offsets` count those of all groups; `has_room` tells if there is memory for more."""
         self._config = config
-        self._replicas = replicas
         self._image = image
         self._clock = clock
-        self._commit_timeout_ms = offsets_commit_timeout_ms
-        self._compression = offsets_topic_compression
         self._heartbeat_hold_ms = heartbeat_hold_ms
         self._held_count = 0  # heartbeats that wait for news, or for what they tell to be committed
         self._new_uuid = new_uuid
@@ -109,17 +106,18 @@ class GroupRuntime:
         self._has_room = has_room
         self._members = members if members is not None else NodeBytes()
         self._offsets = offsets if offsets is not None else NodeBytes()
-        self._router = CoordinatorShards[GroupShard, Command, Result](
+        self._runtime = CoordinatorRuntime[Coordinator, Command, Result](
             topic=OFFSETS_TOPIC,
             num_partitions=offsets_topic_num_partitions,
             replicas=replicas,
             image=image,
             create_topic=create_offsets_topic,
-            new_shard=self._new_group_shard,
-            load=self._load,
+            clock=clock,
+            commit_timeout_ms=offsets_commit_timeout_ms,
+            compression=offsets_topic_compression,
+            parts=lambda index, partition: self._shard_parts(),
         )
-        self._shards = self._router.by_index
-        self._loader = ShardLoader()
+        self._shards = self._runtime.by_index
         self._commit_order = CommitOrder()
         self._aside = AsideLane()
 
@@ -127,28 +125,24 @@ class GroupRuntime:
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; loads of shards are tasks that `start_task` begins."""
-        self._router.start(start_task)
+        self._runtime.start(start_task)
 
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""
-        self._router.close()
+        self._runtime.close()
         self._aside.close()
 
     def refresh(self) -> None:
         """Bring the shards in line with the partitions of `__consumer_offsets` that this node leads now."""
-        self._router.refresh()
+        self._runtime.refresh()
 
     def forget_topics(self, topics: Iterable[str]) -> None:
         """These topics were deleted; drop what groups have committed for them."""
-        deleted = frozenset(topics)
-        for shard in list(self._shards.values()):
-            shard.forget_topics(deleted)
+        self._runtime.tell_all(ForgetTopics(topics=frozenset(topics)))
 
     def change_topics(self, command: TopicsChanged) -> None:
         """Consumer groups that read what changed have to be assigned anew."""
-        for shard in list(self._shards.values()):
-            if shard.is_loaded and not shard.is_closed:
-                shard.handle(command)
+        self._runtime.tell_all(command)
 
     @property
     def shards(self) -> list[GroupShard]:
@@ -159,19 +153,19 @@ class GroupRuntime:
 
     def partition_for(self, group_id: str) -> int:
         """The partition of `__consumer_offsets` that holds the group."""
-        return self._router.partition_for(group_id)
+        return self._runtime.partition_for(group_id)
 
     async def coordinator_of(self, group_id: str) -> int:
         """The id of the node that leads the group's partition, -1 for none; creates the topic on first
         use.
         """
-        return await self._router.coordinator_of(group_id)
+        return await self._runtime.coordinator_of(group_id)
 
     # ---- commands ------------------------------------------------------------------------------------
 
     def ask(self, group_id: str, make: Make, build: Build[Any], *, keeps_nothing: bool = False) -> Any:
-        """One command to the shard of the group: `CoordinatorShards.ask`."""
-        return self._router.ask(group_id, make, build, keeps_nothing=keeps_nothing)
+        """One command to the shard of the group: `CoordinatorRuntime.ask`."""
+        return self._runtime.ask(group_id, make, build, keeps_nothing=keeps_nothing)
 
     def ask_in_transaction(
         self, group_id: str, part: TransactionPart, gate: Gate | None, make: MakeGuarded, build: Build[Any]
@@ -183,7 +177,7 @@ class GroupRuntime:
         """
         index = self.partition_for(group_id)
         try:
-            partition = self._router.loaded(index).partition
+            partition = self._runtime.loaded(index).partition
             guard = partition.begin_verification(
                 part.producer.producer_id,
                 part.producer.producer_epoch,
@@ -219,7 +213,7 @@ class GroupRuntime:
         if codes[partition] is not ErrorCode.NONE:
             return build(KafkaError(codes[partition]))
         self._check_order(group_id, part)
-        outcome = self._router.submit(partition.partition, partial(make, guard))
+        outcome = self._runtime.submit(partition.partition, partial(make, guard))
         return build(await outcome if isinstance(outcome, asyncio.Future) else outcome)
 
     def _check_order(self, group_id: str, part: TransactionPart) -> None:
@@ -240,7 +234,8 @@ class GroupRuntime:
         """Write the marker of a transaction into this partition of `__consumer_offsets`, and let its offsets
         count, or forget them. KafkaError if the marker is refused, or the shard is not here or not loaded.
         """
-        return self._router.loaded(index).end_transaction(
+        return end_transaction(
+            self._runtime.loaded(index),
             marker,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -256,14 +251,14 @@ class GroupRuntime:
 
     def ask_to_wait(self, group_id: str, member_id: str, make: Make, build: Build[Any]) -> Any:
         """The same for a heartbeat that may wait for news, until its connection cannot wait on."""
-        index, token = self.partition_for(group_id), self._router.new_token()
-        outcome = self._router.submit(index, make, token)
+        index, token = self.partition_for(group_id), self._runtime.new_token()
+        outcome = self._runtime.submit(index, make, token)
         if not isinstance(outcome, asyncio.Future):
             return build(outcome)
         self._held_count += 1
         outcome.add_done_callback(self._count_answered)
         shard, command = self._shards[index], EndHold(group_id=group_id, member_id=member_id, held=token)
-        return Delayed(outcome, build, release=lambda: shard.release(command), keeps_nothing=True)
+        return Delayed(outcome, build, release=partial(shard.tell, command), keeps_nothing=True)
 
     def _count_answered(self, _: "asyncio.Future[Answer]") -> None:
         self._held_count -= 1
@@ -279,41 +274,31 @@ class GroupRuntime:
         commands. Very many of them take turns with the loop: a coroutine then; and a `build` that looks at
         nothing but the answers may be called beside it.
         """
-        return self._router.submit_each(asked, build, partial(built_aside, build) if builds_aside else None)
+        return self._runtime.submit_each(asked, build, partial(built_aside, build) if builds_aside else None)
 
     def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
         many groups take turns with the loop, and all is built beside it.
         """
-        places = [(index, make) for index in sorted(self._shards)]
-        loaded = [shard.coordinator.shard for shard in self._shards.values() if shard.coordinator is not None]
-        if sum(len(shard.groups) for shard in loaded) > MAX_GROUPS_PER_TURN:
-            return self._router.submit_in_turns(places, partial(built_aside, build), 1)
-        return self._router.submit_each(places, build)
+        is_large = sum(len(core.shard.groups) for core in self._runtime.cores) > MAX_GROUPS_PER_TURN
+        return self._runtime.ask_all(make, build, is_large=is_large)
 
     # ---- shards --------------------------------------------------------------------------------------
 
     @property
     def used_bytes(self) -> int:
         """Return the bytes of the groups, without their members and offsets."""
-        return GROUP_BYTES * sum(
-            len(one.coordinator.shard.groups) for one in self._shards.values() if one.coordinator is not None
-        )
+        return GROUP_BYTES * sum(len(core.shard.groups) for core in self._runtime.cores)
 
-    def _new_group_shard(self, index: int, partition: Partition) -> GroupShard:
-        return GroupShard(
-            partition=partition,
-            replicas=self._replicas,
+    def _shard_parts(self) -> ShardParts[Coordinator, Command, Result]:
+        return group_parts(
             new_shard=self._new_shard,
-            timers=self._router.timers,
-            clock=self._clock,
-            commit_timeout_ms=self._commit_timeout_ms,
-            compression=self._compression,
-            answer=self._router.answered,
-            failed=lambda shard: self._router.reopen(index, shard),
+            topic_id_of=self._topic_id_of,
+            topics=lambda: ImageTopics(self._image()),
             aside=self._aside,
             members=self._members,
             offsets=self._offsets,
+            max_batch_bytes=self._config.max_batch_bytes,
         )
 
     def _topic_id_of(self, name: str) -> bytes | None:
@@ -327,11 +312,3 @@ class GroupRuntime:
         shard.newest_topics_version = shard.topics.version
         shard.recent_topics.restart(shard.topics.version)
         return shard
-
-    async def _load(self, shard: GroupShard) -> None:
-        await shard.load(self._loader, self._topic_id_of)
-        if shard.is_loaded and not shard.is_closed:
-            # What changed while it was loaded; its groups look at all their topics anyhow.
-            shard.handle(
-                TopicsChanged(topics=ImageTopics(self._image()), has_new_topics=True, changed=frozenset())
-            )

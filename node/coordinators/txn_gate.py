@@ -17,7 +17,7 @@ from ottla.groupcoord.transactions.transaction_commands import AddPartitions, Cl
 from ottla.groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.node.coordinators.coordinator_shards import StartTask
+from ottla.node.coordinators.coordinator_runtime import StartTask
 from ottla.node.net.answers import Delayed
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.add_partitions_to_txn import (

@@ -6,24 +6,31 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
-from ottla.groupcoord.transactions.transaction_commands import ClientCommand, Command, MarkersWritten
+from ottla.groupcoord.transactions.transaction_commands import (
+    ClientCommand,
+    Command,
+    LevelChanged,
+    MarkersWritten,
+)
 from ottla.groupcoord.transactions.transaction_config import ID_BYTES, TransactionConfig
+from ottla.groupcoord.transactions.transaction_coordinator import TransactionCoordinator
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.logstore.compression import Compression
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
-from ottla.node.coordinators import coordinator_shards
-from ottla.node.coordinators.coordinator_shards import CoordinatorShards, StartTask, built_aside
-from ottla.node.coordinators.shard_loader import ShardLoader
-from ottla.node.coordinators.txn_shard import TxnAnswer, TxnShard
+from ottla.node.coordinators import coordinator_runtime
+from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, built_aside
+from ottla.node.coordinators.coordinator_shard import ShardParts
+from ottla.node.coordinators.txn_shard import TxnAnswer, txn_parts
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
 MAX_IDS_PER_TURN = 5_000  # listed: 2 us each, with all that is written of them
 
-Make: TypeAlias = coordinator_shards.Make[ClientCommand]
+Make: TypeAlias = coordinator_runtime.Make[ClientCommand]
 Build: TypeAlias = Callable[[Any], Any]
 
 
@@ -50,73 +57,73 @@ class TxnRuntime:
         ids.
         """
         self._config = config
-        self._replicas = replicas
         self._image = image
-        self._clock = clock
-        self._commit_timeout_ms = commit_timeout_ms
         self._next_producer_id = next_producer_id
         self._send_markers = send_markers
         self._drop_markers = drop_markers
         self._has_room = has_room
         self._start_task: StartTask | None = None
-        self._loader = ShardLoader()
-        self._router = CoordinatorShards[TxnShard, Command, TxnAnswer](
+        self._runtime = CoordinatorRuntime[TransactionCoordinator, Command, TxnAnswer](
             topic=TRANSACTIONS_TOPIC,
             num_partitions=num_partitions,
             replicas=replicas,
             image=image,
             create_topic=create_topic,
-            new_shard=self._new_txn_shard,
-            load=lambda shard: shard.load(self._loader),
+            clock=clock,
+            commit_timeout_ms=commit_timeout_ms,
+            compression=Compression.NONE,
+            parts=self._shard_parts,
         )
-        self.shards = self._router.by_index
+        self.shards = self._runtime.by_index
 
     # ---- life ----------------------------------------------------------------------------------------
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; loads of shards are tasks that `start_task` begins."""
         self._start_task = start_task
-        self._router.start(start_task)
+        self._runtime.start(start_task)
 
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""
         self._start_task = None
-        self._router.close()
+        self._runtime.close()
 
     def refresh(self) -> None:
         """Bring the shards in line with what the metadata say now: which partitions of `__transaction_state`
         this node leads, and the level of transaction.version.
         """
-        self._router.refresh()
+        self._runtime.refresh()
+        level = self._level()
         for shard in list(self.shards.values()):
-            shard.adopt_level()
+            if shard.is_open and shard.coordinator is not None and shard.coordinator.shard.level != level:
+                shard.handle(LevelChanged(level=level))
 
     # ---- where an id is ------------------------------------------------------------------------------
 
     def partition_for(self, transactional_id: str) -> int:
         """The partition of `__transaction_state` that holds the id."""
-        return self._router.partition_for(transactional_id)
+        return self._runtime.partition_for(transactional_id)
 
     async def coordinator_of(self, transactional_id: str) -> int:
         """The id of the node that leads that partition, -1 for none; creates the topic on first use."""
-        return await self._router.coordinator_of(transactional_id)
+        return await self._runtime.coordinator_of(transactional_id)
 
     def coordinator_node(self, transactional_id: str) -> int | None:
         """The same as far as it is known here, None for none."""
-        node_id = self._router.known_coordinator_of(transactional_id)
+        node_id = self._runtime.known_coordinator_of(transactional_id)
         return node_id if node_id >= 0 else None
 
     # ---- commands ------------------------------------------------------------------------------------
 
     def ask(self, transactional_id: str, make: Make, build: Build, *, keeps_nothing: bool = False) -> Any:
-        """One command to the shard of the id: `CoordinatorShards.ask`."""
-        return self._router.ask(transactional_id, make, build, keeps_nothing=keeps_nothing)
+        """One command to the shard of the id: `CoordinatorRuntime.ask`."""
+        return self._runtime.ask(transactional_id, make, build, keeps_nothing=keeps_nothing)
 
     def ask_each(self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]) -> Any:
         """Several commands, each to the shard of its id; `build` gets the answers in the order of the
         commands, and looks at nothing but them. Very many take turns with the loop.
         """
-        return self._router.submit_each(asked, build, partial(built_aside, build))
+        return self._runtime.submit_each(asked, build, partial(built_aside, build))
 
     def ask_all_shards(
         self,
@@ -130,51 +137,41 @@ class TxnRuntime:
         many ids take turns with the loop, as all do that a large request asks, and all is built beside it; so
         is what `is_slow`.
         """
-        places = [(index, make) for index in sorted(self.shards)]
-        loaded = [one.coordinator.shard for one in self.shards.values() if one.coordinator is not None]
-        if is_large or is_slow or sum(len(shard.transactions) for shard in loaded) > MAX_IDS_PER_TURN:
-            return self._router.submit_in_turns(places, partial(built_aside, build, is_slow=is_slow), 1)
-        return self._router.submit_each(places, build)
+        ids = sum(len(core.shard.transactions) for core in self._runtime.cores)
+        is_large = is_large or ids > MAX_IDS_PER_TURN
+        return self._runtime.ask_all(make, build, is_large=is_large, is_slow=is_slow)
 
     def tell(self, partition_index: int, command: MarkersWritten) -> None:
         """Partitions have their marker. Nobody hears of it if the shard is another node's by now: its
         coordinator sends all markers again.
         """
         shard = self.shards.get(partition_index)
-        if shard is not None and shard.is_loaded and not shard.is_closed:
+        if shard is not None and shard.is_open:
             shard.handle(command)
 
     def fail_shard(self, partition_index: int, coordinator_epoch: int) -> None:
         """A leader knows a newer coordinator of these ids than the one of this epoch, which ends here."""
         shard = self.shards.get(partition_index)
         if shard is not None and shard.leader_epoch == coordinator_epoch:
-            self._router.reopen_later(partition_index, shard)
+            self._runtime.reopen_later(partition_index, shard)
 
     # ---- shards --------------------------------------------------------------------------------------
 
     @property
     def used_bytes(self) -> int:
         """Return the bytes of the transactional ids."""
-        return ID_BYTES * sum(
-            len(one.coordinator.shard.transactions)
-            for one in self.shards.values()
-            if one.coordinator is not None
-        )
+        return ID_BYTES * sum(len(core.shard.transactions) for core in self._runtime.cores)
 
-    def _new_txn_shard(self, index: int, partition: Partition) -> TxnShard:
-        return TxnShard(
-            partition=partition,
-            replicas=self._replicas,
-            new_shard=self._new_shard,
+    def _shard_parts(
+        self, index: int, partition: Partition
+    ) -> ShardParts[TransactionCoordinator, Command, TxnAnswer]:
+        return txn_parts(
+            new_shard=partial(self._new_shard, partition.leader_epoch),
             level=self._level,
-            timers=self._router.timers,
-            clock=self._clock,
-            commit_timeout_ms=self._commit_timeout_ms,
-            answer=self._router.answered,
-            failed=lambda shard: self._router.reopen(index, shard),
             need_id=self._take_id,
             send_markers=partial(self._send_markers, index),
             drop_markers=partial(self._drop_markers, index),
+            max_batch_bytes=self._config.max_batch_bytes,
         )
 
     def _new_shard(self, coordinator_epoch: int) -> Shard:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka.admin import NewTopic
 
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.go.programs import go_program
 from tests.compat.group_members import Members
 from tests.compat.group_story import PATIENT_S, Story

@@ -13,7 +13,7 @@ from ottla.groupcoord.transactions.transaction import Transaction
 from ottla.groupcoord.transactions.transaction_state import TransactionState
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.batches import batch, now_ms
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.integration.embedded_broker import start_embedded

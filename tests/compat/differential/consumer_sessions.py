@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count, groupby
 from typing import Any, Final
 
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.differential.group_sessions import OFFSETS_PARTITIONS, Session
 from tests.compat.wire_client import WireClient, eventually, only
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from ottla.groupcoord.record_codec import decode_record
 from ottla.logstore.record import iterate_records
 from ottla.logstore.record_batch import iterate_headers
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.wire_client import WireClient, only, plain
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"

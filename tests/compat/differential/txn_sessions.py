@@ -15,7 +15,7 @@ from ottla.groupcoord.transactions.transaction import Transaction
 from ottla.groupcoord.transactions.transaction_records import decode_key, decode_value
 from ottla.logstore.record import build_batch, iterate_records, marker_of_batch
 from ottla.logstore.record_batch import iterate_headers
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.wire_client import WireClient, eventually, only
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.key_partition import partition_for
 from tests.integration.cluster.conftest import Cluster, written
 from tests.pipeline.spark.crash_queries import (
     BATCHES,

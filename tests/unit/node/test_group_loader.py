@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.groupcoord.commands import Command
+from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.group_records import OffsetCommitValue, OffsetRecord
 from ottla.groupcoord.record_codec import encode_key, encode_value
@@ -17,7 +19,8 @@ from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.record import build_batch
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.coordinators import shard_loader
-from ottla.node.coordinators.group_loader import LoadedShard, load_group_shard
+from ottla.node.coordinators.coordinator_shard import Loaded
+from ottla.node.coordinators.group_loader import load_group_shard
 from ottla.node.coordinators.shard_loader import LoadEndedError, ShardLoader
 from ottla.node.replica.partition import Assignment, Partition
 
@@ -57,9 +60,9 @@ async def load(
     *,
     make_shard: Callable[[], Shard] = new_shard,
     is_closed: Callable[[], bool] = lambda: False,
-) -> LoadedShard:
+) -> Loaded[Coordinator, Command]:
     return await load_group_shard(
-        loader, partition, make_shard=make_shard, topic_id_of=lambda name: bytes(16), is_closed=is_closed
+        loader, partition, is_closed, make_shard=make_shard, topic_id_of=lambda name: bytes(16)
     )
 
 
@@ -67,10 +70,11 @@ def test_a_shard_is_loaded_piece_by_piece_in_a_thread(monkeypatch: pytest.Monkey
     monkeypatch.setattr(shard_loader, "LOAD_BYTES", 10_000)
     partition = partition_with(batches=30)
 
-    shard, unreadable, stale = asyncio.run(load(ShardLoader(), partition))
+    coordinator, unreadable, stale = asyncio.run(load(ShardLoader(), partition))
 
-    assert shard.offsets.count == 100 and unreadable.count == 0 and not stale
-    value = shard.offsets.get("g", "t", 99)
+    offsets = coordinator.shard.offsets
+    assert offsets.count == 100 and unreadable.count == 0 and not stale
+    value = offsets.get("g", "t", 99)
     assert value is not None and value.offset == 29
 
 

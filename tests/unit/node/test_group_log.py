@@ -10,6 +10,7 @@ import pytest
 
 from ottla.groupcoord.classic.member_commands import Heartbeat
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.coordinator_effects import TimerKey
 from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     OffsetCommit,
@@ -24,7 +25,7 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
-from ottla.node.coordinators import group_shard
+from ottla.node.coordinators import coordinator_shard
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Partition
@@ -220,7 +221,7 @@ def test_members_of_consumer_groups_stay_alive_while_their_heartbeats_are_refuse
             unknown = await node.ask("h", beat(epoch=1))
 
         assert [one.code for one in (refused, left, unknown)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
-        assert started == [(group_shard.TimerKey("session", "g", "m"), 45_000)]
+        assert started == [(TimerKey("session", "g", "m"), 45_000)]
         assert (await node.ask("g", beat(epoch=joined.member_epoch))).member_epoch == joined.member_epoch
 
     play(story)
@@ -273,7 +274,7 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story(node: GroupNode) -> None:
-        monkeypatch.setattr(group_shard, "WRITE_AGAIN_MS", 5)
+        monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 5)
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         await node.ask("h", commit("h"))
@@ -284,7 +285,7 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
         with too_few_replicas():
             node.groups.forget_topics(["t"])
             expiry = ExpireSession(group_id="g", member_id=member_id)
-            key = group_shard.TimerKey("session", "g", member_id)
+            key = TimerKey("session", "g", member_id)
             shard._fire(key, expiry)
             await asyncio.sleep(0.02)
             assert member_id in members

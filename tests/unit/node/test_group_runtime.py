@@ -23,9 +23,9 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import build_batch
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.node.coordinators import coordinator_shards, group_runtime
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators import coordinator_runtime, group_runtime
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.net.answers import Aside, Delayed
 from tests.unit.node.group_node import GroupNode, play
 
@@ -354,7 +354,7 @@ def test_a_partition_that_the_disk_does_not_give_is_loaded_later(monkeypatch: py
         await node.ask("g", commit("g", 7))
 
     async def after(node: GroupNode) -> None:
-        monkeypatch.setattr(coordinator_shards, "RELOAD_DELAY_MS", 1)
+        monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 1)
         with monkeypatch.context() as broken:
             broken.setattr(FileSlice, "read", _fails)
             node.host(leader_epoch=1)
@@ -611,7 +611,7 @@ def test_no_more_wait_than_there_is_room_for(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_very_many_answers_are_given_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_shards, "MAX_ANSWERS_PER_TURN", 2)
+    monkeypatch.setattr(coordinator_runtime, "MAX_ANSWERS_PER_TURN", 2)
 
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
@@ -631,7 +631,7 @@ def test_very_many_answers_are_given_in_turns(monkeypatch: pytest.MonkeyPatch) -
 def test_answers_that_take_turns_are_given_at_the_latest_when_the_node_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coordinator_shards, "MAX_ANSWERS_PER_TURN", 2)
+    monkeypatch.setattr(coordinator_runtime, "MAX_ANSWERS_PER_TURN", 2)
 
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
@@ -645,7 +645,7 @@ def test_answers_that_take_turns_are_given_at_the_latest_when_the_node_stops(
 
 
 def test_very_many_groups_are_described_in_turns_and_told_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coordinator_shards, "MAX_COMMANDS_PER_TURN", 2)
+    monkeypatch.setattr(coordinator_runtime, "MAX_COMMANDS_PER_TURN", 2)
     monkeypatch.setattr(group_runtime, "MAX_GROUPS_PER_TURN", 2)
 
     async def story(node: GroupNode) -> None:

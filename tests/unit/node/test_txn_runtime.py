@@ -18,7 +18,7 @@ from ottla.groupcoord.transactions.transaction_results import (
 )
 from ottla.logstore.disk import FileSlice
 from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.node.coordinators import coordinator_shards, shard_loader, txn_shard
+from ottla.node.coordinators import coordinator_runtime, coordinator_shard, shard_loader
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Partition
@@ -291,7 +291,7 @@ def test_a_log_that_cannot_be_read_is_read_again(monkeypatch: pytest.MonkeyPatch
             return read(piece)
 
         monkeypatch.setattr(shard_loader, "_scan_piece", lambda scan, piece: _feed(scan, piece, fail_once))
-        monkeypatch.setattr(coordinator_shards, "RELOAD_DELAY_MS", 1)
+        monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 1)
         node.host(leader_epoch=1)
         node.txns.refresh()
         await node.loaded()
@@ -310,7 +310,7 @@ def _feed(scan: Any, piece: FileSlice, read: Any) -> Any:
 def test_a_leader_that_knows_a_newer_coordinator_has_the_shard_loaded_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(coordinator_shards, "RELOAD_DELAY_MS", 1)
+    monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 1)
 
     async def story(node: TxnNode) -> None:
         pair = await node.begin()
@@ -330,7 +330,7 @@ def test_a_leader_that_knows_a_newer_coordinator_has_the_shard_loaded_again(
 
 def test_until_it_is_loaded_again_nobody_asks_a_shard_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it would decide the next one would not know, and who waited for it would be told by nobody."""
-    monkeypatch.setattr(coordinator_shards, "RELOAD_DELAY_MS", 3_600_000)
+    monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 3_600_000)
 
     async def story(node: TxnNode) -> None:
         pair = await node.begin()
@@ -350,7 +350,7 @@ def test_until_it_is_loaded_again_nobody_asks_a_shard_that_is_closed(monkeypatch
 def test_while_too_few_replicas_are_in_sync_nothing_is_decided_and_nothing_loaded_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(txn_shard, "WRITE_AGAIN_MS", 5)
+    monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 5)
 
     async def story(node: TxnNode) -> None:
         pair, other = await node.begin(), await node.begin("other")

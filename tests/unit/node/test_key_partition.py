@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ottla.node.coordinators.coordinator_shards import partition_for
+from ottla.node.coordinators.key_partition import partition_for
 
 PARTITIONS = 2**31 - 1  # so that nearly every hash has a partition of its own
 

@@ -1,9 +1,9 @@
-"""The shards of one coordinator on this node: one for each partition of its topic that this node leads.
+"""Any coordinator on this node: one shard for each partition of its topic that this node leads.
 
-They are loaded when this node becomes leader of their partition and closed when it is not any more
-(`refresh`, which whoever applies metadata calls). Commands go to the shard of a partition, and answers to
-whoever asked. A key (a group, a transactional id) belongs to the partition that Java's `String.hashCode` of
-it picks, as every client and tool of Kafka expects it.
+Shards are loaded in the background when this node becomes leader of their partition, and closed when it is
+not any more (`refresh`, which whoever applies metadata calls). Commands go to the shard of a key (a group, a
+transactional id), and answers to whoever asked; `coordinator_shard` tells what a command goes through there.
+A coordinator brings its pure core and `ShardParts`, all that it has of its own in each shard.
 """
 
 import asyncio
@@ -11,13 +11,18 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import lru_cache, partial
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from ottla.groupcoord.request_token import Token
+from ottla.logstore.compression import Compression
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
+from ottla.node.clock import Clock
+from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Core, ShardParts
+from ottla.node.coordinators.key_partition import partition_for
+from ottla.node.coordinators.shard_loader import ShardLoader
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.net.answers import Aside, Delayed
 from ottla.node.replica.partition import Partition
@@ -25,9 +30,6 @@ from ottla.node.replica.replica_manager import ReplicaManager
 
 # After a load that failed (a disk that does not answer), until the next try.
 RELOAD_DELAY_MS = 1_000
-# Keys whose place is remembered, 1 MB of them: to find it takes a tenth of a small commit's time.
-REMEMBERED_KEYS = 4_096
-MAX_REMEMBERED_CHARS = 64
 # Given in one turn of the loop: each makes a connection write, some 40 us.
 MAX_ANSWERS_PER_TURN = 100
 # Some 3 ms, or 9 with ids of a kilobyte; others have the loop before the next ones of the same request.
@@ -35,33 +37,15 @@ MAX_COMMANDS_PER_TURN = 128
 
 log = logging.getLogger(__name__)
 
-
+K = TypeVar("K", bound=Core[Any, Any])
 C = TypeVar("C")  # commands
 A = TypeVar("A")  # answers; KafkaError is one of them
-C_contra = TypeVar("C_contra", contravariant=True)
-
-
-class CoordinatorShard(Protocol[C_contra]):
-    """What is asked of a shard here."""
-
-    partition: Partition
-    leader_epoch: int
-    is_closed: bool
-
-    @property
-    def is_loaded(self) -> bool: ...
-    def load_if_empty(self) -> bool: ...
-    def handle(self, command: C_contra) -> None: ...
-    def close(self, error: ErrorCode) -> None: ...
-
-
-S = TypeVar("S", bound=CoordinatorShard[Any])
 Make: TypeAlias = Callable[[Token], C]
 Build: TypeAlias = Callable[[list[A]], Any]
 StartTask: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class CoordinatorShards(Generic[S, C, A]):
+class CoordinatorRuntime(Generic[K, C, A]):
     """Routes commands to shards and answers to whoever asked. Lives on the event loop."""
 
     def __init__(
@@ -72,18 +56,23 @@ class CoordinatorShards(Generic[S, C, A]):
         replicas: ReplicaManager,
         image: Callable[[], MetadataImage],
         create_topic: Callable[[], Awaitable[None]],
-        new_shard: Callable[[int, Partition], S],
-        load: Callable[[S], Awaitable[None]],
+        clock: Clock,
+        commit_timeout_ms: int,
+        compression: Compression,
+        parts: Callable[[int, Partition], ShardParts[K, C, A]],
     ) -> None:
         """`num_partitions` is what the topic will have, while there is none."""
-        self.by_index: dict[int, S] = {}
+        self.by_index: dict[int, CoordinatorShard[K, C, A]] = {}
         self._topic = topic
         self._num_partitions = num_partitions
         self._replicas = replicas
         self._image = image
         self._create_topic = create_topic
-        self._new_shard = new_shard
-        self._load = load
+        self._clock = clock
+        self._commit_timeout_ms = commit_timeout_ms
+        self._compression = compression
+        self._parts = parts
+        self._loader = ShardLoader()
         self._tokens = itertools.count(1)
         self._asked: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
         self._timers: TimerQueue | None = None
@@ -115,10 +104,14 @@ class CoordinatorShards(Generic[S, C, A]):
         self._start_task = None
 
     @property
-    def timers(self) -> TimerQueue:
-        """Those of all shards, once `start` was called."""
-        assert self._timers is not None
-        return self._timers
+    def cores(self) -> list[K]:
+        """Those of the shards that are loaded."""
+        return [shard.coordinator for shard in self.by_index.values() if shard.coordinator is not None]
+
+    def tell_all(self, command: C) -> None:
+        """Have every shard carry out a command of the node, which has no answer."""
+        for shard in list(self.by_index.values()):
+            shard.tell(command)
 
     def refresh(self) -> None:
         """Bring the shards in line with the partitions of the topic that this node leads now."""
@@ -141,22 +134,36 @@ class CoordinatorShards(Generic[S, C, A]):
                 if not shard.load_if_empty():
                     self._start_task(self._load_one(index, shard))
 
-    async def _load_one(self, index: int, shard: S) -> None:
+    def _new_shard(self, index: int, partition: Partition) -> CoordinatorShard[K, C, A]:
+        assert self._timers is not None
+        return CoordinatorShard(
+            partition=partition,
+            parts=self._parts(index, partition),
+            replicas=self._replicas,
+            timers=self._timers,
+            clock=self._clock,
+            commit_timeout_ms=self._commit_timeout_ms,
+            compression=self._compression,
+            answer=self._answered,
+            failed=partial(self.reopen, index),
+        )
+
+    async def _load_one(self, index: int, shard: CoordinatorShard[K, C, A]) -> None:
         try:
-            await self._load(shard)
+            await shard.load(self._loader)
         except KafkaError as error:
             if shard.is_closed:
                 return  # another node leads it, or it is gone, and its files with it
             log.error("%s could not be loaded: %s", shard.partition.topic_partition, error)
             self.reopen_later(index, shard)
 
-    def reopen(self, index: int, shard: S) -> None:
+    def reopen(self, index: int, shard: CoordinatorShard[K, C, A]) -> None:
         """A shard failed: begin again from the log, if this node still leads it."""
         if self.by_index.get(index) is shard:
             del self.by_index[index]
         self.refresh()
 
-    def reopen_later(self, index: int, shard: S) -> None:
+    def reopen_later(self, index: int, shard: CoordinatorShard[K, C, A]) -> None:
         """Close a shard and begin again from the log in a while."""
         shard.close(ErrorCode.NOT_COORDINATOR)
         if self._timers is not None:
@@ -206,7 +213,7 @@ class CoordinatorShards(Generic[S, C, A]):
         """For who has to know it before the command is made."""
         return next(self._tokens)
 
-    def loaded(self, index: int) -> S:
+    def loaded(self, index: int) -> CoordinatorShard[K, C, A]:
         """The shard of a partition; NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if there is none."""
         shard = self.by_index.get(index)
         if shard is None or shard.is_closed or not shard.partition.is_leader:
@@ -283,10 +290,21 @@ class CoordinatorShards(Generic[S, C, A]):
                 await asyncio.sleep(0)
         return self._join(outcomes, build)
 
+    def ask_all(
+        self, make: Make[C], build: Callable[[list[Any]], Any], *, is_large: bool, is_slow: bool = False
+    ) -> Any:
+        """One command to every shard of this node; `build` looks at nothing but the answers. Where it
+        `is_large` the shards take turns with the loop, and all is built beside it; so is what `is_slow`.
+        """
+        places = [(index, make) for index in sorted(self.by_index)]
+        if is_large or is_slow:
+            return self.submit_in_turns(places, partial(built_aside, build, is_slow=is_slow), 1)
+        return self.submit_each(places, build)
+
     def _index_of(self, place: int | str) -> int:
         return self.partition_for(place) if isinstance(place, str) else place
 
-    def answered(self, token: Token, answer: A | KafkaError) -> None:
+    def _answered(self, token: Token, answer: A | KafkaError) -> None:
         """What shards give their answers to."""
         waiting = self._asked[token]
         if waiting is None:
@@ -339,39 +357,3 @@ def built_aside(
 ) -> Aside[Any]:
     """A response from very many answers is made beside the loop."""
     return Aside(partial(build, answers), is_slow)
-
-
-def partition_for(key: str, num_partitions: int) -> int:
-    """Kafka's choice: the absolute value of Java's `String.hashCode`, modulo the partitions."""
-    is_usual = len(key) <= MAX_REMEMBERED_CHARS
-    return (_remembered_hash(key) if is_usual else _absolute_hash(key)) % num_partitions
-
-
-def _absolute_hash(key: str) -> int:
-    """All neighbours at once become one of twice the width, again and again: one large number's arithmetic is
-    ten times as fast as a step for each letter.
-    """
-    units = key.encode("utf-16-be", "surrogatepass")
-    value = int.from_bytes(units, "big")
-    width, factor = 16, 31  # of a letter, in bits; what those before it count more
-    while width < 8 * len(units):
-        low = _low_halves(width, len(units).bit_length())
-        value = (value >> width & low) * factor + (value & low)
-        width, factor = 2 * width, factor * factor & 0xFFFFFFFF
-    value &= 0xFFFFFFFF
-    if value >= 0x80000000:
-        value = 0x100000000 - value
-    # The one hash whose absolute value is no int32 counts as 0.
-    return 0 if value == 0x80000000 else value
-
-
-@lru_cache(maxsize=256)
-def _low_halves(width: int, size_bits: int) -> int:
-    """A mask of every second place of this width for texts of fewer than 2**size_bits bytes; of each place 32
-    bits at most, for what is above them does not matter.
-    """
-    places = (8 << size_bits) // (2 * width) + 1
-    return int.from_bytes((min((1 << width) - 1, 0xFFFFFFFF)).to_bytes(width // 4, "big") * places, "big")
-
-
-_remembered_hash = lru_cache(maxsize=REMEMBERED_KEYS)(_absolute_hash)
