@@ -19,4 +19,7 @@ group_runtime       the group coordinator of this node
 txn_runtime         the transaction coordinator of this node
 marker_writer       the leader's part in the end of a transaction
 marker_sender       how the partitions of a transaction learn that it ended
+
+A further coordinator is a pure core in groupcoord, a file here that makes `ShardParts` of what only it does,
+and a file that has a `CoordinatorRuntime` and answers request handlers.
 """

@@ -34,7 +34,7 @@ from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
 from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, built_aside
 from ottla.node.coordinators.coordinator_shard import ShardParts
-from ottla.node.coordinators.group_shard import Answer, GroupShard, end_transaction, group_parts
+from ottla.node.coordinators.group_shard import Answer, end_transaction, group_parts
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.net.answers import CloseConnection, Delayed
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -117,7 +117,7 @@ class GroupRuntime:
             compression=offsets_topic_compression,
             parts=lambda index, partition: self._shard_parts(),
         )
-        self._shards = self._runtime.by_index
+        self.shards = self._runtime.by_index
         self._commit_order = CommitOrder()
         self._aside = AsideLane()
 
@@ -143,11 +143,6 @@ class GroupRuntime:
     def change_topics(self, command: TopicsChanged) -> None:
         """Consumer groups that read what changed have to be assigned anew."""
         self._runtime.tell_all(command)
-
-    @property
-    def shards(self) -> list[GroupShard]:
-        """Those of the partitions of `__consumer_offsets` that this node leads."""
-        return list(self._shards.values())
 
     # ---- where a group is ----------------------------------------------------------------------------
 
@@ -257,7 +252,7 @@ class GroupRuntime:
             return build(outcome)
         self._held_count += 1
         outcome.add_done_callback(self._count_answered)
-        shard, command = self._shards[index], EndHold(group_id=group_id, member_id=member_id, held=token)
+        shard, command = self.shards[index], EndHold(group_id=group_id, member_id=member_id, held=token)
         return Delayed(outcome, build, release=partial(shard.tell, command), keeps_nothing=True)
 
     def _count_answered(self, _: "asyncio.Future[Answer]") -> None:

@@ -36,7 +36,7 @@ def read_groups(
     """
     found = [
         (one.coordinator.shard, group)
-        for one in services.groups.shards
+        for one in services.groups.shards.values()
         if one.coordinator is not None
         for group in one.coordinator.shard.groups.values()
     ]

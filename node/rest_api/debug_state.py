@@ -76,7 +76,7 @@ def _machines(node: NodeView, part: str) -> Iterator[tuple[str, Any]]:
     elif part == PARTITIONS:
         yield from ((str(one.topic_partition), one) for one in node.services.replica_manager)
     elif part == GROUPS:
-        for group_shard in node.services.groups.shards:
+        for group_shard in node.services.groups.shards.values():
             if group_shard.coordinator is not None:
                 yield from group_shard.coordinator.shard.groups.items()
     else:

@@ -92,7 +92,7 @@ def _coordinator_in(simulation: Simulation, state: State) -> VirtualNode | None:
     for node, partition in replicas_of(simulation.world, OFFSETS):
         if not partition.is_leader or node.broker is None:
             continue
-        for shard in node.broker.services.groups._shards.values():
+        for shard in node.broker.services.groups.shards.values():
             if shard.coordinator is not None and any(
                 isinstance(group, kind) and group.members and group.state is state
                 for group in shard.coordinator.shard.groups.values()

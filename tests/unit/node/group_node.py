@@ -150,7 +150,7 @@ class GroupNode:
 
     async def loaded(self) -> None:
         async with asyncio.timeout(60):
-            while not all(shard.is_loaded for shard in self.groups._shards.values()):
+            while not all(shard.is_loaded for shard in self.groups.shards.values()):
                 await asyncio.sleep(0.001)
 
 

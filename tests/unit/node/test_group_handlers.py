@@ -258,7 +258,7 @@ def test_a_rebalance_that_is_running_has_no_end() -> None:
 
 
 def group_of(node: GroupNode) -> ClassicGroup:
-    shard = node.groups._shards[node.groups.partition_for("g")]
+    shard = node.groups.shards[node.groups.partition_for("g")]
     assert shard.coordinator is not None
     group = shard.coordinator.shard.classic_group("g")
     assert group is not None

@@ -132,12 +132,12 @@ def test_a_fenced_producer_is_refused_and_nothing_is_loaded_again() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         assert isinstance(await node.ask("g", commit_in(Producer(7, 3))), OffsetCommitResult)
-        shard = node.groups._shards[node.groups.partition_for("g")]
+        shard = node.groups.shards[node.groups.partition_for("g")]
 
         answer = await node.ask("g", commit_in(Producer(7, 2)))
 
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.INVALID_PRODUCER_EPOCH
-        assert node.groups._shards[node.groups.partition_for("g")] is shard
+        assert node.groups.shards[node.groups.partition_for("g")] is shard
 
     play(story)
 
@@ -185,7 +185,7 @@ def test_while_too_few_replicas_are_in_sync_commits_are_refused_and_nothing_is_l
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
-        shard = node.groups._shards[node.groups.partition_for("g")]
+        shard = node.groups.shards[node.groups.partition_for("g")]
         written = partition_of(node, "g").log.log_end_offset
 
         with too_few_replicas():
@@ -196,7 +196,7 @@ def test_while_too_few_replicas_are_in_sync_commits_are_refused_and_nothing_is_l
             answer = await node.ask("g", lambda token: replace(beat, token=token))
             assert answer.error is ErrorCode.NONE
 
-        assert node.groups._shards[node.groups.partition_for("g")] is shard
+        assert node.groups.shards[node.groups.partition_for("g")] is shard
         assert partition_of(node, "g").log.log_end_offset == written
         assert isinstance(await node.ask("g", commit("h")), OffsetCommitResult)
 
@@ -208,7 +208,7 @@ def test_members_of_consumer_groups_stay_alive_while_their_heartbeats_are_refuse
 ) -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
-        shard = node.groups._shards[node.groups.partition_for("g")]
+        shard = node.groups.shards[node.groups.partition_for("g")]
         joined = await node.ask("g", beat(epoch=0))
         started: list[tuple[Any, int]] = []
         monkeypatch.setattr(
@@ -249,7 +249,7 @@ def beat(*, epoch: int) -> Make:
 def test_a_transaction_whose_marker_is_in_the_log_ends_whatever_the_replicas_do() -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
-        shard = node.groups._shards[node.groups.partition_for("g")]
+        shard = node.groups.shards[node.groups.partition_for("g")]
         in_transaction = TxnOffsetCommit(
             token=0,
             group_id="g",
@@ -278,7 +278,7 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         await node.ask("h", commit("h"))
-        shard = node.groups._shards[node.groups.partition_for("g")]
+        shard = node.groups.shards[node.groups.partition_for("g")]
         assert shard.coordinator is not None
         members = shard.coordinator.shard.groups["g"].members
 

@@ -213,7 +213,7 @@ def test_another_leader_takes_the_groups_along() -> None:
         answer = await node.ask("g", commit("g"))
 
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
-        assert node.groups._shards == {}
+        assert node.groups.shards == {}
 
     play(story)
 

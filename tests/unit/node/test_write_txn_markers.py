@@ -361,7 +361,7 @@ def test_a_group_is_loaded_over_a_marker(node: MarkerNode) -> None:
         await commit_in(node, Producer(7, 0), 43)
         node.create_topic(OFFSETS, leader_epoch=1)
         node.groups.refresh()
-        while not all(shard.is_loaded for shard in node.groups._shards.values()):
+        while not all(shard.is_loaded for shard in node.groups.shards.values()):
             await asyncio.sleep(0.001)
 
         assert await fetched(node, stable=False) == (42, ErrorCode.NONE)
