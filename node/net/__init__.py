@@ -1,20 +1,23 @@
 """ottla.node.net: sockets: listeners and connections, and the client side of a connection. Bottom-up:
 
 connection_info     who is at the other end of a connection
+connection_states   the states of a connection, and all moves between them
 file_pipe           a pipe on the way from files to sockets
 gathered_answers    which answers of one turn of the loop leave first, and which together
 pacing              who is paced
 peer_client         a client's connection to one node
 peer_handshake      how two nodes prove who they are and that they know the secret of their cluster
 receive_memory      the budget of memory that all receive buffers of a node share
+receive_buffer      what a connection has received and not served yet; frames are found in it in place
 receive_windows     how much a client may have under way to this node
 send_buffers        how much the kernel may hold of what goes to connections that read records
 unsent_answers      answers that lie in memory because their peers do not read fast enough
 answers             the ways to answer a request
+owed_answers        the answers that a connection owes, in the order of their requests
 connection_reserve  room for peers and for administrators where the limits of connections are reached
 file_sender         answers whose records lie in files
 peer_network        connections of this node to the others of its cluster
-connection          bytes in, requests in order, bytes out
+connection          bytes in, requests in order, bytes out: the moves of `connection_states`, made
 connection_quota    how many connections a node lets in over all its listeners
 listener            a listening socket and the connections that came in through it, with their limits
 """

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ottla.node.net import connection as module
-from ottla.node.net import gathered_answers
+from ottla.node.net import gathered_answers, receive_buffer
 from ottla.node.net.answers import Answer, Pending, Run
 from ottla.node.net.connection import Connection
+from ottla.node.net.owed_answers import PRODUCE_KEY
 from ottla.node.net.receive_memory import ReceiveMemory
 from tests.unit.node.test_connection import Peer
 
@@ -70,7 +71,7 @@ class Walker(Peer):
             return None
         self.answers.append(said)
         if chance < 0.3:
-            is_produce = bytes(frame[:2]) == module.PRODUCE_KEY
+            is_produce = bytes(frame[:2]) == PRODUCE_KEY
             return self.pending([said], frame, is_carried_out=is_produce and self.random.random() < 0.7)
         return [said, b""] if chance < 0.4 else [said]
 
@@ -78,7 +79,7 @@ class Walker(Peer):
         frames = []
         while end - position >= 4 and len(frames) < 32:
             stop = position + 4 + struct.unpack_from(">i", view, position)[0]
-            if stop > end or view[position + 4 : position + 6] != module.PRODUCE_KEY:
+            if stop > end or view[position + 4 : position + 6] != PRODUCE_KEY:
                 break
             frames.append(view[position + 4 : stop])
             position = stop
@@ -122,13 +123,13 @@ def check(walkers: list[Walker], memory: ReceiveMemory) -> None:
     for one in walkers:
         if one.transport.is_reading:
             assert len(one.connection.get_buffer(-1)) > 0
-    assert memory.used_bytes == sum(len(one.connection._view) for one in walkers)
+    assert memory.used_bytes == sum(len(one.connection._buffer.view) for one in walkers)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_all_is_served_once_and_in_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
-    monkeypatch.setattr(module, "READ_AHEAD_BYTES", random.choice((0, 50_000, 512 * 1024)))
+    monkeypatch.setattr(receive_buffer, "READ_AHEAD_BYTES", random.choice((0, 50_000, 512 * 1024)))
     monkeypatch.setattr(module, "MAX_TURN_SECONDS", random.choice((0.0, 9.0)))
     monkeypatch.setattr(module, "MAX_REQUESTS_PER_TURN", random.choice((2, 64)))
     monkeypatch.setattr(gathered_answers, "TRY_EVERY", random.choice((0, 3, 64)))

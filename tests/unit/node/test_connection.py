@@ -11,9 +11,11 @@ import pytest
 
 from ottla.node.kafka_api.request_context import ConnectionInfo
 from ottla.node.net import connection as module
+from ottla.node.net import receive_buffer
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection import Connection
 from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.owed_answers import MAX_OWED
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
 from ottla.node.net.unsent_answers import UnsentAnswers
@@ -187,7 +189,7 @@ def test_frames_that_arrive_in_pieces_are_served_whole(peer: Peer, step: int) ->
     assert peer.listener.frames == [bytes([index]) * index for index in range(40)]
 
 
-@pytest.mark.parametrize("size", [8_188, 8_189, 20_000, 65_536, 300_000, module.MAPPED_BYTES + 1])
+@pytest.mark.parametrize("size", [8_188, 8_189, 20_000, 65_536, 300_000, receive_buffer.MAPPED_BYTES + 1])
 def test_large_frames_are_served_whole_and_leave_nothing_behind(peer: Peer, size: int) -> None:
     bodies = [bytes([index]) * (size + index) for index in range(4)]
 
@@ -197,11 +199,11 @@ def test_large_frames_are_served_whole_and_leave_nothing_behind(peer: Peer, size
 
 
 def test_a_giant_frame_grows_in_place_and_is_paid_for_as_it_arrives(peer: Peer) -> None:
-    body = bytes(range(256)) * (4 * module.MAPPED_BYTES // 256)
+    body = bytes(range(256)) * (4 * receive_buffer.MAPPED_BYTES // 256)
     sent = frame(body)
     half = len(sent) // 2
     peer.send(sent[:half])
-    began = peer.connection._map
+    began = peer.connection._buffer._map
 
     assert began is not None and len(began) == len(sent)
     assert half <= peer.memory.used_bytes <= 2 * half
@@ -217,11 +219,11 @@ def test_what_a_client_has_in_flight_is_taken_in_one_read(peer: Peer, size: int)
     one = frame(bytes(size))
     peer.send(one)
 
-    assert len(peer.connection.get_buffer(-1)) == module.READ_AHEAD_FRAMES * len(one)
+    assert len(peer.connection.get_buffer(-1)) == receive_buffer.READ_AHEAD_FRAMES * len(one)
     peer.transport.sent.clear()
     peer.transport.writes = 0
     peer.listener.answer = lambda body: [b"."]
-    peer.send(one * module.READ_AHEAD_FRAMES)
+    peer.send(one * receive_buffer.READ_AHEAD_FRAMES)
     assert peer.transport.sent == [b"....."], "all are answered in one write"
     assert peer.transport.writes == 1
 
@@ -258,7 +260,7 @@ def test_who_sends_without_end_is_read_again_when_others_had_their_turn(
 
     while stream:
         taken = peer.send(stream)
-        assert 0 < taken <= max(module.READ_AHEAD_BYTES, size + 4), "the loop would read on"
+        assert 0 < taken <= max(receive_buffer.READ_AHEAD_BYTES, size + 4), "the loop would read on"
         stream = stream[taken:]
         turns += 1
         peer.turn()
@@ -297,7 +299,7 @@ def test_a_peer_that_does_not_read_is_not_read_from_after_its_turn_either(
 
 
 def test_frames_too_large_to_be_read_ahead_have_a_buffer_of_their_size(peer: Peer) -> None:
-    one = frame(bytes(module.READ_AHEAD_BYTES // 2 + 1))
+    one = frame(bytes(receive_buffer.READ_AHEAD_BYTES // 2 + 1))
 
     peer.send(one * 3)
 
@@ -325,7 +327,7 @@ def test_a_buffer_that_was_read_ahead_into_shrinks(peer: Peer) -> None:
     for _ in range(3):
         peer.connection.shrink()
 
-    assert peer.memory.used_bytes == module.INITIAL_BUFFER_BYTES
+    assert peer.memory.used_bytes == receive_buffer.INITIAL_BUFFER_BYTES
 
 
 def test_a_frame_that_is_announced_costs_only_what_arrived(loop: asyncio.AbstractEventLoop) -> None:
@@ -335,7 +337,7 @@ def test_a_frame_that_is_announced_costs_only_what_arrived(loop: asyncio.Abstrac
     for peer in peers:
         peer.send(struct.pack(">i", 100_000_000) + bytes(1024))
 
-    assert memory.used_bytes == 50 * module.INITIAL_BUFFER_BYTES
+    assert memory.used_bytes == 50 * receive_buffer.INITIAL_BUFFER_BYTES
 
 
 def test_memory_is_at_most_twice_what_arrived(peer: Peer) -> None:
@@ -418,7 +420,7 @@ def test_a_request_that_keeps_nothing_gives_its_memory_back_while_it_waits(peer:
 
     peer.send(frame(bytes(900_000)) + frame(b"behind"))
 
-    assert peer.memory.used_bytes == module.INITIAL_BUFFER_BYTES
+    assert peer.memory.used_bytes == receive_buffer.INITIAL_BUFFER_BYTES
     future.set_result(b"at last")
     peer.turn()
     assert peer.transport.sent == [b"at last", b"behind"]
@@ -587,7 +589,7 @@ def test_a_client_that_goes_while_nothing_is_read_of_it_is_noticed(
     peer: Peer, monkeypatch: pytest.MonkeyPatch, has_ended: bool
 ) -> None:
     monkeypatch.setattr(module, "LOOK_FOR_END_SECONDS", 0)
-    monkeypatch.setattr(module, "_has_ended", lambda transport: has_ended)
+    monkeypatch.setattr(module, "_peer_has_ended", lambda transport: has_ended)
     future: asyncio.Future[bytes] = peer.loop.create_future()
     peer.listener.answer = lambda body: Pending(future, lambda answer: [answer], ends_with_client=True)
     peer.send(frame(b"long"))
@@ -623,7 +625,7 @@ def test_a_buffer_that_grew_shrinks_when_it_is_not_needed(peer: Peer) -> None:
 
     peer.connection.shrink()
 
-    assert peer.memory.used_bytes == module.INITIAL_BUFFER_BYTES
+    assert peer.memory.used_bytes == receive_buffer.INITIAL_BUFFER_BYTES
     peer.send(frame(b"still served"))
     assert peer.transport.sent[-1] == b"still served"
 
@@ -770,16 +772,16 @@ def test_a_produce_whose_client_has_gone_is_not_carried_out_when_its_transaction
 
 def test_only_so_many_acknowledgements_are_waited_for(peer: Peer) -> None:
     service = Acknowledged(peer)
-    names = [b"\0\0wait%03d" % number for number in range(module.MAX_OWED + 2)]
+    names = [b"\0\0wait%03d" % number for number in range(MAX_OWED + 2)]
 
     peer.send(b"".join(map(frame, names)))
-    assert service.served == names[: module.MAX_OWED]
-    for name in names[: module.MAX_OWED]:
+    assert service.served == names[:MAX_OWED]
+    for name in names[:MAX_OWED]:
         service.acknowledge(name)
     peer.turn()
 
     assert service.served == names
-    for name in names[module.MAX_OWED :]:
+    for name in names[MAX_OWED:]:
         service.acknowledge(name)
     peer.turn()
     assert b"".join(peer.transport.sent) == b"".join(names)
@@ -787,7 +789,7 @@ def test_only_so_many_acknowledgements_are_waited_for(peer: Peer) -> None:
 
 def test_a_full_buffer_behind_a_held_request_is_not_read_into(peer: Peer) -> None:
     service = Acknowledged(peer)
-    peer.send(frame(b"\0\0wait1") + frame(b"\0\1" + bytes(module.INITIAL_BUFFER_BYTES - 4 - 2 - 11)))
+    peer.send(frame(b"\0\0wait1") + frame(b"\0\1" + bytes(receive_buffer.INITIAL_BUFFER_BYTES - 4 - 2 - 11)))
     service.acknowledge(b"\0\0wait1")
     peer.turn()
 

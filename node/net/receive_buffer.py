@@ -1,0 +1,197 @@
+"""What a connection has received and not served yet, in one buffer. Frames are found in it in place.
+
+The promise: a buffer holds no more than about twice the bytes that really arrived, or five times its last
+frame while memory is plentiful; it counts all of it against `ReceiveMemory`. Nothing that was received is
+moved or overwritten but by `make_room`, `give_back`, `grow` and `shrink`: until one of these is called,
+memoryviews of a frame stay true.
+
+The owner is the connection: it reads into `view[end:limit]` and adds to `end`, finds frames with `frame_end`,
+and moves `start` behind what it has served.
+"""
+
+import mmap
+from struct import Struct
+
+from ottla.node.net.receive_memory import ReceiveMemory
+
+INITIAL_BUFFER_BYTES = 8 * 1024  # A few small requests; 5,000 idle clients cost 40 MB.
+# From here on a read stops at the end of a frame, so that the next one starts at the start of the buffer.
+LARGE_FRAME_BYTES = 32 * 1024
+# Where a peer sends faster than it is read, one read takes what clients have in flight by default
+# (max.in.flight.requests.per.connection): so many frames like the last one, up to so many bytes.
+READ_AHEAD_FRAMES = 5
+READ_AHEAD_BYTES = 512 * 1024
+# A frame of more bytes gets addresses for the whole of it at once, and memory page by page as it arrives: to
+# fill a buffer with zeros, and to copy it again and again as it grows, took 200 ms of the loop for 100 MB.
+MAPPED_BYTES = 4 << 20
+SIZE_BYTES = 4  # of the length before each frame
+IMPOSSIBLE = -1  # no frame has such a length
+_size_at = Struct(">i").unpack_from
+
+
+class ReceiveBuffer:
+    """The receive buffer of one connection."""
+
+    __slots__ = (
+        "_map",
+        "_max_frame_bytes",
+        "_memory",
+        "end",
+        "frame_bytes",
+        "last_frame_bytes",
+        "limit",
+        "peak_bytes",
+        "start",
+        "view",
+    )
+
+    def __init__(self, memory: ReceiveMemory, max_frame_bytes: int) -> None:
+        """A buffer counts from `open` on."""
+        self._memory = memory
+        self._max_frame_bytes = max_frame_bytes
+        self.view = memoryview(bytearray(INITIAL_BUFFER_BYTES))
+        self._map: mmap.mmap | None = None  # the memory of a large frame, whose beginning is the view
+        self.start = 0  # of what was not served yet
+        self.end = 0  # of what was received
+        self.limit = INITIAL_BUFFER_BYTES  # of the next read
+        self.frame_bytes = 0  # of the frame that is half received, with its length prefix; 0: not known
+        self.last_frame_bytes = 0  # of the one that was served last, with its length prefix
+        self.peak_bytes = 0  # the most that lay here since `shrink` was called
+
+    def open(self) -> None:
+        """Count the memory that a connection begins with."""
+        self._memory.take(len(self.view))
+
+    def close(self, owner: object) -> None:
+        """Give all memory back; what the owner waits for, or owes, is settled."""
+        self._memory.release(len(self.view))
+        self._memory.settle(owner)
+
+    # ---- frames ------------------------------------------------------------------------------------
+
+    def frame_end(self, start: int) -> int:
+        """Return where the frame at `start` ends; 0 if it is not whole yet, `IMPOSSIBLE` if none is so large.
+
+        `frame_bytes` then tells how large a frame is that is not whole.
+        """
+        end = self.end
+        if end - start < SIZE_BYTES:
+            return 0
+        (size_bytes,) = _size_at(self.view, start)
+        if not 0 <= size_bytes <= self._max_frame_bytes:
+            return IMPOSSIBLE
+        stop: int = start + SIZE_BYTES + size_bytes
+        if stop <= end:
+            return stop
+        self.frame_bytes = SIZE_BYTES + size_bytes
+        return 0
+
+    @property
+    def has_whole_frame(self) -> bool:
+        """Return whether something lies here that can be served or refused."""
+        received = self.end - self.start
+        if received < SIZE_BYTES:
+            return False
+        return received >= SIZE_BYTES + int(_size_at(self.view, self.start)[0])
+
+    # ---- room --------------------------------------------------------------------------------------
+
+    def keep(self) -> bool:
+        """Leave all that was received where it is; return whether there is room behind it."""
+        self.limit = len(self.view)
+        return self.end < self.limit
+
+    def make_room(self, owner: object) -> int:
+        """See to it that the next read has room, and the half-received frame a place to end.
+
+        Nothing may point into the buffer. Returns 0, or how large the buffer has to `grow` first.
+        """
+        start, end, capacity, memory = self.start, self.end, len(self.view), self._memory
+        if start == end and capacity == INITIAL_BUFFER_BYTES and end != self.limit:
+            if start and memory.owner_in_debt is owner:
+                memory.settle(owner)
+            self.start = self.end = 0
+            self.limit = capacity
+            return 0
+        received = end - start
+        if capacity > INITIAL_BUFFER_BYTES and memory.is_scarce and start:
+            # A frame was served: what it took goes to others, and the next one asks for its own.
+            self._replace(max(INITIAL_BUFFER_BYTES, received), owner)
+        elif not received and end == self.limit:
+            self._read_ahead(owner)
+        if memory.owner_in_debt is owner and self.start:
+            memory.settle(owner)  # Its frame was served, and there is enough by now.
+        capacity = len(self.view)
+        if not received:
+            self.start = self.end = 0
+        elif self.start and self.start + max(self.frame_bytes, SIZE_BYTES) > capacity:
+            # The frame would end beyond the buffer: to the front with what there is of it.
+            self.view[:received] = self.view[self.start : self.end]
+            self.start, self.end = 0, received
+        if self.end == capacity:
+            # At most twice the buffer, for it is full: what is announced but not sent is not paid for.
+            return min(2 * received, self.frame_bytes)
+        self._set_limit()
+        return 0
+
+    def grow(self, size_bytes: int) -> None:
+        """Become as large as `make_room` said, once the owner has reserved it of the memory."""
+        # Both buffers exist while bytes are copied, and the old one for as long as a waiting request uses it.
+        self._memory.release(len(self.view))
+        self._exchange(size_bytes)
+        self._set_limit()
+
+    def give_back(self, owner: object) -> None:
+        """Give the memory of frames back that were served, and keep what lies behind them."""
+        needed_bytes = max(INITIAL_BUFFER_BYTES, self.end - self.start)
+        if needed_bytes < len(self.view):
+            self._replace(needed_bytes, owner)
+
+    def shrink(self, owner: object, *, is_in_use: bool) -> None:
+        """Give memory back that was not needed since the last call, unless something points into it."""
+        peak_bytes, self.peak_bytes = self.peak_bytes, 0
+        target_bytes = max(INITIAL_BUFFER_BYTES, peak_bytes)
+        if self.start == self.end and not is_in_use and target_bytes * 4 <= len(self.view):
+            self._replace(target_bytes, owner)
+
+    def _set_limit(self) -> None:
+        room = len(self.view) - self.start
+        if LARGE_FRAME_BYTES <= self.frame_bytes < room:
+            room -= room % self.frame_bytes
+        self.limit = self.start + room
+
+    def _read_ahead(self, owner: object) -> None:
+        """The last read took all it had room for: let the next one take what a client has in flight."""
+        frames = min(READ_AHEAD_FRAMES, READ_AHEAD_BYTES // self.last_frame_bytes)
+        size_bytes = frames * self.last_frame_bytes
+        if size_bytes > len(self.view) and self._memory.is_plentiful:
+            self._replace(size_bytes, owner)
+
+    def _replace(self, size_bytes: int, owner: object) -> None:
+        memory = self._memory
+        memory.take(size_bytes)
+        memory.release(len(self.view))
+        memory.settle(owner)
+        self._exchange(size_bytes)
+        self._set_limit()
+
+    def _exchange(self, size_bytes: int) -> None:
+        if self._map is not None and self.start == 0 and len(self.view) < size_bytes <= len(self._map):
+            self.view = memoryview(self._map)[:size_bytes]
+            return
+        received = self.end - self.start
+        self._map = _memory_for(self.frame_bytes) if size_bytes > MAPPED_BYTES else None
+        if self._map is not None and size_bytes <= len(self._map):
+            view = memoryview(self._map)[:size_bytes]
+        else:
+            self._map, view = None, memoryview(bytearray(size_bytes))
+        view[:received] = self.view[self.start : self.end]
+        self.view = view
+        self.start, self.end = 0, received
+
+
+def _memory_for(frame_bytes: int) -> mmap.mmap | None:
+    """Memory that costs nothing before it is used; None if there is no frame."""
+    if not frame_bytes:
+        return None
+    return mmap.mmap(-1, frame_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
