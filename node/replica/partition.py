@@ -350,16 +350,7 @@ class Partition:
             guard=guard,
             valid=valid,
         )
-        counters = self.counters
-        counters.total_produce_requests += 1
-        counters.bytes_in += len(records)
-        counters.messages_in += result[1] - result[0] + 1
-        if self.watchers:
-            self._tell_watchers()
-        if self.log.flush_due_from is not None:
-            self._context.flush_soon(self.log)
-        if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
-            self._advance_high_watermark()
+        self._log_grew(isr, 1, len(records), result[1] - result[0] + 1)
         return result
 
     def _check_turn(self, refused: RefusedBatches, records: Buffer, now_ms: int) -> None:
@@ -402,12 +393,7 @@ class Partition:
             leader_epoch=self.leader_epoch,
             now_ms=now_ms,
         )
-        if self.watchers:
-            self._tell_watchers()
-        if self.log.flush_due_from is not None:
-            self._context.flush_soon(self.log)
-        if len(isr.maximal) == 1:
-            self._advance_high_watermark()
+        self._log_grew(isr)
         return result
 
     def _not_enough_replicas(self, isr: InSyncReplicas) -> KafkaError:
@@ -441,17 +427,23 @@ class Partition:
             batches, leader_epoch=self.leader_epoch, now_ms=now_ms, produce_version=produce_version
         )
         if places:
-            counters = self.counters
-            counters.total_produce_requests += len(places)
-            counters.bytes_in += segment.size_bytes - size_bytes
-            counters.messages_in += places[-1][1] - places[0][0]
-            if self.watchers:
-                self._tell_watchers()
-            if log.flush_due_from is not None:
-                self._context.flush_soon(log)
-            if len(isr.maximal) == 1:
-                self._advance_high_watermark()
+            self._log_grew(isr, len(places), segment.size_bytes - size_bytes, places[-1][1] - places[0][0])
         return places
+
+    def _log_grew(self, isr: InSyncReplicas, batches: int = 0, size_bytes: int = 0, records: int = 0) -> None:
+        """Count what producers appended, and tell those who wait for more of the log. Every append as the
+        leader ends here.
+        """
+        counters, log = self.counters, self.log
+        counters.total_produce_requests += batches
+        counters.bytes_in += size_bytes
+        counters.messages_in += records
+        if self.watchers:
+            self._tell_watchers()
+        if log.flush_due_from is not None:
+            self._context.flush_soon(log)
+        if len(isr.maximal) == 1:  # else it waits for what another replica has, which is what it was
+            self._advance_high_watermark()
 
     def delete_records_before(self, offset: int) -> int:
         """Move the log start up to `offset` (-1: the high watermark); returns the offset meant.
