@@ -6,9 +6,8 @@ core, which the generic reader of records cannot give; it is asked for whatever 
 judges it. All of it is pure and shares nothing, so a thread can do it.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.opened_records import OpenedRecords
@@ -52,40 +51,45 @@ class LogBatch(NamedTuple):
     records: int
 
 
-class LogScan(ABC):
-    """Feed it the log from its start.
+class LogScan(Protocol):
+    """A scan is fed the log from its start."""
 
-    `pause` is called every `PAUSE_RECORDS` or so; what it raises ends the scan.
-    """
-
-    def __init__(self, pause: Callable[[], None] = lambda: None) -> None:
-        self._pause = pause
-        self._records_since_pause = 0
-        self._unreadable = Unreadable()
-
-    def feed(self, content: bytes) -> int:
-        """Take the whole batches at the start of `content`; the offset after the last one, -1 if there is
-        none.
+    def feed(self, content: bytes, /) -> int:
+        """Take the whole batches at the start of `content`; return the offset after the last one, or -1 if
+        there is none.
 
         Half a batch at the end is left for the next piece. KafkaError (CORRUPT_MESSAGE, INVALID_RECORD) for
         bytes that are no log.
         """
-        next_offset = -1
-        for batch in iterate_batches(content):
-            self._take_batch(content, batch)
-            next_offset = batch.next_offset
-            self._worked(batch.records)
-        return next_offset
+        ...
 
-    def _worked(self, records: int) -> None:
-        self._records_since_pause += records
-        if self._records_since_pause >= PAUSE_RECORDS:
-            self._records_since_pause = 0
-            self._pause()
 
-    @abstractmethod
-    def _take_batch(self, content: bytes, batch: LogBatch) -> None:
-        """A batch of any kind, in the order of the log."""
+class Pauses:
+    """Calls `pause` after every `PAUSE_RECORDS` or so; what it raises ends the scan."""
+
+    def __init__(self, pause: Callable[[], None]) -> None:
+        self.pause = pause
+        self._records = 0
+
+    def worked(self, records: int) -> None:
+        """So many records were read."""
+        self._records += records
+        if self._records >= PAUSE_RECORDS:
+            self._records = 0
+            self.pause()
+
+
+def feed_batches(content: bytes, take_batch: Callable[[bytes, LogBatch], None], pauses: Pauses) -> int:
+    """Have each whole batch at the start of `content` taken, of any kind, in the order of the log.
+
+    Return the offset after the last one, or -1 if there is none.
+    """
+    next_offset = -1
+    for batch in iterate_batches(content):
+        take_batch(content, batch)
+        next_offset = batch.next_offset
+        pauses.worked(batch.records)
+    return next_offset
 
 
 def iterate_batches(content: bytes) -> Iterator[LogBatch]:

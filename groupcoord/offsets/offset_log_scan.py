@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.group_records import OFFSET_KEY
-from ottla.groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_keys, paused
+from ottla.groupcoord.log_scan import LogBatch, Pauses, Unreadable, feed_batches, iterate_keys, paused
 from ottla.groupcoord.offsets.offset_store import Offsets, OffsetStore
 from ottla.groupcoord.offsets.offset_values import is_offset_value
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey, PendingOffsets
@@ -50,11 +50,12 @@ class _Place(NamedTuple):
     topic: str
 
 
-class OffsetLogScan(LogScan):
+class OffsetLogScan:
     """Feed it the log of a shard of groups from its start, then `finish`."""
 
     def __init__(self, pause: Callable[[], None] = lambda: None) -> None:
-        super().__init__(pause)
+        self._pauses = Pauses(pause)
+        self._unreadable = Unreadable()
         self._offsets: Offsets = {}
         self._places: dict[bytes, _Place] = {}  # by the key without its partition
         self._topics: dict[str, str] = {}  # one string for each name, however many groups read the topic
@@ -62,6 +63,10 @@ class OffsetLogScan(LogScan):
         self._others: dict[bytes, bytes | None] = {}
 
     # ---- batches -------------------------------------------------------------------------------------------
+
+    def feed(self, content: bytes) -> int:
+        """Take the whole batches at the start of `content`, as `LogScan` says."""
+        return feed_batches(content, self._take_batch, self._pauses)
 
     def _take_batch(self, content: bytes, batch: LogBatch) -> None:
         if batch.attributes & CONTROL_BIT:
@@ -74,7 +79,7 @@ class OffsetLogScan(LogScan):
         if committed is not None and len(batch) == _PLAIN_MARKER_BATCH_BYTES:
             self._end_transaction(producer_id, committed=committed)
             return
-        for record in paused(iterate_records(batch), self._pause):
+        for record in paused(iterate_records(batch), self._pauses.pause):
             marker = parse_marker(record)
             if marker is not None:
                 is_commit = marker.control_type is ControlType.COMMIT
@@ -90,7 +95,7 @@ class OffsetLogScan(LogScan):
         places, pending = self._places, self._pending
         is_careful = bool(pending)
         producer = batch.producer_id if batch.attributes & TRANSACTIONAL_BIT else None
-        for key, value in iterate_keys(content, batch, self._pause):
+        for key, value in iterate_keys(content, batch, self._pauses.pause):
             place = places.get(key[:-4])  # only keys of offsets begin like one that was there
             if place is None or value is None or producer is not None:
                 self._add(key, value, producer)
@@ -157,7 +162,7 @@ class OffsetLogScan(LogScan):
         for partition in unreadable:
             del partitions[partition]
             self._unreadable.add(f"an offset of {topic}-{partition} is not readable")
-        self._worked(len(partitions))
+        self._pauses.worked(len(partitions))
         return bool(partitions)
 
 

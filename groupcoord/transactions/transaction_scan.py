@@ -7,7 +7,7 @@ A thread scans, and has decoded all that is left before the shard is taken over.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.groupcoord.log_scan import PAUSE_RECORDS, LogBatch, LogScan, Unreadable, iterate_keys
+from ottla.groupcoord.log_scan import PAUSE_RECORDS, LogBatch, Pauses, Unreadable, feed_batches, iterate_keys
 from ottla.groupcoord.transactions.transaction import Transaction
 from ottla.groupcoord.transactions.transaction_records import (
     TRANSACTIONS_TOPIC,
@@ -30,18 +30,23 @@ class ScannedTransactions(NamedTuple):
     unreadable: Unreadable
 
 
-class TransactionScan(LogScan):
+class TransactionScan:
     """Feed it the log of a shard of transactions from its start, then `finish`."""
 
     def __init__(self, pause: Callable[[], None] = lambda: None) -> None:
-        super().__init__(pause)
+        self._pauses = Pauses(pause)
+        self._unreadable = Unreadable()
         self._values: dict[bytes, bytes] = {}
+
+    def feed(self, content: bytes) -> int:
+        """Take the whole batches at the start of `content`, as `LogScan` says."""
+        return feed_batches(content, self._take_batch, self._pauses)
 
     def _take_batch(self, content: bytes, batch: LogBatch) -> None:
         if batch.attributes & CONTROL_BIT:
             return
         values = self._values
-        for key, value in iterate_keys(content, batch, self._pause):
+        for key, value in iterate_keys(content, batch, self._pauses.pause):
             if value is None:
                 values.pop(key, None)
             else:
@@ -63,7 +68,7 @@ class TransactionScan(LogScan):
             except KafkaError as error:
                 self._unreadable.add(error.detail)
             if count % PAUSE_IDS == 0:
-                self._pause()
+                self._pauses.pause()
         self._values = {}
         return ScannedTransactions(transactions, self._unreadable)
 

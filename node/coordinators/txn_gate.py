@@ -215,8 +215,8 @@ class TxnGate:
         if not isinstance(answer, Delayed):
             self._answered(question, answer)
             return
-        outcome = asyncio.ensure_future(answer.future)
-        outcome.add_done_callback(
+        assert asyncio.isfuture(answer.future)
+        answer.future.add_done_callback(
             lambda done: None if done.cancelled() else self._answered(question, answer.answer(done.result()))
         )
 

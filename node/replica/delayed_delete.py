@@ -4,10 +4,10 @@ Only then is it sure that no election brings the records back: the log start of 
 with its fetches.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ottla.logstore.errors import ErrorCode
-from ottla.node.replica.delayed_operation import DelayedOperation
+from ottla.node.replica.delayed_operation import DelayedOperation, Kind
 
 
 class Deletion(NamedTuple):
@@ -29,20 +29,22 @@ class DeletablePartition(Protocol):
     is_leader: bool
 
 
-class DelayedDelete(DelayedOperation[DeletablePartition, int, Deletion]):
-    """One waiting deletion: the low watermark of each partition is to come to an offset."""
+DelayedDelete: TypeAlias = DelayedOperation[DeletablePartition, int, Deletion]
 
-    __slots__ = ()
 
-    def _waiting(self, partition: DeletablePartition) -> "dict[DelayedDelete, None]":
-        return partition.delayed_deletes
+def _result(partition: DeletablePartition, goal: int) -> Deletion | None:
+    if not partition.is_leader:
+        return Deletion(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+    low_watermark = partition.low_watermark()
+    return Deletion(ErrorCode.NONE, low_watermark) if low_watermark >= goal else None
 
-    def _result(self, partition: DeletablePartition, goal: int) -> Deletion | None:
-        if not partition.is_leader:
-            return Deletion(ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
-        low_watermark = partition.low_watermark()
-        return Deletion(ErrorCode.NONE, low_watermark) if low_watermark >= goal else None
 
-    def _late(self, partition: DeletablePartition) -> Deletion:
-        low_watermark = partition.low_watermark() if partition.is_leader else -1
-        return Deletion(ErrorCode.REQUEST_TIMED_OUT, low_watermark)
+def _late(partition: DeletablePartition) -> Deletion:
+    low_watermark = partition.low_watermark() if partition.is_leader else -1
+    return Deletion(ErrorCode.REQUEST_TIMED_OUT, low_watermark)
+
+
+# The low watermark of each partition is to come to an offset.
+DELETES: Final = Kind[DeletablePartition, int, Deletion](
+    waiting=lambda partition: partition.delayed_deletes, result=_result, late=_late, both=max
+)

@@ -4,9 +4,8 @@ over (Kafka's DelayedOperation).
 Each partition waits on its own; the answer leaves when the last one has come to it.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 P = TypeVar("P")  # the partition
 G = TypeVar("G")  # what it has to come to
@@ -22,12 +21,26 @@ class WaitsFor(Protocol[C]):
         ...
 
 
-class DelayedOperation(ABC, Generic[P, G, R]):
+class Kind(NamedTuple, Generic[P, G, R]):
+    """How the operations of one kind differ from others."""
+
+    # Those of this kind that wait for a partition, in the order in which they came.
+    waiting: "Callable[[P], dict[DelayedOperation[P, G, R], None]]"
+    # How the part of a partition ended; None: wait.
+    result: Callable[[P, G], R | None]
+    # What is said of a partition when the time is over before it came to its goal.
+    late: Callable[[P], R]
+    # The goal of a partition that is watched twice, from the first one and the last.
+    both: Callable[[G, G], G]
+
+
+class DelayedOperation(Generic[P, G, R]):
     """One waiting request; `results` has every partition once `wake` was called."""
 
-    __slots__ = ("_goals", "_wake", "is_done", "results")
+    __slots__ = ("_goals", "_wake", "is_done", "kind", "results")
 
-    def __init__(self, *, wake: Callable[[], None]) -> None:
+    def __init__(self, kind: Kind[P, G, R], *, wake: Callable[[], None]) -> None:
+        self.kind = kind
         self._wake = wake
         self._goals: dict[P, G] = {}
         self.results: dict[P, R] = {}
@@ -35,18 +48,19 @@ class DelayedOperation(ABC, Generic[P, G, R]):
 
     def watch(self, partition: P, goal: G) -> None:
         """Wait until `partition` has come to `goal`."""
-        self._goals[partition] = goal
-        self._waiting(partition)[self] = None
+        known = self._goals.get(partition)
+        self._goals[partition] = goal if known is None else self.kind.both(known, goal)
+        self.kind.waiting(partition)[self] = None
 
     def check(self, partition: P) -> None:
         """The partition has changed: wake if that was the last one."""
         if self.is_done or partition in self.results:
             return
-        result = self._result(partition, self._goals[partition])
+        result = self.kind.result(partition, self._goals[partition])
         if result is None:
             return
         self.results[partition] = result
-        self._waiting(partition).pop(self, None)
+        self.kind.waiting(partition).pop(self, None)
         if len(self.results) == len(self._goals):
             self.is_done = True
             self._wake()
@@ -58,26 +72,14 @@ class DelayedOperation(ABC, Generic[P, G, R]):
         self.cancel()
         for partition in self._goals:
             if partition not in self.results:
-                self.results[partition] = self._late(partition)
+                self.results[partition] = self.kind.late(partition)
         self._wake()
 
     def cancel(self) -> None:
         """Nobody waits any more."""
         self.is_done = True
         for partition in self._goals:
-            self._waiting(partition).pop(self, None)
-
-    @abstractmethod
-    def _waiting(self, partition: P) -> dict[Self, None]:
-        """Those of this kind that wait for `partition`, in the order in which they came."""
-
-    @abstractmethod
-    def _result(self, partition: P, goal: G) -> R | None:
-        """How it ended; None: wait."""
-
-    @abstractmethod
-    def _late(self, partition: P) -> R:
-        """What is said when the time is over before it ended."""
+            self.kind.waiting(partition).pop(self, None)
 
 
 def check_all(waiting: "Iterable[WaitsFor[C]]", partition: C) -> None:

@@ -5,10 +5,10 @@ With acks=all that is when all in-sync replicas have them; with acks=1 when a fl
 meanwhile fails alone.
 """
 
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ottla.logstore.errors import ErrorCode
-from ottla.node.replica.delayed_operation import DelayedOperation
+from ottla.node.replica.delayed_operation import DelayedOperation, Kind
 
 
 class ReplicatedPartition(Protocol):
@@ -36,20 +36,12 @@ def later_of(first: Place | None, last: Place) -> Place:
     return first._replace(required_offset=max(first.required_offset, last.required_offset))
 
 
-class DelayedProduce(DelayedOperation[ReplicatedPartition, Place, ErrorCode]):
-    """One waiting produce; a partition that is late is answered with REQUEST_TIMED_OUT."""
+DelayedProduce: TypeAlias = DelayedOperation[ReplicatedPartition, Place, ErrorCode]
 
-    __slots__ = ()
-
-    def watch(self, partition: ReplicatedPartition, goal: Place) -> None:
-        """Wait until what `partition` has before `goal` is safe."""
-        super().watch(partition, later_of(self._goals.get(partition), goal))
-
-    def _waiting(self, partition: ReplicatedPartition) -> "dict[DelayedProduce, None]":
-        return partition.delayed_produces
-
-    def _result(self, partition: ReplicatedPartition, goal: Place) -> ErrorCode | None:
-        return partition.acknowledgement_of(goal)
-
-    def _late(self, partition: ReplicatedPartition) -> ErrorCode:
-        return ErrorCode.REQUEST_TIMED_OUT
+# What each partition has before its place is to be safe; one that is late is answered with REQUEST_TIMED_OUT.
+PRODUCES: Final = Kind[ReplicatedPartition, Place, ErrorCode](
+    waiting=lambda partition: partition.delayed_produces,
+    result=lambda partition, place: partition.acknowledgement_of(place),
+    late=lambda _: ErrorCode.REQUEST_TIMED_OUT,
+    both=later_of,
+)

@@ -20,10 +20,10 @@ from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.counters.topic_counters import TopicCounters, without_topics
-from ottla.node.replica.delayed_delete import DelayedDelete, Deletion
+from ottla.node.replica.delayed_delete import DELETES, Deletion
 from ottla.node.replica.delayed_fetch import DelayedFetch
-from ottla.node.replica.delayed_operation import DelayedOperation
-from ottla.node.replica.delayed_produce import DelayedProduce, Place
+from ottla.node.replica.delayed_operation import DelayedOperation, Kind
+from ottla.node.replica.delayed_produce import PRODUCES, Place
 from ottla.node.replica.fetch_session import DEFAULT_LIMIT_BYTES, FetchSessionCache
 from ottla.node.replica.follower_session import FollowerSession, FollowerSessions
 from ottla.node.replica.partition import Assignment, Partition
@@ -411,7 +411,7 @@ class ReplicaManager:
         self, places: Mapping[Partition, Place], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, ErrorCode]]":
         """Wait until what each partition has before its place is safe, or `timeout_ms` are over."""
-        return self._delay(DelayedProduce, places, timeout_ms)
+        return self._delay(PRODUCES, places, timeout_ms)
 
     def delay_fetch(self, min_bytes: int, max_wait_ms: int) -> "tuple[DelayedFetch, asyncio.Future[None]]":
         """A fetch that will wait for what it is made to watch, `max_wait_ms` at most."""
@@ -464,10 +464,10 @@ class ReplicaManager:
         self, places: Mapping[Partition, int], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, Deletion]]":
         """Wait until all living replicas of a partition start at its offset, or `timeout_ms` are over."""
-        return self._delay(DelayedDelete, places, timeout_ms)
+        return self._delay(DELETES, places, timeout_ms)
 
     def _delay(
-        self, new: "type[DelayedOperation[Any, G, R]]", goals: Mapping[Partition, G], timeout_ms: int
+        self, kind: Kind[Any, G, R], goals: Mapping[Partition, G], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, R]]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Mapping[Partition, R]] = loop.create_future()
@@ -476,7 +476,7 @@ class ReplicaManager:
             if not future.done():
                 future.set_result(delayed.results)
 
-        delayed = new(wake=wake)
+        delayed = DelayedOperation(kind, wake=wake)
         for partition, goal in goals.items():
             delayed.watch(partition, goal)
         self._keep(delayed, loop.call_later(max(0, timeout_ms) / 1000, delayed.expire), future)
@@ -504,7 +504,7 @@ class ReplicaManager:
     def waiting_counts(self) -> dict[str, int]:
         """How many requests wait, by kind."""
         fetches = sum(type(one) is DelayedFetch for one in self._delayed)
-        produces = sum(type(one) is DelayedProduce for one in self._delayed)
+        produces = sum(type(one) is DelayedOperation and one.kind is PRODUCES for one in self._delayed)
         rest = len(self._delayed) - fetches - produces
         return {"Fetch": fetches, "Produce": produces, "DeleteRecords": rest}
 

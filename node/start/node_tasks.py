@@ -90,11 +90,13 @@ async def in_thread(work: Callable[[], T], /) -> T:
 
 async def in_thread_to_the_end(work: Callable[[], T]) -> T:
     """Do it in a thread, and wait for it also when the caller is cancelled: what it opens is to be closed."""
-    under_way = asyncio.ensure_future(asyncio.to_thread(work))
+    under_way = asyncio.get_running_loop().run_in_executor(None, work)
     try:
         return await asyncio.shield(under_way)
     except asyncio.CancelledError:
-        await asyncio.gather(under_way, return_exceptions=True)
+        await asyncio.wait([under_way])
+        if not under_way.cancelled():
+            under_way.exception()  # nobody is there to be told
         raise
 
 

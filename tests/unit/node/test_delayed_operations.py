@@ -2,8 +2,8 @@
 
 from ottla.logstore.errors import ErrorCode
 from ottla.node.replica.delayed_fetch import DelayedFetch
-from ottla.node.replica.delayed_operation import check_all
-from ottla.node.replica.delayed_produce import DelayedProduce, Place, later_of
+from ottla.node.replica.delayed_operation import DelayedOperation, check_all
+from ottla.node.replica.delayed_produce import PRODUCES, DelayedProduce, Place, later_of
 
 
 class FakePartition:
@@ -79,7 +79,7 @@ def test_a_cancelled_fetch_is_forgotten() -> None:
 
 def produce_of(*places: tuple[FakePartition, int]) -> tuple[DelayedProduce, list[str]]:
     woken: list[str] = []
-    produce = DelayedProduce(wake=lambda: woken.append("woken"))
+    produce = DelayedOperation(PRODUCES, wake=lambda: woken.append("woken"))
     for partition, offset in places:
         produce.watch(partition, Place(offset, 0))
     return produce, woken
