@@ -37,14 +37,12 @@ class SourceArchive(sdist):
                 copy.symlink_to(link.readlink())
 
 
-BUILD.mkdir(exist_ok=True)
-
-
 def is_left_out(folder: Path) -> bool:
     """Return whether the source archive has no copy of what is in this folder."""
     return folder.is_symlink() or folder == BUILD
 
 
+BUILD.mkdir(exist_ok=True)
 setup(
     cmdclass={"build": FreshBuild, "sdist": SourceArchive},
     ext_modules=[

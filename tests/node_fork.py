@@ -37,8 +37,13 @@ PR_SET_CHILD_SUBREAPER = 36
 def popen(command: "Sequence[str | os.PathLike[str]]", **options: Any) -> "subprocess.Popen[Any]":
     """As `subprocess.Popen`; `python -m ottla` comes of a fork, and any other command is started."""
     words = [os.fspath(word) for word in command]
-    is_node = words[:3] == [sys.executable, "-m", "ottla"]
-    return Forked(words, **options) if is_node else subprocess.Popen(words, **options)
+    return Forked(words, **options) if _is_ottla(words) else subprocess.Popen(words, **options)
+
+
+def _is_ottla(words: Sequence[str]) -> bool:
+    """Return whether the command is `python -m ottla`, with or without the current folder on its path."""
+    begins = ([sys.executable, "-P", "-m", "ottla"], [sys.executable, "-m", "ottla"])
+    return any(words[: len(begin)] == begin for begin in begins)
 
 
 class Forked(subprocess.Popen[Any]):
@@ -179,7 +184,7 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     _tell_arguments(request["command"])
-    sys.argv = ["", *request["command"][3:]]
+    sys.argv = ["", *request["command"][request["command"].index("ottla") + 1 :]]
 
 
 def _tell_arguments(words: list[str]) -> None:

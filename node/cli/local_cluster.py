@@ -84,6 +84,10 @@ class NodeHome:
         return pid if any((directory / name).resolve() == own for name in named) else None
 
 
+# `-P`: a file of the current folder, as types.py, must not stand for a module of Python.
+OTTLA: Final = (sys.executable, "-P", "-m", "ottla")
+
+
 class NodeProcess:
     """A node that this process has started; `wait_until_ready` before anything else."""
 
@@ -99,7 +103,7 @@ class NodeProcess:
         with home.log.open("ab") as log_file:
             # A session of its own: Ctrl-C reaches the command alone, which then stops the nodes in order.
             self.process = start(
-                [*prefix, sys.executable, "-m", "ottla", "start", "--config", home.properties],
+                [*prefix, *OTTLA, "start", "--config", home.properties],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log_file,

@@ -6,6 +6,8 @@ function is there when the module binds its name at the top, or may do so in a w
 
 import ast
 import re
+import sys
+import sysconfig
 from collections.abc import Sequence
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from pathlib import Path
@@ -30,6 +32,7 @@ def parse_function(text: str) -> tuple[str, str]:
 def check_function(module: str, function: str, folders: Sequence[str]) -> None:
     """FunctionError unless the module is in one of the folders and has the function."""
     spec = _find(module, folders)
+    _check_name(module.partition(".")[0], folders)
     origin = Path(spec.origin) if spec.origin and spec.has_location else None
     if origin is None:
         raise FunctionError(f"names {module}, which is a folder and no module")
@@ -67,6 +70,19 @@ def _find(module: str, folders: Sequence[str]) -> ModuleSpec:
         path = spec.submodule_search_locations
     assert spec is not None
     return spec
+
+
+def _check_name(name: str, folders: Sequence[str]) -> None:
+    """Raise FunctionError if a module beside the file has the name of one that the run loads instead."""
+    installed = {sysconfig.get_path(key) for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    own = _find(name, folders).origin
+    if own is not None and not any(Path(own).is_relative_to(folder) for folder in installed):
+        other = PathFinder.find_spec(name, sorted(installed))
+        if name in sys.stdlib_module_names or (other is not None and other.origin is not None):
+            raise FunctionError(
+                f"names {name}, which is also the name of a module of Python or of an installed package:"
+                " rename yours"
+            )
 
 
 def _may_have(tree: ast.Module, function: str) -> bool:

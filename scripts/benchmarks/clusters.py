@@ -141,7 +141,9 @@ def make(name: str, folder: Path, count: int) -> Cluster:
 
 def _ottla_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:
     homes = write_homes(count, base_port=base_port, data=folder, overrides=CLUSTER_OVERRIDES)
-    return [[sys.executable, "-m", "ottla", "start", "--config", str(home.properties)] for home in homes]
+    return [
+        [sys.executable, "-P", "-m", "ottla", "start", "--config", str(home.properties)] for home in homes
+    ]
 
 
 def _kafka_commands(folder: Path, base_port: int, count: int) -> list[list[str]]:

@@ -92,7 +92,7 @@ def start(name: str, data: Path, settings: Sequence[str] = ()) -> Server:
     if name == "kafka":
         command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port), "--data", str(data)]
     else:
-        command = [sys.executable, "-m", "ottla", "start", "--data", str(data)]
+        command = [sys.executable, "-P", "-m", "ottla", "start", "--data", str(data)]
         overrides += ["--override", f"listeners=PLAINTEXT://127.0.0.1:{port}"]
     process = subprocess.Popen(
         [*command, *overrides], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

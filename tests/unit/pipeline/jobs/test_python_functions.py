@@ -1,5 +1,6 @@
 """Functions are found by reading modules, which are never run."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "dynamic.py").write_text("def __getattr__(name): pass\n")
     (tmp_path / "broken.py").write_text("x = 1\ndef f(:\n")
     (tmp_path / "bare").mkdir()
+    for name in ("types", "yaml", "pipeline"):
+        (tmp_path / f"{name}.py").write_text("def inner(): pass\n")
     return tmp_path
 
 
@@ -52,6 +55,22 @@ def test_what_is_not_there_is_told(folder: Path, module: str, reason: str) -> No
         check_function(module, "inner", [str(folder)])
 
     assert reason in str(error.value)
+
+
+@pytest.mark.parametrize("module", ["types", "yaml"])
+def test_a_module_with_the_name_of_one_that_the_run_loads_instead_is_refused(
+    folder: Path, module: str
+) -> None:
+    with pytest.raises(FunctionError, match=f"names {module}, which is also the name of .*: rename yours"):
+        check_function(module, "inner", [str(folder), *sys.path])
+
+
+def test_a_module_may_have_the_name_of_one_of_our_folders(folder: Path) -> None:
+    check_function("pipeline", "inner", [str(folder), *sys.path])
+
+
+def test_a_function_of_an_installed_package_is_found() -> None:
+    check_function("yaml", "safe_load", sys.path)
 
 
 @pytest.mark.parametrize("text", ["f", "a.b", "a:", ":f", "a b:f", "a:f()", "../a:f", "a:b:c", "a..b:f"])

@@ -1,0 +1,238 @@
+"""What a user gets: the source archive and the wheel, and Ottla installed from it into an empty environment.
+
+The environment has the requirements of the wheel and what those require, by links to where the tests have
+them; so nothing is downloaded, and a requirement that is not declared is missing.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.pages import ROOT
+from tests.ports import free_ports
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 120
+NOT_OF_THE_SOURCES = shutil.ignore_patterns(
+    ".?*cache", ".git", ".hypothesis", ".venv", "__pycache__", "*.so", "build", "demo-data", "dist", "site"
+)
+# Modules of Python that every program loads, as files of a user.
+HIDING = ("json.py", "re.py", "types.py")
+THEIR_CONFTEST = """
+import pytest
+
+from node import SIZE
+
+
+@pytest.fixture
+def size():
+    return SIZE
+"""
+THEIR_TESTS = """
+import sys
+
+import pipeline
+from logstore.shelf import WOOD
+
+
+def test_their_own_modules_are_theirs(size):
+    assert (size, pipeline.SIZE, WOOD) == (3, 4, "oak")
+
+
+def test_ottla_has_loaded_nothing():
+    loaded = [name for name in sys.modules if name.partition(".")[0] == "ottla"]
+    assert loaded == ["ottla", "ottla.pytest_plugin"]
+"""
+PLUGIN_ALONE = """
+import sys
+import pytest
+before = set(sys.modules)
+import ottla.pytest_plugin
+print(sorted(set(sys.modules) - before))
+"""
+
+
+def run(command: Iterable[str | Path], folder: Path, given: str = "", **environment: str) -> str:
+    """Return what a command prints; it must succeed."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": "", "PYTEST_ADDOPTS": "", **environment},
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a copy of the checkout, since a build writes into its folder."""
+    folder = tmp_path_factory.mktemp("sources") / "ottla"
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=NOT_OF_THE_SOURCES)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def built(sources: Path) -> Path:
+    """Return the folder of a source archive and of a wheel that was built from it."""
+    folder = sources.parent / "built"
+    said = run([sys.executable, "-m", "build", "--no-isolation", "--outdir", folder], sources)
+    assert not re.search("deprecat", said, re.IGNORECASE), said
+    return folder
+
+
+@pytest.fixture(scope="module")
+def environment(built: Path) -> Path:
+    """Return the folder of the programs of an environment into which the wheel was installed."""
+    folder = built.parent / "environment"
+    run([sys.executable, "-m", "venv", "--without-pip", folder], built)
+    python = folder / "bin" / "python"
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-index",
+        "--no-deps",
+        "--no-compile",
+    ]
+    [wheel] = built.glob("*.whl")
+    run([*pip, wheel], built)
+    [packages] = folder.glob("lib/python*/site-packages")
+    installed = {path.name for path in packages.iterdir() if not path.name.startswith("_")}
+    assert installed == {"ottla", "pyspark_ottla", f"ottla-{version('ottla')}.dist-info"}
+    needs = folder / "needs"
+    needs.mkdir()
+    for name in required(distribution("ottla").requires or ()) | {"pytest"} | required(["pytest"]):
+        for part in {path.parts[0] for path in distribution(name).files or ()}:
+            if part not in ("..", "__pycache__") and not (needs / part).exists():
+                (needs / part).symlink_to(distribution(name).locate_file(part))
+    (packages / "needs.pth").write_text(f"{needs}\n")
+    return folder / "bin"
+
+
+def required(texts: Iterable[str]) -> set[str]:
+    """Return the names of the distributions that these requirements need, without extras."""
+    found: set[str] = set()
+    pending = list(texts)
+    while pending:
+        one = Requirement(pending.pop())
+        if one.name not in found and (one.marker is None or one.marker.evaluate({"extra": ""})):
+            found.add(one.name)
+            pending += distribution(one.name).requires or ()
+    return found
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a folder with a project whose folders and files have names of ours, and names of Python."""
+    for name, text in {
+        "node/__init__.py": "SIZE = 3\n",
+        "logstore/shelf.py": "WOOD = 'oak'\n",
+        "pipeline.py": "SIZE = 4\n",
+        "conftest.py": THEIR_CONFTEST,
+        "test_theirs.py": THEIR_TESTS,
+        "pytest.ini": "[pytest]\nfilterwarnings = error\n",
+    }.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def members(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_source_archive_has_the_layout_of_the_repository(built: Path, sources: Path) -> None:
+    [archive] = built.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        found = {name.partition("/")[2]: one for name, one in zip(opened.getnames(), opened, strict=True)}
+
+    files = {name for name, one in found.items() if one.isfile() or one.issym()}
+    own = {
+        str(path.relative_to(sources))
+        for path in sources.rglob("*")
+        if (path.is_file() or path.is_symlink()) and path.relative_to(sources).parts[0] != "build"
+    }
+    assert files - own <= {"PKG-INFO", "setup.cfg"} and own <= files
+    assert {"CHANGELOG.md", "LICENSE", "MANIFEST.in", "docs/index.md", "tests/conftest.py"} <= files
+    assert found["src/ottla/node"].linkname == "../../node" and "node/broker.py" in files
+    assert not any(name.startswith("src/ottla/node/") for name in files)
+
+
+def test_a_wheel_from_the_source_archive_is_that_of_the_checkout(built: Path, sources: Path) -> None:
+    folder = sources.parent / "direct"
+    earlier = sources / "build" / f"lib.{sysconfig.get_platform()}-{sys.implementation.cache_tag}" / "ottla"
+    earlier.mkdir(parents=True)
+    (earlier / "gone.py").touch()
+    run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder], sources)
+    [direct], [indirect] = folder.glob("*.whl"), built.glob("*.whl")
+
+    assert direct.name == indirect.name and "-cp311-abi3-" in direct.name
+    assert members(direct) == members(indirect)
+    assert {name.partition("/")[0] for name in members(direct)} == {
+        "ottla",
+        "pyspark_ottla",
+        f"ottla-{version('ottla')}.dist-info",
+    }
+    assert {"ottla/py.typed", "ottla/logstore/_record_walk.abi3.so"} <= members(direct).keys()
+
+
+def test_records_go_through_a_cluster_in_a_folder_with_files_named_as_modules_of_python(
+    environment: Path, tmp_path: Path
+) -> None:
+    for name in HIDING:
+        (tmp_path / name).write_text("raise AssertionError('a file of the user was imported')\n")
+    ottla = environment / "ottla"
+    base = free_ports(3)
+    up = subprocess.Popen(
+        [ottla, "cluster", "up", "--nodes", "1", "--base-port", str(base)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert up.stdout is not None and up.stdout.readline().startswith("READY ")
+        server = {"OTTLA_BOOTSTRAP": f"127.0.0.1:{base}"}
+        for codec in ("gzip", "lz4", "snappy", "zstd"):
+            run([ottla, "produce", "orders", "--compression", codec], tmp_path, f"{codec}\n", **server)
+        consumed = run([ottla, "consume", "orders", "--until-end"], tmp_path, **server)
+    finally:
+        up.terminate()
+        up.communicate(timeout=TIMEOUT_S)
+    assert sorted(consumed.split()) == ["gzip", "lz4", "snappy", "zstd"]
+    assert run([ottla, "--version"], tmp_path) == f"ottla {version('ottla')}\n"
+
+
+def test_a_project_with_folders_named_as_ours_runs_its_tests_and_pays_nothing_for_the_plugin(
+    environment: Path, project: Path
+) -> None:
+    python = environment / "python"
+    said = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], project)
+
+    assert "2 passed" in said
+    assert "--ottla-nodes" in run([python, "-m", "pytest", "--help"], project)
+    assert run([python, "-c", PLUGIN_ALONE], project) == "['ottla', 'ottla.pytest_plugin']\n"
+    assert "topic" in run([environment / "ottla", "--help"], project)
+    assert "topic" in run([python, "-m", "ottla", "--help"], project, PYTHONPATH=str(project))
+    imported = "import ottla.testing, ottla.node, node; print(node.SIZE, ottla.__version__)"
+    assert run([python, "-c", imported], project) == f"3 {version('ottla')}\n"
