@@ -1,8 +1,9 @@
 """ottla.node.cli: the command `ottla`. Bottom-up:
 
-added_commands     commands that other packages add to `ottla`
 cut_off_warning    the warnings of every command about the nodes it speaks to
 failure            why a command did not succeed, in one sentence that says what to do
+shell_completion   completion of `ottla` in bash, zsh and fish
+added_commands     commands that other packages add to `ottla`
 log_output         the log of a process on standard error
 record_text        records as lines of text
 standard_streams   standard input, output and error are there

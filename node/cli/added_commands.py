@@ -9,11 +9,17 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
+from ottla.node.cli.shell_completion import with_shell
+
 GROUP: Final = "ottla.commands"
 
 
 class WithAddedCommands(TyperGroup):
     """Our commands, then those that were added."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse them, with the user's own shell where completion is asked for without a name."""
+        return super().parse_args(ctx, with_shell(args))
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *sorted(_added())]

@@ -26,6 +26,15 @@ from ottla.node.cli.command_options import (
 )
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.group_app import group
+from ottla.node.cli.shell_completion import (
+    INSTALL,
+    PROGRAM,
+    SHOW,
+    Shell,
+    answer_shells,
+    install_completion,
+    show_completion,
+)
 from ottla.node.cli.topic_app import topic
 from ottla.node.cli.txn_app import txn
 from ottla.node.client.refusal import Refused
@@ -69,6 +78,19 @@ def ottla(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print it and exit")
     ] = False,
+    install: Annotated[
+        Shell | None,
+        typer.Option(
+            INSTALL,
+            callback=install_completion,
+            is_eager=True,
+            help="have a shell complete ottla: bash, zsh or fish; without a name your own",
+        ),
+    ] = None,
+    show: Annotated[
+        Shell | None,
+        typer.Option(SHOW, callback=show_completion, is_eager=True, help="print the script that does so"),
+    ] = None,
 ) -> None:
     """What all commands share."""
 
@@ -386,8 +408,9 @@ def main() -> int:
 
 
 def _invoke() -> object:
+    answer_shells()
     try:
-        return app(standalone_mode=False)
+        return app(prog_name=PROGRAM, standalone_mode=False)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # the library ends with 1 then
             raise end.__context__ from None
