@@ -177,10 +177,11 @@ class Cluster:
     """`nodes` brokers, up to five of them voters. Use it with `with`, `async with`, or `start` and `stop`.
 
     `data` keeps the directories of the nodes, and what makes the cluster the same one when it is started
-    there again, its ports too; without it they are temporary. `overrides` are settings of all nodes, and one
-    that does not exist is a KafkaError that names the nearest. With `rest` each node has the REST API, on a
-    port of its own that `rest_urls` tells. Its methods block for as long as what they do takes; the
-    asynchronous context does not.
+    there again, its ports too; without it they are temporary. Topics have a replica on each of
+    up to three nodes unless they are created with another number.
+    `overrides` are settings of all nodes, and one that does not exist is a KafkaError that names the nearest.
+    With `rest` each node has the REST API, on a port of its own that `rest_urls` tells. Its methods block for
+    as long as what they do takes; the asynchronous context does not.
     """
 
     def __init__(
@@ -203,6 +204,8 @@ class Cluster:
         voters = nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
         shared = {
             **QUICK,
+            # A topic that a client creates by writing to it outlives the loss of a node, too.
+            "default.replication.factor": str(min(nodes, 3)),
             "cluster.id": identity.cluster_id,
             "cluster.secret": identity.secret,
             "controller.quorum.voters": ",".join(f"{i}@{HOST}:{controllers[i]}" for i in range(voters)),

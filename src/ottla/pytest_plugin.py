@@ -4,7 +4,8 @@
         producer = Producer({"bootstrap.servers": ottla_cluster.bootstrap})
 
 It is one for the whole session and has three nodes (`--ottla-nodes`). A test that kills nodes makes its own
-with `ottla_cluster_factory(nodes=3, overrides={...})`. Nothing of it is imported before a test asks for it.
+with `ottla_cluster_factory(nodes=3, overrides={...})`. A suite that asks for neither loads this file alone,
+which imports nothing but pytest, so that it cannot fail where Ottla itself would.
 """
 
 from collections.abc import Callable, Iterator

@@ -336,3 +336,14 @@ def test_a_cluster_without_living_nodes_knows_no_leader() -> None:
         cluster.restart(0)
         eventually(lambda: cluster.leader_of(topic, 0) == 0, "it leads again")
         assert cluster.leader_of(topic, 1) == cluster.leader_of("nothing", 0) == -1
+
+
+def test_a_topic_that_a_client_makes_by_writing_outlives_the_loss_of_a_node() -> None:
+    with Cluster(nodes=3) as cluster:
+        produce(cluster, "orders", "before")
+        leader = cluster.leader_of("orders", 0)
+        cluster.kill(leader)
+        produce(cluster, "orders", "after")
+
+        assert consume(cluster, "orders", 2) == ["before", "after"]
+        assert cluster.leader_of("orders", 0) not in (-1, leader)

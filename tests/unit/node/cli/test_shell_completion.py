@@ -44,7 +44,7 @@ def test_the_script_that_is_shown_is_the_one_that_is_installed(
         ("ottla pipeline val", {"validate"}),
         ("ottla produce orders --compression ", {"none", "gzip", "snappy", "lz4", "zstd"}),
         ("ottla start --over", {"--override"}),
-        ("ottla nothing ", set()),
+        ("ottla topic nothing", set()),
     ],
 )
 def test_commands_options_and_values_are_completed(
