@@ -14,7 +14,7 @@ recent_topics       topics that changed lately
 timeline            the last rebalances of a group, and why
 topic_regex         expressions over the names of topics, by RE2 and bounded
 request_token       names a request until it is answered
-hold_phase          how far a heartbeat is that may wait
+heartbeat_phase     how far the coordinator has come with a heartbeat that it may hold
 shard_bytes         bytes that a shard holds of one kind, among those of all shards of a node
 member_bytes        what members take, and the most that they may
 log_scan            bytes of a coordinator's log: its batches, keys and values
@@ -36,13 +36,13 @@ State:
 offsets             the committed offsets of a shard, and those of open transactions
 classic             a classic group and its members
 consumer            a consumer group
-held_heartbeats     heartbeats that wait for news
+held_heartbeats     heartbeats that wait until there is something to tell
 shard               groups and offsets of one partition; replay
 
 Decisions:
 
 shard_load          a shard made of a scanned log
-heartbeat_news      what has changed for those that wait
+wake_heartbeats     which of them are woken by what has just changed
 classic             JoinGroup, SyncGroup, Heartbeat, LeaveGroup; the rebalance
 consumer            ConsumerGroupHeartbeat; members of the classic protocol in a consumer group; migration
 offsets             OffsetCommit, OffsetFetch, OffsetDelete; expiry

@@ -34,13 +34,13 @@ from ottla.groupcoord.offsets.offset_commands import (
     TxnOffsetCommit,
 )
 from ottla.groupcoord.timer_commands import (
-    EndHold,
+    AnswerHeldHeartbeat,
     ExpireJoin,
     ExpireOffsets,
     ExpireSession,
     ExpireSync,
     ExtendInitialRebalance,
-    ResumeHeld,
+    WakeHeldHeartbeats,
 )
 
 ClientCommand: TypeAlias = (
@@ -61,7 +61,7 @@ ClientCommand: TypeAlias = (
 # What leads to no records, and is carried out while the log takes none.
 ReadOnlyCommand: TypeAlias = (
     Heartbeat
-    | EndHold
+    | AnswerHeldHeartbeat
     | OffsetFetch
     | DescribeGroups
     | DescribeConsumerGroups
@@ -80,8 +80,8 @@ TimerCommand: TypeAlias = (
     | ExpireMemberJoin
     | ExpireMemberSync
     | ExpireOffsets
-    | EndHold
-    | ResumeHeld
+    | AnswerHeldHeartbeat
+    | WakeHeldHeartbeats
 )
 NodeCommand: TypeAlias = (
     EndTransaction | ForgetOffsets | ForgetTopics | TopicsChanged | RegexesResolved | TargetComputed

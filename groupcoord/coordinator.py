@@ -31,8 +31,7 @@ from ottla.groupcoord.classic.rebalance import (
 )
 from ottla.groupcoord.classic.sync_group import sync_group
 from ottla.groupcoord.commands import Command
-from ottla.groupcoord.consumer.classic_in_consumer import decide_in_consumer_group
-from ottla.groupcoord.consumer.consumer_beat import consumer_beat
+from ottla.groupcoord.consumer.classic_to_consumer_group import classic_request_to_consumer_group
 from ottla.groupcoord.consumer.consumer_commands import (
     ComputeTarget,
     ConsumerGroupHeartbeat,
@@ -42,14 +41,14 @@ from ottla.groupcoord.consumer.consumer_commands import (
     TargetComputed,
     TopicsChanged,
 )
-from ottla.groupcoord.consumer.consumer_describe import describe_consumer_groups
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
-from ottla.groupcoord.consumer.consumer_heartbeat import (
+from ottla.groupcoord.consumer.consumer_group_describe import describe_consumer_groups
+from ottla.groupcoord.consumer.consumer_group_heartbeat import (
     compute_put_off_target,
+    consumer_group_heartbeat,
     target_computed,
 )
 from ottla.groupcoord.consumer.consumer_membership import start_consumer_session
-from ottla.groupcoord.consumer.consumer_regexes import regexes_resolved
 from ottla.groupcoord.consumer.consumer_timers import (
     expire_consumer_session,
     expire_member_join,
@@ -59,16 +58,18 @@ from ottla.groupcoord.consumer.consumer_timers import (
     topics_changed,
 )
 from ottla.groupcoord.consumer.downgrade_group import finish_downgrade
+from ottla.groupcoord.consumer.hold_heartbeat import hold_heartbeat
 from ottla.groupcoord.consumer.migration_commands import (
     ExpireMemberJoin,
     ExpireMemberSync,
     FinishDowngrade,
     FinishUpgrade,
 )
+from ottla.groupcoord.consumer.regular_expressions import regexes_resolved
+from ottla.groupcoord.consumer.unchanged_heartbeat import unchanged_heartbeat
 from ottla.groupcoord.consumer.upgrade_group import finish_upgrade
 from ottla.groupcoord.describe_groups import describe_groups, list_groups
 from ottla.groupcoord.effects import Append, Effect, Follow, Noted, Refuse, StartTimer
-from ottla.groupcoord.heartbeat_news import look_at_topics, resume_held, tell_news
 from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     ForgetOffsets,
@@ -86,14 +87,15 @@ from ottla.groupcoord.offsets.offset_values import CommittedOffsets
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard, check_group_id
 from ottla.groupcoord.timer_commands import (
-    EndHold,
+    AnswerHeldHeartbeat,
     ExpireJoin,
     ExpireOffsets,
     ExpireSession,
     ExpireSync,
     ExtendInitialRebalance,
-    ResumeHeld,
+    WakeHeldHeartbeats,
 )
+from ottla.groupcoord.wake_heartbeats import wake_for_records, wake_for_topics, wake_group
 from ottla.logstore.errors import ErrorCode, KafkaError
 
 
@@ -127,8 +129,8 @@ class Coordinator:
             return [Refuse(token, error.code, error.detail)]
         return self._settled(effects, now_ms)
 
-    def sign_of_life(self, command: ConsumerGroupHeartbeat) -> list[Effect]:
-        """What a heartbeat does that cannot be decided now: its member lives, and keeps its session."""
+    def extend_session(self, command: ConsumerGroupHeartbeat) -> list[Effect]:
+        """Extend the session of a member whose heartbeat cannot be decided now: it is alive all the same."""
         group = self.shard.consumer_group(command.group_id)
         if group is None or command.member_id not in group.members or command.member_epoch < 0:
             return []
@@ -143,7 +145,7 @@ class Coordinator:
                     effects += stop_classic_group(group, error)
                 case ConsumerGroup():
                     pass  # its members wait with their heartbeats only
-        return effects + self.shard.held.stop(error)
+        return effects + self.shard.held_heartbeats.refuse_all(error)
 
     def check_invariants(self) -> None:
         """What holds between any two commands; asked by tests after each."""
@@ -173,7 +175,7 @@ class Coordinator:
         if changed is not None:
             changed.end_rebalance(now_ms)
         if records:
-            settled += self._settled(tell_news(self.shard, records), now_ms)
+            settled += self._settled(wake_for_records(self.shard, records), now_ms)
         return settled
 
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
@@ -182,7 +184,10 @@ class Coordinator:
             case Heartbeat() | JoinGroup() | SyncGroup() | LeaveGroup():
                 return self._decide_for_member(command, now_ms)
             case ConsumerGroupHeartbeat():
-                return consumer_beat(shard, command, now_ms)
+                effects = unchanged_heartbeat(shard, command)
+                if effects is None:
+                    effects = consumer_group_heartbeat(shard, command, now_ms)
+                return hold_heartbeat(shard, command, effects) if command.hold_ms else effects
             case OffsetCommit():
                 return commit_offsets(shard, command, now_ms)
             case OffsetFetch():
@@ -224,11 +229,11 @@ class Coordinator:
             case RegexesResolved():
                 return regexes_resolved(shard, command, now_ms)
             case TopicsChanged():
-                return [*topics_changed(shard, command), *look_at_topics(shard, command)]
-            case EndHold():
-                return shard.held.end(command.group_id, command.member_id, command.held)
-            case ResumeHeld():
-                return resume_held(shard, command.group_id)
+                return [*topics_changed(shard, command), *wake_for_topics(shard, command)]
+            case AnswerHeldHeartbeat():
+                return shard.held_heartbeats.answer(command.group_id, command.member_id, command.held)
+            case WakeHeldHeartbeats():
+                return wake_group(shard, command.group_id)
             case ExpireOffsets():
                 return expire_offsets(shard, now_ms)
             case TxnOffsetCommit():
@@ -249,7 +254,7 @@ class Coordinator:
             case None | ClassicGroup():
                 return _decide_in_classic_group(self.shard, group, command, now_ms)
             case ConsumerGroup():
-                return decide_in_consumer_group(self.shard, group, command, now_ms)
+                return classic_request_to_consumer_group(self.shard, group, command, now_ms)
 
 
 def _decide_in_classic_group(

@@ -11,11 +11,11 @@ from ottla.groupcoord.classic.member_results import (
     SyncGroupResult,
 )
 from ottla.groupcoord.commands import ClientCommand, InnerCommand, TimerCommand
-from ottla.groupcoord.consumer.aside import AsideWork
 from ottla.groupcoord.consumer.consumer_results import (
     ConsumerGroupHeartbeatResult,
     DescribeConsumerGroupsResult,
 )
+from ottla.groupcoord.consumer.executor_tasks import ExecutorTask
 from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import AppendedRecord
@@ -30,7 +30,7 @@ __all__ = [
     "Refuse",
     "Reply",
     "Result",
-    "RunAside",
+    "RunTask",
     "StartTimer",
     "TimerKey",
 ]
@@ -68,10 +68,10 @@ class Noted:
 
 
 @dataclass(frozen=True, slots=True)
-class RunAside:
-    """Work to be run in a thread; its result comes back as a command."""
+class RunTask:
+    """Run a task in a thread; its result comes back as a command."""
 
-    work: AsideWork
+    task: ExecutorTask
 
 
 Effect: TypeAlias = (
@@ -82,5 +82,5 @@ Effect: TypeAlias = (
     | CancelTimer
     | Follow
     | Noted
-    | RunAside
+    | RunTask
 )

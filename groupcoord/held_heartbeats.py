@@ -1,9 +1,9 @@
-"""Heartbeats that wait for news: members hear of a rebalance when it begins, not at their next heartbeat.
+"""Held heartbeats: a member hears of a rebalance when it begins, not at its next heartbeat.
 
-A member that is where it should be gets no answer until there is something to tell it, until shortly before
-its next heartbeat would be due, until it sends something else on the connection, or until the coordinator
-stops. Then its heartbeat is decided as if it had just come, except that it does not prolong its session. All
-of this is soft state.
+A heartbeat is a long poll where `ottla.group.heartbeat.hold.ms` allows it: a member that has nothing to do
+gets no answer until there is something to tell it, until shortly before its next heartbeat is due, until it
+sends something else on the connection, or until the coordinator stops. Then the heartbeat is decided as if
+it had just arrived, except that it does not prolong the member's session. All of this is soft state.
 """
 
 from collections.abc import Iterable
@@ -13,21 +13,21 @@ from typing import Any, TypeAlias
 from ottla.groupcoord.classic.member_commands import Heartbeat
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.effects import Effect, Follow, Refuse, StartTimer, TimerKey
-from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.request_token import Token
-from ottla.groupcoord.timer_commands import EndHold
+from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.logstore.errors import ErrorCode
 
 HeldCommand: TypeAlias = Heartbeat | ConsumerGroupHeartbeat
 
 
 class HeldHeartbeats:
-    """Those of one shard: at most one for each member of a group."""
+    """The held heartbeats of one shard: at most one for each member of a group."""
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[str, HeldCommand]] = {}
-        # Of those, the ones whose members wait for partitions of others.
-        self._short: dict[str, dict[str, None]] = {}
+        # Those whose members wait for partitions that others have not given up yet.
+        self._awaiting_partitions: dict[str, dict[str, None]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._by_group)
@@ -39,45 +39,45 @@ class HeldHeartbeats:
         held = self._by_group.get(group_id)
         return [] if held is None else list(held.values())
 
-    def concerned(self, group_id: str, changed: Iterable[str]) -> list[HeldCommand]:
-        """Those of these members, and of all that wait for partitions, since somebody gave up some."""
+    def affected_by(self, group_id: str, changed: Iterable[str]) -> list[HeldCommand]:
+        """Return those of the changed members, and of all that wait for partitions: some may be free now."""
         held = self._by_group.get(group_id)
         if held is None:
             return []
-        members = dict.fromkeys([*changed, *self._short.get(group_id, ())])
+        members = dict.fromkeys([*changed, *self._awaiting_partitions.get(group_id, ())])
         return [held[member_id] for member_id in members if member_id in held]
 
-    def hold(self, command: HeldCommand, wait_ms: int, *, is_short: bool = False) -> list[Effect]:
-        """Let it wait, at most so long; one that was resumed goes on waiting as long as it would have."""
+    def hold(self, command: HeldCommand, wait_ms: int, *, awaits_partitions: bool = False) -> list[Effect]:
+        """Hold a heartbeat for at most that time; one that was woken goes on until its first time is over."""
         self._by_group.setdefault(command.group_id, {})[command.member_id] = command
-        if is_short:
-            self._short.setdefault(command.group_id, {})[command.member_id] = None
-        if command.phase is HoldPhase.RESUMED:
+        if awaits_partitions:
+            self._awaiting_partitions.setdefault(command.group_id, {})[command.member_id] = None
+        if command.phase is HeartbeatPhase.WOKEN:
             return []
         key = TimerKey("hold", command.group_id, command.member_id)
-        end = EndHold(group_id=command.group_id, member_id=command.member_id, held=command.token)
-        return [StartTimer(key, wait_ms, end)]
+        due = AnswerHeldHeartbeat(group_id=command.group_id, member_id=command.member_id, held=command.token)
+        return [StartTimer(key, wait_ms, due)]
 
-    def end(self, group_id: str, member_id: str, token: Token | None = None) -> list[Effect]:
-        """Answer the member's heartbeat, if it waits, and bears that token where one is given."""
+    def answer(self, group_id: str, member_id: str, token: Token | None = None) -> list[Effect]:
+        """Answer the member's heartbeat if one is held, and has that token where one is given."""
         command = self._by_group.get(group_id, {}).get(member_id)
         if command is None or token not in (None, command.token):
             return []
-        return self._decided_again([command], HoldPhase.OVER)
+        return self._decide_again([command], HeartbeatPhase.DUE)
 
-    def resume(self, commands: Iterable[HeldCommand]) -> list[Effect]:
-        """There may be news for these: decide them again; what finds none waits on."""
-        return self._decided_again(commands, HoldPhase.RESUMED)
+    def wake(self, commands: Iterable[HeldCommand]) -> list[Effect]:
+        """Decide these again: there may be something to tell. Those with nothing to tell stay held."""
+        return self._decide_again(commands, HeartbeatPhase.WOKEN)
 
-    def stop(self, error: ErrorCode) -> list[Effect]:
-        held, self._by_group, self._short = self._by_group, {}, {}
+    def refuse_all(self, error: ErrorCode) -> list[Effect]:
+        held, self._by_group, self._awaiting_partitions = self._by_group, {}, {}
         return [Refuse(command.token, error) for of_group in held.values() for command in of_group.values()]
 
-    def _decided_again(self, commands: Iterable[HeldCommand], phase: HoldPhase) -> list[Effect]:
+    def _decide_again(self, commands: Iterable[HeldCommand], phase: HeartbeatPhase) -> list[Effect]:
         effects: list[Effect] = []
         for command in commands:
             self._forget(self._by_group, command)
-            self._forget(self._short, command)
+            self._forget(self._awaiting_partitions, command)
             effects.append(Follow(replace(command, phase=phase)))
         return effects
 

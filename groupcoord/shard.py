@@ -60,8 +60,8 @@ class Shard:
         self.newest_topics_version = 0  # of the metadata when a topic was made last
         self.recent_topics = RecentTopics()  # soft
         self.groups_by_topic: dict[str, set[str]] = {}  # consumer groups that subscribe to it
-        self.held = HeldHeartbeats()  # soft
-        self.resolving: set[str] = set()  # soft: consumer groups whose expressions are being matched aside
+        self.held_heartbeats = HeldHeartbeats()  # soft
+        self.resolving: set[str] = set()  # soft: groups whose expressions a thread is matching
         self.groups: dict[str, Group] = {}
         self.member_bytes = ShardBytes()
         self.has_room: Callable[[], bool] = lambda: True  # whether this node has memory for more groups

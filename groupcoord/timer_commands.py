@@ -43,8 +43,8 @@ class ExpireOffsets:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndHold:
-    """A heartbeat that waits for news is to be answered: in time, or since its member sent something else."""
+class AnswerHeldHeartbeat:
+    """A held heartbeat must be answered: its time is over, or its member sent something else."""
 
     group_id: str
     member_id: str
@@ -52,7 +52,7 @@ class EndHold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResumeHeld:
-    """One of the group's heartbeats that wait is to be decided again: all of them wait for what it finds."""
+class WakeHeldHeartbeats:
+    """Held heartbeats of the group are to be decided again, since there may be something to tell."""
 
     group_id: str

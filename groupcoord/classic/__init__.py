@@ -5,7 +5,7 @@ The map, bottom-up; a module imports only from lines above its own, and by the l
 Words:
 
 group_state         five states and the table of their moves
-heartbeat_pace      how often a member heartbeats
+heartbeat_interval  how often a member heartbeats, as learned from its heartbeats
 member_commands     JoinGroup, SyncGroup, Heartbeat, LeaveGroup
 member_results      what members are answered
 consumer_protocol   what consumers of a classic group say to each other

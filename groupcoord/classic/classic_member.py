@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from ottla.groupcoord.classic.heartbeat_pace import HeartbeatPace
+from ottla.groupcoord.classic.heartbeat_interval import HeartbeatInterval
 from ottla.groupcoord.classic.member_commands import Protocol
 from ottla.groupcoord.effects import StartTimer
 from ottla.groupcoord.member_bytes import MEMBER_BYTES
@@ -15,8 +15,8 @@ from ottla.groupcoord.timer_commands import ExpireSession
 class ClassicMember:
     """A member as it joined.
 
-    Soft state: `protocols` but for the chosen one, the tokens, `is_new`, timer and pace are not in the log; a
-    restart forgets them.
+    Soft state: `protocols` but for the chosen one, the tokens, `is_new`, timer and heartbeat interval are
+    not in the log; a restart forgets them.
     """
 
     member_id: str
@@ -31,7 +31,7 @@ class ClassicMember:
     sync_token: Token | None = None  # its SyncGroup that waits for the leader's
     # As it was last started; a heartbeat starts the same one again, thousands of times.
     session_timer: StartTimer[ExpireSession] | None = None
-    pace: HeartbeatPace | None = None  # of a member whose heartbeats may wait
+    heartbeat_interval: HeartbeatInterval | None = None  # of a member whose heartbeats may be held
     is_new: bool = False  # waits in its first join: it does not know its id yet and cannot heartbeat
 
     @property

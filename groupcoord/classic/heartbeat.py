@@ -1,20 +1,20 @@
-"""Heartbeat: a member is alive, and learns whether it has to join again; it may wait to learn it."""
+"""Heartbeat: a member is alive, and learns whether it has to join again; it may be held until it does."""
 
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.classic.classic_member import ClassicMember
 from ottla.groupcoord.classic.group_state import GroupState
-from ottla.groupcoord.classic.heartbeat_pace import HeartbeatPace
+from ottla.groupcoord.classic.heartbeat_interval import HeartbeatInterval
 from ottla.groupcoord.classic.member_commands import Heartbeat
 from ottla.groupcoord.classic.member_results import HeartbeatResult
 from ottla.groupcoord.classic.rebalance import start_session
 from ottla.groupcoord.effects import Effect, Reply
-from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.shard import Shard
 from ottla.logstore.errors import ErrorCode, KafkaError
 
 _ALIVE = HeartbeatResult()
 _JOIN_AGAIN = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
-# Of a member's session: it must have the time for several heartbeats left.
+# A heartbeat is held for at most this part of the session timeout, so that there is time for several more.
 HELD_SHARE_OF_SESSION = 4
 
 
@@ -30,25 +30,28 @@ def heartbeat(shard: Shard, group: ClassicGroup | None, command: Heartbeat, now_
     if not command.hold_ms:
         return [start_session(group, member), Reply(command.token, result)]
     effects: list[Effect] = []
-    if command.phase is HoldPhase.ARRIVED:
-        effects = [start_session(group, member), *shard.held.end(group.group_id, member.member_id)]
+    if command.phase is HeartbeatPhase.ARRIVED:
+        effects = [
+            start_session(group, member),
+            *shard.held_heartbeats.answer(group.group_id, member.member_id),
+        ]
     wait_ms = _wait_ms(group, member, command, now_ms)
     if wait_ms:
-        return effects + shard.held.hold(command, wait_ms)
+        return effects + shard.held_heartbeats.hold(command, wait_ms)
     return [*effects, Reply(command.token, result)]
 
 
 def _wait_ms(group: ClassicGroup, member: ClassicMember, command: Heartbeat, now_ms: int) -> int:
-    """For how long this one may wait; 0 if it is to be answered now."""
-    pace = member.pace = member.pace or HeartbeatPace()
-    if command.phase is HoldPhase.ARRIVED:
-        pace.beat(now_ms)
+    """Return for how long the heartbeat may be held; 0 if it is to be answered now."""
+    interval = member.heartbeat_interval = member.heartbeat_interval or HeartbeatInterval()
+    if command.phase is HeartbeatPhase.ARRIVED:
+        interval.arrived(now_ms)
     if group.state is not GroupState.STABLE:
-        pace.pause()
+        interval.skip_next()
         return 0
     if member.is_static:
         return 0  # it does not leave when it closes, and Java's first waits for what it has asked
-    if command.phase is HoldPhase.OVER:
-        pace.answered(now_ms)
+    if command.phase is HeartbeatPhase.DUE:
+        interval.answered(now_ms)
         return 0
-    return pace.hold_ms(min(command.hold_ms, member.session_timeout_ms // HELD_SHARE_OF_SESSION))
+    return interval.hold_ms(min(command.hold_ms, member.session_timeout_ms // HELD_SHARE_OF_SESSION))

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.request_token import Token
 
 
@@ -56,7 +56,7 @@ class Heartbeat:
     member_id: str
     group_instance_id: str | None = None
     hold_ms: int = 0  # how long it may wait for news
-    phase: HoldPhase = HoldPhase.ARRIVED
+    phase: HeartbeatPhase = HeartbeatPhase.ARRIVED
 
 
 class MemberIdentity(NamedTuple):

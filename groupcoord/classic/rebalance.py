@@ -14,11 +14,11 @@ from ottla.groupcoord.classic.classic_member import ClassicMember
 from ottla.groupcoord.classic.group_state import MOVES, GroupState
 from ottla.groupcoord.classic.member_results import JoinGroupResult, SyncGroupResult
 from ottla.groupcoord.effects import Append, CancelTimer, Effect, Refuse, Reply, StartTimer, TimerKey
-from ottla.groupcoord.heartbeat_news import resume_held
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.timer_commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance
+from ottla.groupcoord.wake_heartbeats import wake_group
 from ottla.logstore.errors import ErrorCode
 
 
@@ -79,7 +79,7 @@ def prepare_rebalance(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Ef
     """
     effects: list[Effect] = []
     if group.state is GroupState.STABLE:
-        effects += resume_held(shard, group.group_id)  # decided when the rebalance has begun
+        effects += wake_group(shard, group.group_id)  # decided when the rebalance has begun
     if group.state is GroupState.COMPLETING_REBALANCE:
         effects += fail_waiting_syncs(group, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_sync_members.clear()

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.groupcoord.assignment import Assignment, TopicPartitions
-from ottla.groupcoord.hold_phase import HoldPhase
+from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.topics_view import TopicsView
 
@@ -30,9 +30,10 @@ class ConsumerGroupHeartbeat:
     client_id: str = ""
     client_host: str = ""
     member_id_required: bool = True  # since version 1 members bring an id of their own
-    hold_ms: int = 0  # how long it may wait for news
-    is_patient: bool = False  # whether its client waits for an answer far longer than its heartbeat interval
-    phase: HoldPhase = HoldPhase.ARRIVED
+    hold_ms: int = 0  # for how long it may be held until there is something to tell
+    # Whether its client takes no harm from an answer that comes after the next heartbeat is due.
+    tolerates_late_answers: bool = False
+    phase: HeartbeatPhase = HeartbeatPhase.ARRIVED
 
 
 # ---- from timers -------------------------------------------------------------------------------------------

@@ -57,8 +57,8 @@ class ResolvedRegex(NamedTuple):
     timestamp_ms: int
 
 
-class SteadyBeat(NamedTuple):
-    """What a heartbeat that changes nothing leads to, for this very member and these settings."""
+class UnchangedAnswer(NamedTuple):
+    """What a heartbeat that changes nothing is answered, for this very member and these settings."""
 
     member: ConsumerMember
     config: GroupConfig
@@ -91,7 +91,7 @@ class ConsumerGroup:
         # Soft state: what the hash says may not be so any more. True at first: nobody saw it being made.
         self.is_metadata_stale = True
         self.changed_topics: set[str] = set()  # those of its topics that changed since, as far as was heard
-        # Soft state: when its expressions were matched aside last, even if it came to nothing.
+        # Soft state: when its expressions were matched in a thread last, even if it came to nothing.
         self.resolving_since_ms: int | None = None
         self.resolving_cpu_ms = 0  # soft: what that took
         # Soft state: expressions that took too much, and when they were tried.
@@ -99,9 +99,9 @@ class ConsumerGroup:
         # Soft state: classic members that were told to join again; a timer runs for each.
         self.awaited_joins: set[str] = set()
         # Soft state: the heartbeat interval that members whose heartbeats may wait were told last.
-        self.told_intervals_ms: dict[str, int] = {}
-        self.steady_beats: dict[str, SteadyBeat] = {}  # soft: by member, as last made
-        self.computing_epoch: int | None = None  # for which a target is being made aside
+        self.told_heartbeat_intervals_ms: dict[str, int] = {}
+        self.unchanged_answers: dict[str, UnchangedAnswer] = {}  # soft: by member, as last made
+        self.computing_epoch: int | None = None  # for which a thread is making a target
         self.timeline = Timeline()
         # Counters over members and expressions, so that a heartbeat need not look at all of them.
         self._topics: dict[str, int] = {}  # name -> members and expressions that want it
@@ -356,8 +356,8 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self.targets.pop(member_id, None)
         self.awaited_joins.discard(member_id)
-        self.told_intervals_ms.pop(member_id, None)
-        self.steady_beats.pop(member_id, None)
+        self.told_heartbeat_intervals_ms.pop(member_id, None)
+        self.unchanged_answers.pop(member_id, None)
         if member is None:
             return
         self._count_member(member, -1, None)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 from ottla.groupcoord.assignment import Assignment, listed
 from ottla.groupcoord.assignors.all_assignors import ASSIGNORS
 from ottla.groupcoord.assignors.assignor_spec import GroupSpec, MemberSpec
-from ottla.groupcoord.consumer.aside import ComputeTargetAside
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
 from ottla.groupcoord.consumer.consumer_records import (
@@ -17,6 +16,7 @@ from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataValue,
     TargetTopicPartitions,
 )
+from ottla.groupcoord.consumer.executor_tasks import AssignPartitions
 from ottla.groupcoord.topics_view import TopicsView
 
 # A topic of one partition takes an assignor as long as several partitions of a large one.
@@ -72,13 +72,11 @@ def is_large_target(group: ConsumerGroup, topics: TopicsView, limit: int) -> boo
     return size > limit
 
 
-def target_aside(
-    group: ConsumerGroup, topics: TopicsView, *, epoch: int, assignor: str
-) -> ComputeTargetAside:
-    """The same as `compute_target`, as work for a thread."""
+def target_task(group: ConsumerGroup, topics: TopicsView, *, epoch: int, assignor: str) -> AssignPartitions:
+    """Return what `compute_target` does as a task for a thread."""
     spec = _spec(group, group.members.values(), group.targets, topics)
     client_host = next(iter(group.members.values())).client_host
-    return ComputeTargetAside(
+    return AssignPartitions(
         group_id=group.group_id, client_host=client_host, epoch=epoch, assignor=assignor, spec=spec
     )
 

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 
 from ottla.groupcoord.classic.rebalance import start_session
-from ottla.groupcoord.consumer.consumer_commit import check_committer, check_partition
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
+from ottla.groupcoord.consumer.validate_offset_requests import check_committer, check_partition
 from ottla.groupcoord.effects import Append, Effect, Reply
 from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, OffsetCommitValue
 from ottla.groupcoord.offsets.offset_commands import (

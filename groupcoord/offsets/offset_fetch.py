@@ -4,7 +4,7 @@ offset -1.
 
 from collections.abc import Iterable, Mapping
 
-from ottla.groupcoord.consumer.consumer_commit import check_fetcher
+from ottla.groupcoord.consumer.validate_offset_requests import check_fetcher
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch
 from ottla.groupcoord.offsets.offset_results import FetchedOffset, OffsetFetchResult

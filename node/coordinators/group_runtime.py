@@ -20,7 +20,7 @@ from ottla.groupcoord.offsets.offset_commands import ForgetTopics, Producer
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_bytes import NodeBytes
-from ottla.groupcoord.timer_commands import EndHold
+from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.logstore.compression import Compression
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import AppendResult
@@ -252,7 +252,10 @@ class GroupRuntime:
             return build(outcome)
         self._held_count += 1
         outcome.add_done_callback(self._count_answered)
-        shard, command = self.shards[index], EndHold(group_id=group_id, member_id=member_id, held=token)
+        shard, command = (
+            self.shards[index],
+            AnswerHeldHeartbeat(group_id=group_id, member_id=member_id, held=token),
+        )
         return Delayed(outcome, build, release=partial(shard.tell, command), keeps_nothing=True)
 
     def _count_answered(self, _: "asyncio.Future[Answer]") -> None:

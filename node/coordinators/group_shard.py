@@ -14,7 +14,13 @@ from ottla.groupcoord.consumer.consumer_commands import (
     TargetComputed,
     TopicsChanged,
 )
-from ottla.groupcoord.consumer.consumer_regexes import is_wanted
+from ottla.groupcoord.consumer.executor_tasks import (
+    MAX_REGEX_CPU_S,
+    ExecutorResult,
+    ExecutorTask,
+    ResolveRegexes,
+)
+from ottla.groupcoord.consumer.regular_expressions import is_wanted
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.effects import (
     Append,
@@ -25,7 +31,7 @@ from ottla.groupcoord.effects import (
     Refuse,
     Reply,
     Result,
-    RunAside,
+    RunTask,
     StartTimer,
 )
 from ottla.groupcoord.offsets.offset_commands import (
@@ -38,7 +44,7 @@ from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_key_he
 from ottla.groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_bytes import NodeBytes
-from ottla.groupcoord.timer_commands import EndHold
+from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.errors import KafkaError
 from ottla.logstore.partition_log import AppendResult
@@ -139,7 +145,7 @@ def _keep_as(command: Command) -> Hashable:
             return "regexes", group_id
         case TargetComputed(group_id=group_id):
             return "target", group_id
-        case TopicsChanged() | EndHold():
+        case TopicsChanged() | AnswerHeldHeartbeat():
             return None  # these are read-only: the shard is being loaded, with the topics of now and no holds
         case _:
             raise AssertionError(f"{command} is of a client or of a timer")
@@ -152,7 +158,7 @@ def _merged(earlier: Command, later: Command) -> Command:
 
 
 def _when_refused(core: Coordinator, command: Command) -> list[Effect]:
-    return core.sign_of_life(command) if isinstance(command, ConsumerGroupHeartbeat) else []
+    return core.extend_session(command) if isinstance(command, ConsumerGroupHeartbeat) else []
 
 
 # ---- work aside --------------------------------------------------------------------------------------------
@@ -160,7 +166,7 @@ def _when_refused(core: Coordinator, command: Command) -> list[Effect]:
 
 def _carry_out(aside: AsideLane, shard: GroupShard, effect: Effect) -> None:
     match effect:
-        case RunAside(work):
+        case RunTask(work):
             aside.run(work, partial(_is_wanted, shard, work), partial(_bring_back, shard, work))
         case Follow() | Noted():
             raise AssertionError(f"{effect} is the core's own business")
@@ -168,14 +174,14 @@ def _carry_out(aside: AsideLane, shard: GroupShard, effect: Effect) -> None:
             raise AssertionError(f"{effect} is the runtime's business")
 
 
-def _is_wanted(shard: GroupShard, work: AsideWork) -> bool:
+def _is_wanted(shard: GroupShard, work: ExecutorTask) -> bool:
     """Say whether work aside is worth its next slice."""
     if shard.is_closed or shard.coordinator is None:
         return False
     return not isinstance(work, ResolveRegexes) or is_wanted(shard.coordinator.shard, work)
 
 
-def _bring_back(shard: GroupShard, work: AsideWork, result: AsideResult | None) -> None:
+def _bring_back(shard: GroupShard, work: ExecutorTask, result: ExecutorResult | None) -> None:
     """Hand the result of work aside to the shard that asked, if that is still there."""
     if shard.is_closed:
         return

@@ -39,7 +39,7 @@ API: Final = ApiDescription(
 )
 
 # Clients that wait for the answer to a heartbeat for their request timeout. librdkafka does for its interval.
-PATIENT_CLIENTS = {"apache-kafka-java"}
+TOLERANT_CLIENTS = {"apache-kafka-java"}
 
 
 def handle(
@@ -69,7 +69,7 @@ def handle(
             client_host=client_host(context),
             member_id_required=context.api_version >= 1,
             hold_ms=hold_ms,
-            is_patient=context.connection.software_name in PATIENT_CLIENTS,
+            tolerates_late_answers=context.connection.software_name in TOLERANT_CLIENTS,
         )
 
     answer: Result[ConsumerGroupHeartbeatResponse]

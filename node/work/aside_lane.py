@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.groupcoord.consumer.aside import AsideResult, AsideWork, steps
+from ottla.groupcoord.consumer.executor_tasks import ExecutorResult, ExecutorTask, steps
 from ottla.node.clock import thread_cpu_s
 
 THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.background.threads)
@@ -21,9 +21,9 @@ THREADS: Final = 2  # as many as Kafka has by default (group.coordinator.backgro
 @dataclass(frozen=True, slots=True, eq=False)
 class _Piece:
     client_host: str
-    doing: Generator[None, None, AsideResult]
+    doing: Generator[None, None, ExecutorResult]
     is_wanted: Callable[[], bool]
-    done: Callable[[AsideResult | None], None]
+    done: Callable[[ExecutorResult | None], None]
 
 
 class AsideLane:
@@ -38,7 +38,7 @@ class AsideLane:
         self._is_closed = False
 
     def run(
-        self, work: AsideWork, is_wanted: Callable[[], bool], done: Callable[[AsideResult | None], None]
+        self, work: ExecutorTask, is_wanted: Callable[[], bool], done: Callable[[ExecutorResult | None], None]
     ) -> None:
         """Have it done. `done` is told the result on the loop; None where, between two slices, nobody wants
         it any more. Nothing is told after `close`.
@@ -75,7 +75,7 @@ class AsideLane:
             slice_ = asyncio.get_running_loop().run_in_executor(self._threads, _run_slice, piece.doing)
             slice_.add_done_callback(lambda ended, piece=piece: self._end(piece, ended))  # type: ignore[misc]
 
-    def _end(self, piece: _Piece, ended: "asyncio.Future[AsideResult | None]") -> None:
+    def _end(self, piece: _Piece, ended: "asyncio.Future[ExecutorResult | None]") -> None:
         if self._is_closed:
             return
         self._free += 1
@@ -89,11 +89,11 @@ class AsideLane:
             self._begin()
 
 
-def _run_slice(doing: Generator[None, None, AsideResult]) -> AsideResult | None:
+def _run_slice(doing: Generator[None, None, ExecutorResult]) -> ExecutorResult | None:
     """Work on until the next pause; the result where there is none."""
     try:
         next(doing)
     except StopIteration as end:
-        result: AsideResult = end.value
+        result: ExecutorResult = end.value
         return result
     return None

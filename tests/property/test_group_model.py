@@ -269,7 +269,7 @@ class Model(RuleBasedStateMachine):
         """
         self.world.set_topics(counts)
         if is_busy:
-            self.world.is_aside_held = True
+            self.world.holds_tasks = True
         else:
             self.world.release_aside()
 

@@ -152,7 +152,7 @@ class Teller:
 
     def do_hold(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
         """What is done aside takes its time, until `release`."""
-        self.world.is_aside_held = True
+        self.world.holds_tasks = True
         yield from ()
 
     def do_release(self, names: list[str], options: dict[str, str]) -> Iterator[str]:

@@ -35,7 +35,7 @@ from ottla.groupcoord.group_records import OffsetRecord
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import GroupRecord
-from ottla.groupcoord.timer_commands import EndHold
+from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.logstore.errors import ErrorCode
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
@@ -123,7 +123,7 @@ class Teller:
         member_id = self.clients[names[0]].member_id
         for token in sorted(self.world.waiting()):
             if self.asked[token] == (names[0], "heartbeat"):
-                self.world.handle(EndHold(group_id="g", member_id=member_id, held=token))
+                self.world.handle(AnswerHeldHeartbeat(group_id="g", member_id=member_id, held=token))
 
     def do_leave(self, names: list[str], options: dict[str, str]) -> None:
         clients = [self.clients[name] for name in names]

@@ -13,11 +13,11 @@ from ottla.groupcoord import coordinator
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.classic.member_commands import SyncGroup
 from ottla.groupcoord.consumer import (
-    consumer_heartbeat,
+    consumer_group_heartbeat,
     consumer_membership,
-    consumer_regexes,
-    member_change,
+    group_epoch,
     reconciliation,
+    regular_expressions,
 )
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
@@ -148,22 +148,22 @@ def members_go_on_before_they_gave_up_what_they_should(patch: Patch) -> None:
 
 @group_mutant()
 def a_target_is_made_without_who_joins(patch: Patch) -> None:
-    compute = member_change.compute_target
+    compute = group_epoch.compute_target
 
     def without(*args: Any, **kwargs: Any) -> Any:
         return compute(*args, **{**kwargs, "changed": None})
 
-    patch.setattr(member_change, "compute_target", without)
+    patch.setattr(group_epoch, "compute_target", without)
 
 
 @group_mutant(1)
 def an_expression_outlives_its_last_subscriber(patch: Patch) -> None:
-    change = consumer_regexes.change_regex
+    change = regular_expressions.change_regex
 
     def keep(*args: Any) -> Any:
         return change(*args)._replace(dropped=[])
 
-    patch.setattr(consumer_heartbeat, "change_regex", keep)
+    patch.setattr(consumer_group_heartbeat, "change_regex", keep)
 
 
 @group_mutant(12)
@@ -202,12 +202,12 @@ def who_is_out_leaves_the_epoch_as_it_is(patch: Patch) -> None:
 
 @group_mutant(2)
 def other_topics_are_no_new_epoch(patch: Patch) -> None:
-    bump = member_change.bump_epoch
+    bump = group_epoch.bump_group_epoch
 
     def same(*args: Any, bumps: bool) -> int:
         return bump(*args, bumps=False)
 
-    patch.setattr(consumer_heartbeat, "bump_epoch", same)
+    patch.setattr(consumer_group_heartbeat, "bump_group_epoch", same)
 
 
 @group_mutant()

@@ -114,11 +114,11 @@ class GroupWorld:
                 wanted.add(join_key(group))
             if group.pending_sync_members:
                 wanted.add(sync_key(group))
-        held = self.coordinator.shard.held
+        held = self.coordinator.shard.held_heartbeats
         for group_id in held.groups():
             wanted |= {TimerKey("hold", group_id, command.member_id) for command in held.of_group(group_id)}
         # Those of heartbeats that were answered early are not cancelled: the next one moves them.
-        spare |= {key for key in self.timers if key.purpose in ("hold", "news")}
+        spare |= {key for key in self.timers if key.purpose in ("hold", "wake")}
         missing, left_over = wanted - self.timers.keys(), self.timers.keys() - wanted - spare
         assert (sorted(missing)[:3], sorted(left_over)[:3]) == ([], [])
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from ottla.groupcoord.classic.member_commands import Heartbeat
-from ottla.groupcoord.consumer.consumer_beat import OTHERS, PATIENT
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer.hold_heartbeat import OTHERS, TOLERANT
 from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
-from ottla.groupcoord.timer_commands import EndHold, ResumeHeld
+from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat, WakeHeldHeartbeats
 from ottla.logstore.errors import ErrorCode
 from tests.unit.groupcoord.consumer.consumer_world import REBALANCE_MS as FULL_MS
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, owned_of, topic_id
@@ -24,8 +24,8 @@ HOLD_MS = 10_000
 class Held:
     """A member whose heartbeats may wait, in a `ConsumerWorld`."""
 
-    def __init__(self, world: ConsumerWorld, member_id: str, *, is_patient: bool = True) -> None:
-        self.world, self.member_id, self.is_patient = world, member_id, is_patient
+    def __init__(self, world: ConsumerWorld, member_id: str, *, tolerates_late_answers: bool = True) -> None:
+        self.world, self.member_id, self.tolerates_late_answers = world, member_id, tolerates_late_answers
         self.epoch = 0
         self.owned: dict[str, list[int]] = {}
         self.token, self.sent_ms = 0, 0
@@ -55,7 +55,7 @@ class Held:
                 client_id="c",
                 client_host="/127.0.0.1",
                 hold_ms=HOLD_MS,
-                is_patient=self.is_patient,
+                tolerates_late_answers=self.tolerates_late_answers,
             )
         )
 
@@ -190,9 +190,9 @@ def test_an_answer_that_nothing_came_of_says_that_all_is_as_it_was(world: Consum
 def test_whoever_says_more_is_answered_and_only_that_request(world: ConsumerWorld) -> None:
     first, second = _two_that_wait(world)
 
-    world.groups.handle(EndHold(group_id="g", member_id="m1", held=first.token + 1_000))
+    world.groups.handle(AnswerHeldHeartbeat(group_id="g", member_id="m1", held=first.token + 1_000))
     assert first.waits
-    world.groups.handle(EndHold(group_id="g", member_id="m1", held=first.token))
+    world.groups.handle(AnswerHeldHeartbeat(group_id="g", member_id="m1", held=first.token))
 
     assert not first.waits and second.waits
 
@@ -235,15 +235,18 @@ def test_a_patient_client_is_answered_before_its_next_heartbeat_is_due(world: Co
             world.groups.advance(50)
         waited_ms = world.groups.now_ms - first.sent_ms
 
-        assert waited_ms == PATIENT.interval_ms * 9 // 10
-        assert first.hears().heartbeat_interval_ms == PATIENT.interval_ms
+        assert waited_ms == TOLERANT.interval_ms * 9 // 10
+        assert first.hears().heartbeat_interval_ms == TOLERANT.interval_ms
         first.send()
 
 
 def test_a_client_that_is_not_known_to_be_patient_waits_for_half_of_what_it_was_told(
     world: ConsumerWorld,
 ) -> None:
-    first, second = Held(world, "m1", is_patient=False), Held(world, "m2", is_patient=False)
+    first, second = (
+        Held(world, "m1", tolerates_late_answers=False),
+        Held(world, "m2", tolerates_late_answers=False),
+    )
     first.join()
     first.send(owned=first.owned)
     told_ms = first.hears().heartbeat_interval_ms
@@ -272,19 +275,19 @@ def test_a_patient_client_comes_back_soon_while_it_waits_for_partitions(world: C
     world.groups.advance(told_ms)
 
     assert not second.waits and second.world.groups.now_ms - second.sent_ms == told_ms
-    assert told_ms == PATIENT.short_interval_ms <= PATIENT.interval_ms // 2
+    assert told_ms == TOLERANT.short_interval_ms <= TOLERANT.interval_ms // 2
 
 
 def test_what_a_member_is_told_depends_on_whether_it_may_wait(world: ConsumerWorld) -> None:
     patient = Held(world, "m1").join().heartbeat_interval_ms
-    other = Held(world, "m2", is_patient=False).join().heartbeat_interval_ms
+    other = Held(world, "m2", tolerates_late_answers=False).join().heartbeat_interval_ms
     raw = world.join("m3", "a").heartbeat_interval_ms
 
-    assert (patient, other, raw) == (PATIENT.interval_ms, OTHERS.short_interval_ms, 5_000)
+    assert (patient, other, raw) == (TOLERANT.interval_ms, OTHERS.short_interval_ms, 5_000)
 
 
 def test_many_that_wait_are_told_in_turns(world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ottla.groupcoord.heartbeat_news.MAX_RESUMED", 2)
+    monkeypatch.setattr("ottla.groupcoord.wake_heartbeats.MAX_WOKEN", 2)
     members = [Held(world, f"m{number}") for number in range(6)]
     for member in members:
         member.join()
@@ -355,10 +358,10 @@ def test_what_is_decided_again_and_finds_nothing_waits_on_as_long_as_it_would_ha
     first, _ = _two_that_wait(world)
     world.groups.advance(700)
 
-    world.groups.handle(ResumeHeld(group_id="g"))
+    world.groups.handle(WakeHeldHeartbeats(group_id="g"))
     world.set_topics({"a": 4, "b": 2, "c": 1})  # which nobody reads
     world.group().is_metadata_stale = True
-    world.groups.handle(ResumeHeld(group_id="g"))
+    world.groups.handle(WakeHeldHeartbeats(group_id="g"))
     assert first.waits
     world.groups.advance(200)
 
@@ -428,7 +431,7 @@ def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_
         world.groups.advance(chance.choice([0, 10, 300, 2_000]))
         match chance.randrange(12):
             case 0 if len(members) < 5:
-                members.append(Held(world, f"m{step}", is_patient=chance.random() < 0.5))
+                members.append(Held(world, f"m{step}", tolerates_late_answers=chance.random() < 0.5))
             case 1 if members:
                 members.pop(chance.randrange(len(members))).send(epoch=-1)
             case 2 if members:
@@ -439,7 +442,9 @@ def test_whatever_happens_nobody_waits_for_long_and_all_own_their_shares_in_the_
                 world.restart()
             case 5 if members:
                 one = chance.choice(members)
-                world.groups.handle(EndHold(group_id="g", member_id=one.member_id, held=one.token))
+                world.groups.handle(
+                    AnswerHeldHeartbeat(group_id="g", member_id=one.member_id, held=one.token)
+                )
             case _ if members:
                 chance.choice(members).step()
         assert all(world.groups.now_ms - member.sent_ms <= HOLD_MS for member in members if member.waits)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from random import Random
 from time import process_time, thread_time
 
-from ottla.groupcoord.consumer.aside import SLICE_CPU_S, AsideResult, ResolveRegexes
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
+from ottla.groupcoord.consumer.executor_tasks import SLICE_CPU_S, ExecutorResult, ResolveRegexes
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 from ottla.node.work.aside_lane import THREADS, AsideLane
 
@@ -43,10 +43,10 @@ def opened(cpu_s: Callable[[], float] = thread_time) -> Iterator[AsideLane]:
 
 
 def test_an_honest_expression_is_matched_while_hostile_ones_have_their_turns() -> None:
-    ended: list[AsideResult | None] = []
+    ended: list[ExecutorResult | None] = []
 
     async def story() -> float:
-        matched: asyncio.Future[AsideResult | None] = asyncio.get_running_loop().create_future()
+        matched: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
         with opened() as lane:
             for number in range(HOSTILE_GROUPS):
                 lane.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
@@ -69,14 +69,14 @@ def test_a_client_with_many_groups_has_the_turns_of_one_client() -> None:
     """Counted by slices, not by time: the two clients have the thread alternately."""
     slices: list[str] = []
 
-    def doing(name: str, count: int) -> Generator[None, None, AsideResult]:
+    def doing(name: str, count: int) -> Generator[None, None, ExecutorResult]:
         for _ in range(count):
             slices.append(name)
             yield
         return RegexesResolved(group_id=name, topics={}, version=0, began_ms=0)
 
     async def story() -> None:
-        honest: asyncio.Future[AsideResult | None] = asyncio.get_running_loop().create_future()
+        honest: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
         with opened() as lane:
             lane._free = 0
             for number in range(HOSTILE_GROUPS):
@@ -97,8 +97,8 @@ def test_a_client_with_many_groups_has_the_turns_of_one_client() -> None:
 
 
 def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() -> None:
-    async def story() -> AsideResult | None:
-        ended: asyncio.Future[AsideResult | None] = asyncio.get_running_loop().create_future()
+    async def story() -> ExecutorResult | None:
+        ended: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
         with opened() as lane:
             lane.run(work("hostile", HOSTILE), lambda: True, ended.set_result)
             return await ended
@@ -112,9 +112,9 @@ def test_a_hostile_expression_takes_its_second_of_a_processor_and_is_given_up() 
 
 
 def test_what_nobody_wants_any_more_ends_with_its_slice() -> None:
-    async def story() -> tuple[list[AsideResult | None], float]:
+    async def story() -> tuple[list[ExecutorResult | None], float]:
         wanted = True
-        ended: list[AsideResult | None] = []
+        ended: list[ExecutorResult | None] = []
         began_s = process_time()
         with opened() as lane:
             for number in range(THREADS + 1):
@@ -131,7 +131,7 @@ def test_what_nobody_wants_any_more_ends_with_its_slice() -> None:
 
 
 def test_nothing_but_the_slices_that_run_goes_on_after_the_stop() -> None:
-    ended: list[AsideResult | None] = []
+    ended: list[ExecutorResult | None] = []
 
     async def story() -> float:
         lane = AsideLane()

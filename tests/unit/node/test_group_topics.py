@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from ottla.groupcoord.assignment import TopicPartitions
-from ottla.groupcoord.consumer import aside
+from ottla.groupcoord.consumer import executor_tasks
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.topics_view import TopicInfo
@@ -122,8 +122,8 @@ def test_a_consumer_group_on_a_node_reads_topics_as_they_come_and_survives_a_res
 def test_an_expression_that_takes_too_much_is_told_in_the_log_and_its_member_lives_on(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(aside, "SLICE_CPU_S", 0.0)
-    monkeypatch.setattr(aside, "MAX_REGEX_CPU_S", -1.0)
+    monkeypatch.setattr(executor_tasks, "SLICE_CPU_S", 0.0)
+    monkeypatch.setattr(executor_tasks, "MAX_REGEX_CPU_S", -1.0)
 
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")

@@ -1,21 +1,21 @@
 """Consumer groups in a `GroupWorld`: topics that can change, heartbeats, and clients that obey.
 
-Work aside is done at once, unless `is_aside_held`. What is written is told by the numbers of its kinds, a
-tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch, 7 and 6 the target, 8 what a member
-owns.
+Tasks for a thread are done at once, unless `holds_tasks`. What is written is told by the numbers of its
+kinds, a tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch, 7 and 6 the target, 8 what
+a member owns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.groupcoord.assignment import TopicPartitions
 from ottla.groupcoord.commands import Command
-from ottla.groupcoord.consumer import aside
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_records import LAYOUTS
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer.executor_tasks import run_task
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
-from ottla.groupcoord.effects import Effect, Refuse, RunAside
+from ottla.groupcoord.effects import Effect, Refuse, RunTask
 from ottla.groupcoord.group_records import GroupMetadataRecord
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
@@ -37,8 +37,8 @@ class ConsumerWorld:
     ) -> None:
         self.groups = GroupWorld(config or CoordinatorConfig(group_consumer_assignment_interval_ms=0))
         self.groups.take_aside = self._run_aside
-        self.is_aside_held = False
-        self.held: list[RunAside] = []
+        self.holds_tasks = False
+        self.held: list[RunTask] = []
         self._version = 0
         self.topics: dict[str, int] = {}
         self.set_topics(topics or {"a": 4, "b": 2})
@@ -85,7 +85,7 @@ class ConsumerWorld:
 
     def release_aside(self) -> None:
         """What was held aside is done now, and from now on at once."""
-        self.is_aside_held = False
+        self.holds_tasks = False
         self._run_aside([])
 
     def named(self, owned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
@@ -93,9 +93,9 @@ class ConsumerWorld:
         return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in owned.items()}
 
     def _run_aside(self, effects: Sequence[Effect]) -> None:
-        self.held += [effect for effect in effects if isinstance(effect, RunAside)]
-        while self.held and not self.is_aside_held:
-            self.groups.handle(aside.run(self.held.pop(0).work))
+        self.held += [effect for effect in effects if isinstance(effect, RunTask)]
+        while self.held and not self.holds_tasks:
+            self.groups.handle(run_task(self.held.pop(0).task))
 
     def beat(
         self,

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ottla.groupcoord.consumer.aside import (
+from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
+from ottla.groupcoord.consumer.executor_tasks import (
     MAX_GROUP_CPU_S,
     MAX_REGEX_CPU_S,
     SLICE_CPU_S,
     ResolveRegexes,
-    run,
+    run_task,
     steps,
 )
-from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.recent_topics import MAX_NAMES, RecentTopics
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 
@@ -33,7 +33,7 @@ def topics(names: Sequence[str], version: int = 5) -> ListedTopics:
 
 
 def resolved(work: ResolveRegexes, cpu_s: Callable[[], float] = lambda: 0.0) -> RegexesResolved:
-    result = run(work, cpu_s)
+    result = run_task(work, cpu_s)
     assert isinstance(result, RegexesResolved)
     return result
 

@@ -28,11 +28,16 @@ from ottla.groupcoord.consumer.consumer_membership import (
     timers_of,
 )
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupRegularExpressionRecord
-from ottla.groupcoord.consumer.consumer_regexes import RegexStatus, change_regex
 from ottla.groupcoord.consumer.downgrade_group import downgrade_for, may_downgrade_for
-from ottla.groupcoord.consumer.member_change import NextTarget, bump_epoch, next_target, why_bumped
+from ottla.groupcoord.consumer.group_epoch import (
+    TargetOfMember,
+    bump_group_epoch,
+    reason_of_epoch,
+    update_target_assignment,
+)
 from ottla.groupcoord.consumer.migration_commands import ExpireMemberSync
 from ottla.groupcoord.consumer.reconciliation import reconcile
+from ottla.groupcoord.consumer.regular_expressions import RegexStatus, change_regex
 from ottla.groupcoord.consumer.target_assignment import topic_ids
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from ottla.groupcoord.effects import Append, CancelTimer, Effect, Follow, Reply, StartTimer
@@ -43,7 +48,9 @@ from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.errors import ErrorCode
 
 
-def join_consumer_group(shard: Shard, group: ConsumerGroup, command: JoinGroup, now_ms: int) -> list[Effect]:
+def classic_join_to_consumer_group(
+    shard: Shard, group: ConsumerGroup, command: JoinGroup, now_ms: int
+) -> list[Effect]:
     if not is_session_timeout_allowed(command, shard.config):
         return refuse_join(command, ErrorCode.INVALID_SESSION_TIMEOUT, command.member_id)
     protocols = checked_protocols(command, shard.config)
@@ -119,18 +126,18 @@ def _join(
     changed = after.topic_names != before.topic_names or regex.status is not RegexStatus.SAME
     epoch, changed_topics = group.group_epoch, frozenset(group.changed_topics)
     if changed or group.is_metadata_stale:
-        epoch = bump_epoch(shard, group, before, after, regex.dropped, records, bumps=changed)
+        epoch = bump_group_epoch(shard, group, before, after, regex.dropped, records, bumps=changed)
     if known is not None and may_downgrade_for(shard, group, known):
         if epoch > group.assignment_epoch:
             # The rebalance of the classic group finds the new target, and tells the member its generation.
             return after, [*effects, *downgrade_for(shard, group, known, after, records, now_ms, epoch)]
-        target = NextTarget(epoch, group.target_of(after.member_id, after.instance_id), [])
+        target = TargetOfMember(epoch, group.target_of(after.member_id, after.instance_id), [])
         moved = _step(shard, group, after, target, owned, records, changed=changed)
         return moved, [*effects, *downgrade_for(shard, group, known, moved, records, now_ms, epoch)]
     if epoch > group.group_epoch:
         replaces = known is not None and known.member_id != after.member_id
         effects.append(
-            why_bumped(
+            reason_of_epoch(
                 group,
                 before,
                 after,
@@ -141,7 +148,7 @@ def _join(
                 reason=reason,
             )
         )
-    target = next_target(shard, group, epoch, before, after, records, now_ms)
+    target = update_target_assignment(shard, group, epoch, before, after, records, now_ms)
     moved = _step(shard, group, after, target, owned, records, changed=changed)
     effects = [*checked_append(shard, records), *effects, *target.effects]
     return moved, [*effects, *_wait_for_sync(shard, group, moved)]
@@ -189,7 +196,7 @@ def _step(
     shard: Shard,
     group: ConsumerGroup,
     member: ConsumerMember,
-    target: NextTarget,
+    target: TargetOfMember,
     owned: Sequence[TopicPartitions],
     records: list[GroupRecord],
     *,

@@ -21,6 +21,7 @@ from ottla.groupcoord.classic.member_commands import (
     SyncGroup,
 )
 from ottla.groupcoord.classic.member_results import HeartbeatResult, LeaveGroupResult, SyncGroupResult
+from ottla.groupcoord.consumer.classic_join_to_consumer_group import classic_join_to_consumer_group
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
 from ottla.groupcoord.consumer.consumer_membership import (
@@ -30,7 +31,6 @@ from ottla.groupcoord.consumer.consumer_membership import (
     start_consumer_session,
 )
 from ottla.groupcoord.consumer.downgrade_group import named
-from ottla.groupcoord.consumer.join_consumer_group import join_consumer_group
 from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.consumer.migration_commands import ExpireMemberJoin
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply, StartTimer
@@ -39,12 +39,12 @@ from ottla.groupcoord.timeline import Cause
 from ottla.logstore.errors import ErrorCode, KafkaError
 
 
-def decide_in_consumer_group(
+def classic_request_to_consumer_group(
     shard: Shard, group: ConsumerGroup, command: MemberCommand, now_ms: int
 ) -> list[Effect]:
     match command:
         case JoinGroup():
-            return join_consumer_group(shard, group, command, now_ms)
+            return classic_join_to_consumer_group(shard, group, command, now_ms)
         case SyncGroup():
             return _sync(shard, group, command)
         case Heartbeat():

@@ -1,4 +1,4 @@
-"""What has just changed for members whose heartbeats wait (`held_heartbeats`), by the records that say so."""
+"""Wakes held heartbeats whose members may have something to learn from what has just changed."""
 
 from collections.abc import Sequence
 
@@ -17,67 +17,69 @@ from ottla.groupcoord.effects import Effect, StartTimer, TimerKey
 from ottla.groupcoord.held_heartbeats import HeldCommand
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
-from ottla.groupcoord.timer_commands import ResumeHeld
+from ottla.groupcoord.timer_commands import WakeHeldHeartbeats
 
 # Heartbeats decided again in one turn of the loop: some 3 ms.
-MAX_RESUMED = 100
+MAX_WOKEN = 100
 
 
-def tell_news(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
-    """These were just replayed: let the members hear of them that have something to learn."""
-    if not shard.held:
+def wake_for_records(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
+    """Wake the heartbeats of members for whom these records, which were just replayed, may mean something."""
+    if not shard.held_heartbeats:
         return []
-    everybody: dict[str, None] = {}  # groups all of whose members may have news
-    some: dict[str, dict[str, None]] = {}  # members by group
+    groups: dict[str, None] = {}  # those all of whose members may have something to learn
+    members: dict[str, dict[str, None]] = {}  # by group
     for record in records:
         match record:
             case ConsumerGroupMetadataRecord() | ConsumerGroupTargetAssignmentMetadataRecord():
-                everybody[record.group_id] = None  # also of a group that has just changed its protocol
+                groups[record.group_id] = None  # also of a group that has just changed its protocol
             case ConsumerGroupMemberMetadataRecord() | ConsumerGroupCurrentMemberAssignmentRecord():
-                some.setdefault(record.group_id, {})[record.member_id] = None
+                members.setdefault(record.group_id, {})[record.member_id] = None
             case _:
                 pass
     effects: list[Effect] = []
-    for group_id in everybody:
-        effects += resume_held(shard, group_id)
-    for group_id, member_ids in some.items():
-        if group_id not in everybody:
-            effects += _resume(shard, group_id, shard.held.concerned(group_id, member_ids))
+    for group_id in groups:
+        effects += wake_group(shard, group_id)
+    for group_id, member_ids in members.items():
+        if group_id not in groups:
+            effects += _wake(shard, group_id, shard.held_heartbeats.affected_by(group_id, member_ids))
     return effects
 
 
-def resume_held(shard: Shard, group_id: str) -> list[Effect]:
-    """Decide the heartbeats of the group again that may have news."""
-    return _resume(shard, group_id, shard.held.of_group(group_id))
+def wake_group(shard: Shard, group_id: str) -> list[Effect]:
+    """Wake the held heartbeats of a group whose members may have something to learn."""
+    return _wake(shard, group_id, shard.held_heartbeats.of_group(group_id))
 
 
-def look_at_topics(shard: Shard, command: TopicsChanged) -> list[Effect]:
-    """Groups that read what changed look at it at a heartbeat; where all of them wait, at one of those."""
+def wake_for_topics(shard: Shard, command: TopicsChanged) -> list[Effect]:
+    """Wake a heartbeat of each group that reads what changed: a group looks at its topics at a heartbeat."""
     effects: list[Effect] = []
-    for group_id in shard.held.groups():
+    for group_id in shard.held_heartbeats.groups():
         group = shard.consumer_group(group_id)
         if group is not None and (group.is_metadata_stale or (group.regexes and command.has_new_topics)):
-            effects.append(_resume_later(group_id))
+            effects.append(_wake_later(group_id))
     return effects
 
 
-def _resume(shard: Shard, group_id: str, held: list[HeldCommand]) -> list[Effect]:
+def _wake(shard: Shard, group_id: str, held: list[HeldCommand]) -> list[Effect]:
     group = shard.consumer_group(group_id)
-    told = held if group is None else [command for command in held if _has_news(group, command)]
-    if group is not None and not told and _is_unsettled(shard, group):
-        told = held[:1]  # whoever is decided anew finds what all wait for
-    effects = shard.held.resume(told[:MAX_RESUMED])
-    if len(told) > MAX_RESUMED:
-        effects.append(_resume_later(group_id))
+    woken = (
+        held if group is None else [command for command in held if _has_something_to_learn(group, command)]
+    )
+    if group is not None and not woken and _needs_a_heartbeat(shard, group):
+        woken = held[:1]  # any member's heartbeat does it for the whole group
+    effects = shard.held_heartbeats.wake(woken[:MAX_WOKEN])
+    if len(woken) > MAX_WOKEN:
+        effects.append(_wake_later(group_id))
     return effects
 
 
-def _resume_later(group_id: str) -> StartTimer[ResumeHeld]:
-    return StartTimer(TimerKey("news", group_id), 0, ResumeHeld(group_id=group_id))
+def _wake_later(group_id: str) -> StartTimer[WakeHeldHeartbeats]:
+    return StartTimer(TimerKey("wake", group_id), 0, WakeHeldHeartbeats(group_id=group_id))
 
 
-def _is_unsettled(shard: Shard, group: ConsumerGroup) -> bool:
-    """Whether the next heartbeat has to look at the topics, or to have a target made."""
+def _needs_a_heartbeat(shard: Shard, group: ConsumerGroup) -> bool:
+    """Return whether the next heartbeat must look at the topics, or have a target assignment made."""
     if group.is_metadata_stale or group.group_epoch > group.assignment_epoch:
         return True
     return any(
@@ -86,8 +88,8 @@ def _is_unsettled(shard: Shard, group: ConsumerGroup) -> bool:
     )
 
 
-def waits_for_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether there is nothing that the member should do, or be told, now."""
+def has_nothing_to_learn(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Return whether the member has no step to take and nothing to be told now."""
     if member.is_reconciled_to(group.assignment_epoch):
         return True
     return (
@@ -97,17 +99,17 @@ def waits_for_news(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _has_news(group: ConsumerGroup, command: object) -> bool:
+def _has_something_to_learn(group: ConsumerGroup, command: object) -> bool:
     if not isinstance(command, ConsumerGroupHeartbeat):
         return True  # its group was a classic one when it came
     member = group.members.get(command.member_id)
     if member is None or member.member_epoch != command.member_epoch:
         return True
-    return not waits_for_news(group, member)
+    return not has_nothing_to_learn(group, member)
 
 
 def _has_free_partition(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether nobody owns any more some of what the member shall have."""
+    """Return whether a partition of the member's target that it lacks is owned by nobody now."""
     for topic_id, partitions in group.target_of(member.member_id, member.instance_id).items():
         owned = member.assigned.get(topic_id, ())
         for partition in partitions:

@@ -7,7 +7,7 @@ from ottla.groupcoord.consumer.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, L
 from ottla.logstore.errors import ErrorCode, KafkaError
 
 
-def check_request(command: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> None:
+def validate_heartbeat(command: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> None:
     """INVALID_REQUEST for what no group could take; UNSUPPORTED_ASSIGNOR."""
     needs_member_id = (
         command.member_id_required or command.member_epoch > 0 or command.member_epoch == LEAVE_EPOCH

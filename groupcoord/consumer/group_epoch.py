@@ -16,7 +16,7 @@ from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
 
 
-def bump_epoch(
+def bump_group_epoch(
     shard: Shard,
     group: ConsumerGroup,
     before: ConsumerMember,
@@ -41,7 +41,7 @@ def bump_epoch(
     return epoch
 
 
-def why_bumped(
+def reason_of_epoch(
     group: ConsumerGroup,
     before: ConsumerMember,
     after: ConsumerMember,
@@ -62,7 +62,7 @@ def why_bumped(
     return noted(group, cause, now_ms, after, reason)
 
 
-class NextTarget(NamedTuple):
+class TargetOfMember(NamedTuple):
     """What a member shall own as of an epoch; and the timer for a target that was put off."""
 
     epoch: int
@@ -70,7 +70,7 @@ class NextTarget(NamedTuple):
     effects: list[Effect]
 
 
-def next_target(
+def update_target_assignment(
     shard: Shard,
     group: ConsumerGroup,
     epoch: int,
@@ -78,22 +78,22 @@ def next_target(
     after: ConsumerMember,
     records: list[GroupRecord],
     now_ms: int,
-) -> NextTarget:
+) -> TargetOfMember:
     """A new target if the group epoch is newer than the last one's, at most one in an assignment interval."""
     kept = group.target_of(after.member_id, after.instance_id)
     if epoch <= group.assignment_epoch:
-        return NextTarget(group.assignment_epoch, kept, [])
+        return TargetOfMember(group.assignment_epoch, kept, [])
     interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
     if group.assignment_timestamp_ms and interval_ms:
         left_ms = group.assignment_timestamp_ms + interval_ms - now_ms
         # More than the interval: the clock was set back since, perhaps by hours.
         if 0 < left_ms <= interval_ms:
             # Kafka leaves it to the next heartbeat after the interval; the timer does not wait for one.
-            return NextTarget(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
+            return TargetOfMember(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
     if is_large_target(group, shard.topics, shard.config.largest_inline_target):
-        return NextTarget(group.assignment_epoch, kept, [assign_timer(group, 0)])
+        return TargetOfMember(group.assignment_epoch, kept, [assign_timer(group, 0)])
     known = group.static_member(after.instance_id) or group.members.get(before.member_id)
     assignor = group.preferred_assignor(shard.config.group_consumer_assignors, known, after)
     change = compute_target(group, shard.topics, epoch=epoch, assignor=assignor, now_ms=now_ms, changed=after)
     records += change.records
-    return NextTarget(epoch, change.targets.get(after.member_id, {}), [CancelTimer(assign_key(group))])
+    return TargetOfMember(epoch, change.targets.get(after.member_id, {}), [CancelTimer(assign_key(group))])

@@ -1,13 +1,12 @@
 """Expressions that members of a consumer group subscribe to: when they are matched, and what comes of it.
 
-Matching thousands of topics takes time, so it is done aside; meanwhile the group goes on without the new
+Matching thousands of topics takes time, so a thread does it; meanwhile the group goes on without the new
 expression. All expressions of a group are matched together, so that a new topic makes one rebalance.
 """
 
 from enum import Enum
 from typing import NamedTuple
 
-from ottla.groupcoord.consumer.aside import ResolveRegexes
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
@@ -17,8 +16,9 @@ from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupRegularExpressionRecord,
     ConsumerGroupRegularExpressionValue,
 )
+from ottla.groupcoord.consumer.executor_tasks import ResolveRegexes
 from ottla.groupcoord.consumer.group_hash import group_hash
-from ottla.groupcoord.effects import Effect, RunAside
+from ottla.groupcoord.effects import Effect, RunTask
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.topic_regex import TopicRegex
@@ -38,7 +38,7 @@ class RegexStatus(Enum):
 
 
 class RegexChange(NamedTuple):
-    """Tombstones of an expression that nobody has now, and perhaps work for aside."""
+    """Tombstones of an expression that nobody has now, and perhaps a task for a thread."""
 
     status: RegexStatus
     dropped: list[str]
@@ -104,10 +104,10 @@ def _refresh(
     if not is_due:
         return []
     shard.resolving.add(group.group_id)
-    return [RunAside(_work(shard, group, wanted, now_ms, client_host))]
+    return [RunTask(_task(shard, group, wanted, now_ms, client_host))]
 
 
-def _work(
+def _task(
     shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, client_host: str
 ) -> ResolveRegexes:
     """Have these matched: those that never were come first, then the oldest. Of those that were matched only
@@ -135,10 +135,10 @@ def _work(
     )
 
 
-def is_wanted(shard: Shard, work: ResolveRegexes) -> bool:
+def is_wanted(shard: Shard, task: ResolveRegexes) -> bool:
     """Say whether the group is there and subscribes to one of these expressions still."""
-    group = shard.consumer_group(work.group_id)
-    return group is not None and any(group.regex_member_count(regex) for regex in work.regexes)
+    group = shard.consumer_group(task.group_id)
+    return group is not None and any(group.regex_member_count(regex) for regex in task.regexes)
 
 
 def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> list[Effect]:

@@ -1,7 +1,7 @@
 """Targets of large groups are made in a thread; meanwhile the group goes on with the one that it has."""
 
-from ottla.groupcoord.consumer import aside
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroupState
+from ottla.groupcoord.consumer.executor_tasks import run_task
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, owned_of, settle, topic_id
 
@@ -10,7 +10,7 @@ def large_world(interval_ms: int = 0) -> ConsumerWorld:
     """Every group is a large one, and what is done aside waits for `release_aside`."""
     config = CoordinatorConfig(group_consumer_assignment_interval_ms=interval_ms, largest_inline_target=-1)
     world = ConsumerWorld(config)
-    world.is_aside_held = True
+    world.holds_tasks = True
     return world
 
 
@@ -45,7 +45,7 @@ def test_one_target_at_a_time_and_the_next_for_what_came_meanwhile() -> None:
     world.groups.advance(0)
     assert len(world.held) == 1
 
-    world.groups.handle(aside.run(world.held.pop().work))
+    world.groups.handle(run_task(world.held.pop().task))
 
     assert targets(world) == {"m1": [0, 1, 2, 3], "m2": []}
     assert (world.group().group_epoch, world.group().assignment_epoch) == (3, 2)
@@ -64,7 +64,7 @@ def test_who_left_meanwhile_has_no_target_and_who_took_its_place_has_that_one() 
     world.stay("m2", -2, instance="i2")
     world.join("m4", "a", instance="i2")
 
-    given = aside.run(world.held.pop().work)
+    given = run_task(world.held.pop().task)
     world.groups.handle(given)
 
     assert targets(world).keys() == {"m3", "m4"}
@@ -75,11 +75,11 @@ def test_a_target_for_a_group_that_was_there_before_is_dropped() -> None:
     world = large_world()
     world.join("m1", "a")
     world.groups.advance(0)
-    work = world.held.pop().work
+    task = world.held.pop().task
     world.restart()
     since = len(world.groups.log)
 
-    world.groups.handle(aside.run(work))
+    world.groups.handle(run_task(task))
 
     assert world.written(since) == ""
     world.groups.advance(0)

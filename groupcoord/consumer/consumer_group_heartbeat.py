@@ -11,7 +11,6 @@ from dataclasses import replace
 from ottla.groupcoord.assignment import is_subset, listed
 from ottla.groupcoord.consumer.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat, TargetComputed
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
-from ottla.groupcoord.consumer.consumer_leave import leave_consumer_group
 from ottla.groupcoord.consumer.consumer_member import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
@@ -31,22 +30,23 @@ from ottla.groupcoord.consumer.consumer_membership import (
     timers_of,
 )
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupRegularExpressionRecord
-from ottla.groupcoord.consumer.consumer_regexes import RegexStatus, change_regex
-from ottla.groupcoord.consumer.consumer_request import check_request
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
+from ottla.groupcoord.consumer.group_epoch import bump_group_epoch, reason_of_epoch, update_target_assignment
 from ottla.groupcoord.consumer.group_hash import group_hash
-from ottla.groupcoord.consumer.member_change import bump_epoch, next_target, why_bumped
+from ottla.groupcoord.consumer.leave_consumer_group import leave_consumer_group
 from ottla.groupcoord.consumer.migration_commands import FinishUpgrade
 from ottla.groupcoord.consumer.reconciliation import reconcile
+from ottla.groupcoord.consumer.regular_expressions import RegexStatus, change_regex
 from ottla.groupcoord.consumer.target_assignment import (
     apply_target,
     compute_target,
     is_large_target,
-    target_aside,
+    target_task,
     topic_ids,
 )
 from ottla.groupcoord.consumer.upgrade_group import Upgrade, upgrade
-from ottla.groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunAside
+from ottla.groupcoord.consumer.validate_heartbeat import validate_heartbeat
+from ottla.groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunTask
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
@@ -54,8 +54,8 @@ from ottla.groupcoord.timeline import Cause, Event
 from ottla.logstore.errors import ErrorCode, KafkaError
 
 
-def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
-    check_request(command, shard.config.group_consumer_assignors)
+def consumer_group_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:
+    validate_heartbeat(command, shard.config.group_consumer_assignors)
     if command.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         return leave_consumer_group(shard, command, now_ms)
     group, records, effects, must_rebalance = _group(shard, command, now_ms)
@@ -84,10 +84,10 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
     bumps = must_rebalance or names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED
     epoch, changed_topics = group.group_epoch, frozenset(group.changed_topics)
     if bumps or group.is_metadata_stale:
-        epoch = bump_epoch(shard, group, before, after, regex.dropped, records, bumps=bumps)
+        epoch = bump_group_epoch(shard, group, before, after, regex.dropped, records, bumps=bumps)
     if epoch > group.group_epoch:
         effects.append(
-            why_bumped(
+            reason_of_epoch(
                 group,
                 before,
                 after,
@@ -97,7 +97,7 @@ def consumer_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: in
                 changed_topics=changed_topics,
             )
         )
-    target = next_target(shard, group, epoch, before, after, records, now_ms)
+    target = update_target_assignment(shard, group, epoch, before, after, records, now_ms)
     subscription_changed = names_changed or regex.status is not RegexStatus.SAME
     moved = after
     if subscription_changed or not after.is_reconciled_to(target.epoch):
@@ -140,9 +140,9 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
         effects.append(noted(group, Cause.TOPICS_CHANGED, now_ms, reason=changed))
     assignor = group.preferred_assignor(shard.config.group_consumer_assignors, None, None)
     if is_large_target(group, shard.topics, shard.config.largest_inline_target):
-        work = target_aside(group, shard.topics, epoch=epoch, assignor=assignor)
+        task = target_task(group, shard.topics, epoch=epoch, assignor=assignor)
         group.computing_epoch = epoch
-        return [*checked_append(shard, records), *effects, RunAside(work)]
+        return [*checked_append(shard, records), *effects, RunTask(task)]
     change = compute_target(group, shard.topics, epoch=epoch, assignor=assignor, now_ms=now_ms)
     try:
         return [*checked_append(shard, [*records, *change.records]), *effects]
@@ -151,7 +151,7 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
 
 
 def target_computed(shard: Shard, command: TargetComputed, now_ms: int) -> list[Effect]:
-    """A target was made aside. It counts for its epoch, also if the group has gone on: else a group that
+    """A thread made a target. It counts for its epoch, also if the group has gone on: else a group that
     changes all the time would never have one.
     """
     group = shard.consumer_group(command.group_id)

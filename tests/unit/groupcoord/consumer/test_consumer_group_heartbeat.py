@@ -6,20 +6,20 @@ import pytest
 
 from ottla.groupcoord.admin_commands import DescribeConsumerGroups
 from ottla.groupcoord.classic.member_commands import MemberIdentity
-from ottla.groupcoord.consumer import consumer_regexes
-from ottla.groupcoord.consumer.aside import ResolveRegexes
+from ottla.groupcoord.consumer import regular_expressions
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroupState
 from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMetadataRecord,
 )
-from ottla.groupcoord.consumer.consumer_regexes import is_wanted
 from ottla.groupcoord.consumer.consumer_results import (
     ConsumerGroupHeartbeatResult,
     DescribeConsumerGroupsResult,
 )
+from ottla.groupcoord.consumer.executor_tasks import ResolveRegexes
 from ottla.groupcoord.consumer.member_state import MemberState
+from ottla.groupcoord.consumer.regular_expressions import is_wanted
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse, TimerKey
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
@@ -587,13 +587,13 @@ def test_topics_of_others_are_no_reason_to_do_anything() -> None:
 
 def test_a_new_expression_is_matched_aside_and_shared_out_at_the_next_heartbeat() -> None:
     world = ConsumerWorld(topics={"a": 1, "ab": 1, "b": 1})
-    world.is_aside_held = True
+    world.holds_tasks = True
 
     first = world.join("m1", regex="a.*")
 
     assert (first.member_epoch, owned_of(first)) == (1, {})
     assert world.written(0) == "5 8"
-    world.is_aside_held = False
+    world.holds_tasks = False
     since = len(world.groups.log)
     world._run_aside([])
     assert world.written(since) == "16 3"
@@ -604,7 +604,7 @@ def test_a_new_expression_is_matched_aside_and_shared_out_at_the_next_heartbeat(
 def test_the_same_expression_of_a_second_member_is_not_matched_again() -> None:
     world = ConsumerWorld()
     world.join("m1", regex="a")
-    world.is_aside_held = True
+    world.holds_tasks = True
     world.groups.now_ms += 60_000
 
     second = world.join("m2", regex="a")
@@ -653,14 +653,14 @@ def test_expressions_are_matched_again_when_they_are_old() -> None:
     world = ConsumerWorld()
     world.join("m1", regex="a")
     world.groups.now_ms += 600_000
-    world.is_aside_held = True
+    world.holds_tasks = True
     world.stay("m1", 1)
     assert not world.held
     world.groups.now_ms += 1
 
     world.stay("m1", 2)
 
-    assert [effect.work.regexes for effect in world.held] == [("a",)]
+    assert [effect.task.regexes for effect in world.held] == [("a",)]
 
 
 def test_a_new_topic_alone_is_matched_where_what_changed_is_known() -> None:
@@ -668,14 +668,14 @@ def test_a_new_topic_alone_is_matched_where_what_changed_is_known() -> None:
     world.groups.coordinator.shard.recent_topics.restart(world.groups.coordinator.shard.topics.version)
     world.join("m1", regex="a.*")
     world.groups.now_ms += 60_000
-    world.is_aside_held = True
+    world.holds_tasks = True
     world.set_topics({"a1": 1, "a2": 1})
 
     world.stay("m1", 1)
 
     (held,) = world.held
-    assert isinstance(held.work, ResolveRegexes)
-    assert held.work.known == {"a.*": {"a1"}} and held.work.changed_since == {"a.*": {"a2"}}
+    assert isinstance(held.task, ResolveRegexes)
+    assert held.task.known == {"a.*": {"a1"}} and held.task.changed_since == {"a.*": {"a2"}}
     world.release_aside()
     assert world.group().regexes["a.*"].topics == {"a1", "a2"}
 
@@ -691,7 +691,7 @@ def test_a_new_topic_that_an_expression_does_not_match_costs_no_look_at_the_othe
     world.set_topics({"a1": 1, "b1": 1})
 
     with monkeypatch.context() as patched:
-        patched.delattr(consumer_regexes, "group_hash")
+        patched.delattr(regular_expressions, "group_hash")
         world.stay("m1", world.group().members["m1"].member_epoch)
 
     assert world.group().regexes["a.*"].version == world.groups.coordinator.shard.topics.version
@@ -700,12 +700,12 @@ def test_a_new_topic_that_an_expression_does_not_match_costs_no_look_at_the_othe
 
 def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None:
     world = ConsumerWorld()
-    world.is_aside_held = True
+    world.holds_tasks = True
     world.join("m1", regex="a")
     world.join("m2", regex="b")
-    work = world.held.pop().work
-    assert isinstance(work, ResolveRegexes)
-    began_ms = work.began_ms
+    task = world.held.pop().task
+    assert isinstance(task, ResolveRegexes)
+    began_ms = task.began_ms
     world.groups.handle(
         RegexesResolved(
             group_id="g", topics={}, version=1, began_ms=began_ms, given_up=frozenset({"a"}), cpu_ms=1_000
@@ -717,40 +717,40 @@ def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None
     assert not world.held
     world.groups.now_ms += 1
     world.stay("m2", 1)
-    assert [effect.work.regexes for effect in world.held] == [("b",)]
+    assert [effect.task.regexes for effect in world.held] == [("b",)]
     world.release_aside()
-    world.is_aside_held = True
+    world.holds_tasks = True
     world.groups.now_ms = began_ms + 600_000
     world.stay("m1", 1)
     assert not world.held
     world.groups.now_ms += 1
     world.stay("m1", world.group().members["m1"].member_epoch)
-    assert [effect.work.regexes for effect in world.held] == [("a", "b")]
+    assert [effect.task.regexes for effect in world.held] == [("a", "b")]
 
 
 def test_what_nobody_subscribes_to_any_more_is_not_worth_another_slice() -> None:
     world = ConsumerWorld()
-    world.is_aside_held = True
+    world.holds_tasks = True
     world.join("m1", regex="a")
-    work = world.held[0].work
-    assert isinstance(work, ResolveRegexes)
-    assert is_wanted(world.groups.coordinator.shard, work)
+    task = world.held[0].task
+    assert isinstance(task, ResolveRegexes)
+    assert is_wanted(world.groups.coordinator.shard, task)
 
     world.stay("m1", 1, regex="b")
-    assert not is_wanted(world.groups.coordinator.shard, work)
+    assert not is_wanted(world.groups.coordinator.shard, task)
     world.stay("m1", 1, regex="a")
-    assert is_wanted(world.groups.coordinator.shard, work)
+    assert is_wanted(world.groups.coordinator.shard, task)
     world.stay("m1", -1)
-    assert not is_wanted(world.groups.coordinator.shard, work)
+    assert not is_wanted(world.groups.coordinator.shard, task)
 
 
 def test_what_comes_back_for_nobody_is_dropped() -> None:
     world = ConsumerWorld()
-    world.is_aside_held = True
+    world.holds_tasks = True
     world.join("m1", regex="a")
     world.stay("m1", 1, regex="", names=["b"])
     since = len(world.groups.log)
-    world.is_aside_held = False
+    world.holds_tasks = False
 
     world._run_aside([])
 

@@ -1,7 +1,8 @@
-"""Work that takes too long for the loop: the node runs it in a thread, and brings back its result.
+"""Tasks that take too long for the loop: the node runs them in a thread, and their results are commands.
 
-`steps` uses nothing but its arguments, which never change; so it may run beside the shard that asked for it.
-It pauses again and again, so that work of other groups has its turn and nobody waits for it to end.
+Kafka has its CoordinatorExecutor for them. `steps` uses nothing but its arguments, which never change; so
+it may run beside the shard that asked for it. It pauses again and again, so that tasks of other
+groups have their turn and nobody waits for it to end.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -42,7 +43,7 @@ class ResolveRegexes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeTargetAside:
+class AssignPartitions:
     """Have an assignor share out the partitions of a large group."""
 
     group_id: str
@@ -52,19 +53,19 @@ class ComputeTargetAside:
     spec: GroupSpec
 
 
-AsideWork: TypeAlias = ResolveRegexes | ComputeTargetAside
-AsideResult: TypeAlias = RegexesResolved | TargetComputed
+ExecutorTask: TypeAlias = ResolveRegexes | AssignPartitions
+ExecutorResult: TypeAlias = RegexesResolved | TargetComputed
 
 
-def steps(work: AsideWork, cpu_s: Callable[[], float]) -> Generator[None, None, AsideResult]:
-    """Do it, pausing where others shall have their turn; the result is a command for the shard that asked.
+def steps(task: ExecutorTask, cpu_s: Callable[[], float]) -> Generator[None, None, ExecutorResult]:
+    """Do the task, pausing so that others have their turn; the result is a command for the shard that asked.
 
     `cpu_s` is the CPU time of the thread, which may be another one after each pause.
     """
-    match work:
+    match task:
         case ResolveRegexes():
-            return (yield from _resolve(work, cpu_s))
-        case ComputeTargetAside(group_id=group_id, epoch=epoch, assignor=assignor, spec=spec):
+            return (yield from _resolve(task, cpu_s))
+        case AssignPartitions(group_id=group_id, epoch=epoch, assignor=assignor, spec=spec):
             return TargetComputed(
                 group_id=group_id,
                 epoch=epoch,
@@ -73,26 +74,26 @@ def steps(work: AsideWork, cpu_s: Callable[[], float]) -> Generator[None, None, 
             )
 
 
-def run(work: AsideWork, cpu_s: Callable[[], float] = lambda: 0.0) -> AsideResult:
-    """Do it without a pause."""
-    doing = steps(work, cpu_s)
+def run_task(task: ExecutorTask, cpu_s: Callable[[], float] = lambda: 0.0) -> ExecutorResult:
+    """Do the task without a pause."""
+    doing = steps(task, cpu_s)
     while True:
         try:
             next(doing)
         except StopIteration as end:
-            result: AsideResult = end.value
+            result: ExecutorResult = end.value
             return result
 
 
-def _resolve(work: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None, None, RegexesResolved]:
-    names = work.topics.names()
+def _resolve(task: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None, None, RegexesResolved]:
+    names = task.topics.names()
     resolved: dict[str, frozenset[str]] = {}
     given_up: list[str] = []
     spent_s = 0.0
-    for regex in work.regexes:
+    for regex in task.regexes:
         if spent_s > MAX_GROUP_CPU_S:
             break
-        known, changed = work.known.get(regex), work.changed_since.get(regex, frozenset())
+        known, changed = task.known.get(regex), task.changed_since.get(regex, frozenset())
         look_at = names if known is None else [name for name in changed if name in names]
         matching, took_s = yield from _matching(regex, look_at, cpu_s)
         spent_s += took_s
@@ -104,12 +105,12 @@ def _resolve(work: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None
             resolved[regex] = (known - changed).union(matching)
     union = frozenset[str]().union(*resolved.values())
     return RegexesResolved(
-        group_id=work.group_id,
+        group_id=task.group_id,
         topics=resolved,
         union=union,
-        union_hash=group_hash(union, work.topics),
-        version=work.topics.version,
-        began_ms=work.began_ms,
+        union_hash=group_hash(union, task.topics),
+        version=task.topics.version,
+        began_ms=task.began_ms,
         given_up=frozenset(given_up),
         cpu_ms=int(spent_s * 1000),
     )

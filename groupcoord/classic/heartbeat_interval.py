@@ -1,27 +1,27 @@
-"""How often a member of a classic group heartbeats: it knows, and does not say."""
+"""The heartbeat interval of a member of a classic group, which no request of the classic protocol tells."""
 
 from dataclasses import dataclass
 
-# Of its interval: an answer that comes later than its next heartbeat is due would change its pace; the
-# rest is for the way there, and for machines that are busy.
+# The share of its interval for which a heartbeat is held. One that were answered after the next is due would
+# change when the member sends that; the rest is for the way there, and for busy machines.
 HELD_SHARE = 0.9
-# Sooner than this nobody needs to wait.
+# A shorter hold gains nothing.
 MIN_HOLD_MS = 100
 
 
 @dataclass(slots=True)
-class HeartbeatPace:
-    """Learned from when its heartbeats come, milliseconds of any clock. Soft."""
+class HeartbeatInterval:
+    """The interval as learned from when heartbeats arrive, in milliseconds of any clock. Soft state."""
 
     interval_ms: int = 0  # 0: not known
     _last_ms: int = -1
     _held_ms: int = 0  # for how long the last one was held
 
-    def beat(self, now_ms: int) -> None:
-        """One came.
+    def arrived(self, now_ms: int) -> None:
+        """Learn from a heartbeat that has just arrived.
 
         Most clients count from when they sent the last one, or have a fixed beat; some from its answer. So a
-        gap tells the interval if the last answer came at once. If that came late, the gap does only if it is
+        gap is the interval if the last answer came at once. If that came late, the gap does only if it is
         shorter than what is known, or if the client came soon after the answer. One that came neither soon
         after it nor an interval later has left out a beat: it was kept for too long.
         """
@@ -35,14 +35,14 @@ class HeartbeatPace:
         self._last_ms, self._held_ms = now_ms, 0
 
     def answered(self, now_ms: int) -> None:
-        """The last one was, after it was held."""
+        """Note that the last heartbeat was answered after it was held."""
         self._held_ms = max(now_ms - self._last_ms, 0)
 
-    def pause(self) -> None:
-        """It has other things to do before its next heartbeat."""
+    def skip_next(self) -> None:
+        """Learn nothing from the next gap: the member does other things before its next heartbeat."""
         self._last_ms = -1
 
     def hold_ms(self, limit_ms: int) -> int:
-        """For how long it may wait; 0 while its pace is not known."""
+        """Return for how long a heartbeat may be held; 0 while the interval is not known."""
         hold_ms = min(int(self.interval_ms * HELD_SHARE), limit_ms)
         return hold_ms if hold_ms >= MIN_HOLD_MS else 0
