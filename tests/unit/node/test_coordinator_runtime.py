@@ -9,7 +9,7 @@ import pytest
 
 from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_keys
+from ottla.groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_batches, iterate_keys
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
 from ottla.logstore.errors import ErrorCode, KafkaError
@@ -140,10 +140,19 @@ class Sum:
 class SumScan(LogScan):
     """The last record of a log of sums."""
 
-    total = 0
+    def __init__(self, pause: Pause) -> None:
+        self._pause = pause
+        self.total = 0
+
+    def feed(self, content: bytes, /) -> int:
+        next_offset = -1
+        for batch in iterate_batches(content):
+            self._take_batch(content, batch)
+            next_offset = batch.next_offset
+        return next_offset
 
     def _take_batch(self, content: bytes, batch: LogBatch) -> None:
-        for _, value in iterate_keys(content, batch):
+        for _, value in iterate_keys(content, batch, self._pause):
             self.total = int(value or b"0")
 
 
