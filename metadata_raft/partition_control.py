@@ -1,7 +1,7 @@
 """Partitions: their first state, manual assignments, and leaders when a broker comes up or falls."""
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import replace
@@ -15,22 +15,34 @@ NO_BROKER: Final = -1
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
-def new_partition(
-    image: MetadataImage, topic_id: bytes, partition: int, replicas: Sequence[int]
-) -> PartitionRecord | None:
-    """The first state of a partition: all replicas that are up are in sync, the first leads; None if none."""
-    isr = [replica for replica in replicas if image.brokers[replica].is_active]
+class NewReplicas(NamedTuple):
+    """The replicas of a new partition: those in sync, of which the first leads, and where they lie."""
+
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    directories: tuple[bytes, ...]
+
+
+def new_replicas(image: MetadataImage, replicas: Sequence[int]) -> NewReplicas | None:
+    """Return what is known of a new partition's replicas: all that are up are in sync; None if none is."""
+    isr = tuple(replica for replica in replicas if image.brokers[replica].is_active)
     if not isr:
         return None
+    directories = tuple(default_directory(image.brokers.get(replica)) for replica in replicas)
+    return NewReplicas(tuple(replicas), isr, directories)
+
+
+def new_partition(topic_id: bytes, partition: int, placed: NewReplicas) -> PartitionRecord:
+    """Return the first state of a partition on these replicas."""
     return PartitionRecord(
         partition_id=partition,
         topic_id=topic_id,
-        replicas=list(replicas),
-        isr=isr,
-        leader=isr[0],
+        replicas=placed.replicas,
+        isr=placed.isr,
+        leader=placed.isr[0],
         leader_epoch=0,
         partition_epoch=0,
-        directories=[default_directory(image.brokers.get(replica)) for replica in replicas],
+        directories=placed.directories,
     )
 
 

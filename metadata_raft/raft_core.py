@@ -230,8 +230,10 @@ class RaftCore:
 
     # ---- what the node asks ----------------------------------------------------------------------------
 
-    def append(self, batches: Sequence[tuple[MetadataBatch, bytes]]) -> None:
-        """Append what the node decided while it led; what comes too late is dropped, and was told so."""
+    def append(self, batches: Sequence[tuple[MetadataBatch, bytes | None]]) -> None:
+        """Append what the node decided while it led, encoded here where the node left that to the voter; what
+        comes too late is dropped, and was told so.
+        """
         try:
             for batch, encoded in batches:
                 self.member.propose(batch, encoded)

@@ -29,10 +29,15 @@ from ottla.metadata_raft.record_codec import (
     encode_record,
     is_record_of,
 )
-from ottla.metadata_raft.records import NoOpRecord, RaftVotersRecord
+from ottla.metadata_raft.records import NoOpRecord, PartitionRecord, RaftVotersRecord
 from ottla.metadata_raft.voters import VoterSet, voters_of_record
 
 MAX_GROUP: Final = 2**15 - 1  # entries that one sync may cover; their place is an int16
+# From so many records on, a batch is looked at whether it can be encoded beside the node's loop: 5 us each.
+MANY_RECORDS: Final = 500
+# The most that a new partition takes, and each of its replicas: in four lists of ids, and as a directory.
+PARTITION_BYTES: Final = 200
+REPLICA_BYTES: Final = 40
 _INT16 = struct.Struct(">h")
 _INT64 = struct.Struct(">q")
 _UINT32 = struct.Struct(">I")
@@ -77,6 +82,22 @@ def encode_entry(batch: MetadataBatch, index: int) -> bytes:
             f"The change needs {len(encoded)} bytes of metadata, {MAX_BATCH_BYTES} are allowed at once.",
         )
     return bytes(encoded)
+
+
+def surely_fits(batch: MetadataBatch) -> bool:
+    """Return whether a batch of very many partitions makes an entry that is small enough, as a look at their
+    replicas tells; False where that is not known.
+    """
+    records = batch.records
+    if len(records) < MANY_RECORDS:
+        return False
+    size_bytes = 0
+    for record in records:
+        if type(record) is PartitionRecord:
+            size_bytes += PARTITION_BYTES + REPLICA_BYTES * len(record.replicas)
+        else:
+            size_bytes += len(encode_record(record, batch.metadata_version))
+    return size_bytes <= MAX_BATCH_BYTES // 2
 
 
 def encode_leader_change(

@@ -9,6 +9,7 @@ so that the partitions of one leader do not all share the same.
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import cycle, islice
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import BrokerImage
@@ -37,14 +38,14 @@ def place_replicas(
     if not leaders:
         raise _unable(replication_factor, "All brokers are currently fenced.")
     spare = _interleaved_by_rack([broker for broker in usable if broker.fenced])
-    placed: dict[tuple[int, int, int], tuple[int, ...]] = {}  # in a small cluster few places repeat
-    replicas = []
-    for start in range(seed + first_partition, seed + first_partition + count):
-        place = _place(leaders, spare, start)
-        if place not in placed:
-            placed[place] = _replicas(leaders, spare, place, replication_factor)
-        replicas.append(placed[place])
-    return replicas
+    # In a small cluster few places differ, and they come again in the same order.
+    period = len(leaders) * max(1, len(leaders) - 1) * max(1, len(spare))
+    start = seed + first_partition
+    replicas = [
+        _replicas(leaders, spare, _place(leaders, spare, one), replication_factor)
+        for one in range(start, start + min(count, period))
+    ]
+    return replicas if count <= period else list(islice(cycle(replicas), count))
 
 
 def _place(leaders: Sequence[BrokerImage], spare: Sequence[BrokerImage], start: int) -> tuple[int, int, int]:

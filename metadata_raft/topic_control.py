@@ -24,7 +24,12 @@ from ottla.metadata_raft.configuration_control import checked_topic_configs
 from ottla.metadata_raft.controller_config import MAX_PARTITIONS, MAX_RECORDS_PER_COMMAND, ControllerConfig
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage, TopicImage, normalized_name
-from ottla.metadata_raft.partition_control import check_manual_assignment, new_partition
+from ottla.metadata_raft.partition_control import (
+    NewReplicas,
+    check_manual_assignment,
+    new_partition,
+    new_replicas,
+)
 from ottla.metadata_raft.records import (
     ConfigRecord,
     ConfigResourceType,
@@ -170,21 +175,25 @@ def _partition_records(
     is_manual: bool,
 ) -> list[PartitionRecord]:
     records = []
+    known: dict[tuple[int, ...], NewReplicas | None] = {}  # of ten thousand partitions few differ
     for partition, replicas in enumerate(assignments, first):
-        record = new_partition(image, topic_id, partition, replicas)
-        if record is None and is_manual:
+        places = tuple(replicas)
+        if places not in known:
+            known[places] = new_replicas(image, places)
+        placed = known[places]
+        if placed is None and is_manual:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 "All brokers specified in the manual partition assignment for partition"
                 f" {partition} are fenced or in controlled shutdown.",
             )
-        if record is None:
+        if placed is None:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
                 f"Unable to replicate the partition {len(replicas)} time(s): All brokers are currently fenced"
                 " or in controlled shutdown.",
             )
-        records.append(record)
+        records.append(new_partition(topic_id, partition, placed))
     return records
 
 

@@ -335,6 +335,28 @@ def _deleted_topics() -> Fields:
     return {"topic_names": _MADE_NAMES, "timeout_ms": _PATIENCE_MS}
 
 
+# One topic is one command, with a record for each partition.
+_MANY_PARTITIONS: Final = 9_900
+_LARGE_TOPIC: Final = "large"
+
+
+def _large_topic() -> Fields:
+    topic = {"name": _LARGE_TOPIC, "num_partitions": _MANY_PARTITIONS, "replication_factor": -1}
+    return {"topics": [topic], "timeout_ms": _PATIENCE_MS}
+
+
+def _deleted_large_topic() -> Fields:
+    return {"topic_names": [_LARGE_TOPIC], "timeout_ms": _PATIENCE_MS}
+
+
+def _make_large_topic(nodes: Nodes) -> None:
+    _send(ApiKey.CREATE_TOPICS, 7, _large_topic, nodes)
+
+
+def _forget_large_topic(nodes: Nodes) -> None:
+    _send(ApiKey.DELETE_TOPICS, 5, _deleted_large_topic, nodes)
+
+
 def _named_topics() -> Fields:
     names = [f"auto-{number}" for number in range(100)]
     return {"topics": [{"name": one} for one in names], "allow_auto_topic_creation": True}
@@ -377,6 +399,22 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
         _deleted_topics,
         _make_topics,
         f"{_MADE:,} topics are deleted",
+    ),
+    (
+        "create-large-topic",
+        ApiKey.CREATE_TOPICS,
+        7,
+        _large_topic,
+        _forget_large_topic,
+        f"a topic of {_MANY_PARTITIONS:,} partitions is made",
+    ),
+    (
+        "delete-large-topic",
+        ApiKey.DELETE_TOPICS,
+        5,
+        _deleted_large_topic,
+        _make_large_topic,
+        f"a topic of {_MANY_PARTITIONS:,} partitions is deleted",
     ),
     (
         "auto-create-topics",

@@ -44,6 +44,21 @@ def test_the_followers_of_a_leader_are_not_always_the_same() -> None:
     assert {replicas[1] for replicas in placed if replicas[0] == 0} == {1, 2, 3}
 
 
+@pytest.mark.parametrize("first_partition", [0, 7])
+def test_partitions_that_are_placed_together_lie_where_each_would_lie_alone(first_partition: int) -> None:
+    brokers = [broker(0, "a"), broker(1, "a"), broker(2, "b"), broker(3), broker(4, "c", fenced=True)]
+    seed = 2**32 - 5
+
+    together = place_replicas(
+        brokers, first_partition=first_partition, count=100, replication_factor=3, seed=seed
+    )
+
+    assert together == [
+        place_replicas(brokers, first_partition=one, count=1, replication_factor=3, seed=seed)[0]
+        for one in range(first_partition, first_partition + 100)
+    ]
+
+
 def test_a_fenced_broker_comes_last_in_its_rack_and_never_leads() -> None:
     brokers = [broker(0, "a"), broker(1, "a"), broker(2, "b"), broker(3, "b", fenced=True)]
     placed = place(brokers, 30, 2)

@@ -1,11 +1,13 @@
 """Topics are created, deleted and grown as Apache Kafka does it, error by error."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
+from ottla.metadata_raft import topic_control
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
@@ -19,8 +21,16 @@ from ottla.metadata_raft.commands import (
     TopicReference,
 )
 from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
-from ottla.metadata_raft.image import check_invariants
-from ottla.metadata_raft.records import ConfigResourceType
+from ottla.metadata_raft.image import MetadataImage, check_invariants
+from ottla.metadata_raft.raft_entry import (
+    MANY_RECORDS,
+    PARTITION_BYTES,
+    REPLICA_BYTES,
+    encode_entry,
+    surely_fits,
+)
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import ConfigResourceType, PartitionRecord
 from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld
 
 
@@ -321,3 +331,42 @@ def test_more_than_a_command_may_have_records_is_refused_before_it_is_looked_at(
         world.submit(DeleteTopics(topics=[unknown] * (MAX_RECORDS_PER_COMMAND + 1)))
 
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
+
+
+def test_of_very_many_partitions_those_that_lie_alike_share_what_is_known_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = MetadataWorld(brokers=3)
+    looked_at: list[object] = []
+    look = topic_control.new_replicas
+
+    def counted(image: MetadataImage, replicas: Sequence[int]) -> object:
+        looked_at.append(replicas)
+        return look(image, replicas)
+
+    monkeypatch.setattr(topic_control, "new_replicas", counted)
+    decision = topic_control.create_topics(
+        world.image, CreateTopics(topics=[world.topic("large", 2_000, 2)]), CONFIG
+    )
+
+    assert len(decision.records) == 2_001 and len(looked_at) == len(set(looked_at)) == 6
+
+
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_entry_of_very_many_partitions_is_known_to_fit_without_being_made(replicas: int) -> None:
+    world = MetadataWorld(brokers=3)
+    made = world.topic("large", 9_900, replicas, configs=[("retention.ms", "1000")])
+    records = topic_control.create_topics(world.image, CreateTopics(topics=[made]), CONFIG).records
+    batch = MetadataBatch(world.image.version + 1, 1, 1_000, records, world.image.metadata_version)
+
+    assert surely_fits(batch)
+    assert len(encode_entry(batch, 0)) < 9_900 * (PARTITION_BYTES + REPLICA_BYTES * replicas)
+    assert not surely_fits(batch._replace(records=records[: MANY_RECORDS - 1]))
+
+
+def test_an_entry_that_may_be_too_large_is_not_known_to_fit() -> None:
+    brokers = tuple(range(400))
+    large = PartitionRecord(topic_id=bytes(16), replicas=brokers, isr=brokers, directories=(bytes(16),) * 400)
+    batch = MetadataBatch(0, 1, 1_000, [large] * 2_000)
+
+    assert not surely_fits(batch)
