@@ -62,8 +62,8 @@ class CoordinatorConfig:
     offsets_retention_ms: int = 7 * 24 * 60 * 60_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000
     # Members and partitions of a group beyond which its target is made in a thread: on the loop these take
-    # some 20 ms.
-    largest_inline_target: int = 20_000
+    # some 10 ms.
+    largest_inline_target: int = 10_000
     # Members that wait in their first join have no session yet; after this long without an answer they are
     # dropped.
     new_member_join_timeout_ms: int = 5 * 60_000

@@ -90,7 +90,7 @@ def update_target_assignment(
         if 0 < left_ms <= interval_ms:
             # Kafka leaves it to the next heartbeat after the interval; the timer does not wait for one.
             return TargetOfMember(group.assignment_epoch, kept, [assign_timer(group, left_ms)])
-    if is_large_target(group, shard.topics, shard.config.largest_inline_target):
+    if is_large_target(group, shard.topics, shard.config.largest_inline_target, after):
         return TargetOfMember(group.assignment_epoch, kept, [assign_timer(group, 0)])
     known = group.static_member(after.instance_id) or group.members.get(before.member_id)
     assignor = group.preferred_assignor(shard.config.group_consumer_assignors, known, after)

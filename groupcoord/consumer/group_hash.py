@@ -2,8 +2,11 @@
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from struct import Struct
 
 from ottla.groupcoord.topics_view import TopicInfo, TopicsView
+
+_pack_size = Struct(">I").pack
 
 
 def group_hash(topic_names: Iterable[str], topics: TopicsView) -> int:
@@ -19,9 +22,13 @@ def _topic_bytes(topic: TopicInfo) -> bytes:
     """Id, name, partitions and racks, with their lengths, so that no two shapes have the same bytes."""
     if not topic.racks:  # as in most clusters; a group may have ten thousand topics
         topic_id, name = topic.topic_id, topic.name.encode(errors="surrogatepass")
-        sizes = len(topic_id) + len(name) + 8
-        return b"".join(
-            (sizes.to_bytes(4), topic_id, len(name).to_bytes(4), name, topic.num_partitions.to_bytes(4))
+        id_length, length = len(topic_id), len(name)
+        return b"%b%b%b%b%b" % (
+            _pack_size(id_length + length + 8),
+            topic_id,
+            _pack_size(length),
+            name,
+            _pack_size(topic.num_partitions),
         )
     parts = [topic.topic_id, _text(topic.name), topic.num_partitions.to_bytes(4)]
     for racks in topic.racks:

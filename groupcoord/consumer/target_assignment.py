@@ -1,6 +1,7 @@
 """The target of a consumer group: who shall own what, made by an assignor for one group epoch."""
 
 from collections.abc import Collection, Mapping
+from itertools import chain
 from typing import NamedTuple
 
 from ottla.groupcoord.assignment import Assignment, listed
@@ -61,14 +62,20 @@ def compute_target(
     return TargetChange(records, computed)
 
 
-def is_large_target(group: ConsumerGroup, topics: TopicsView, limit: int) -> bool:
+def is_large_target(
+    group: ConsumerGroup, topics: TopicsView, limit: int, changed: ConsumerMember | None = None
+) -> bool:
     """Return whether an assignor would hold the loop up: more members and partitions than that, where a topic
-    counts as some more.
+    counts as some more. `changed` is a member as it will be, whose topics the group may not have yet.
     """
     size = len(group.members)
-    for name in group.subscribed_topics:
+    known = group.subscribed_topics
+    added = () if changed is None else (name for name in changed.topic_names if name not in known)
+    for name in chain(known, added):
         topic = topics.by_name(name)
         size += 0 if topic is None else topic.num_partitions + TOPIC_COUNTS
+        if size > limit:
+            return True
     return size > limit
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from ottla.groupcoord.consumer.consumer_records import (
     LAYOUTS,
+    MANY_TOPICS,
     RECORDS,
     ClassicMemberMetadata,
     ClassicProtocol,
@@ -32,6 +33,7 @@ from ottla.groupcoord.consumer.consumer_records import (
 )
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import schema_of
+from ottla.logstore.schema_compiler import encode
 from tests.property.random_messages import random_message
 
 TOPIC_ID = bytes(range(1, 17))
@@ -178,3 +180,34 @@ def test_bytes_that_are_no_record_are_a_kafka_error(value: str) -> None:
         decode_consumer_record(3, bytes.fromhex("0003000167"), bytes.fromhex(value))
 
     assert raised.value.code in (ErrorCode.CORRUPT_MESSAGE, ErrorCode.INVALID_REQUEST)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_assignment_of_very_many_topics_has_the_bytes_of_its_schema(seed: int) -> None:
+    chance = Random(seed)
+
+    def some(count: int) -> list[CurrentTopicPartitions]:
+        shapes: list[tuple[list[int], list[int] | None]] = [
+            ([0], [3]),
+            ([0], None),
+            ([], []),
+            ([0, 7], [3, 1 << 30]),
+        ]
+        return [
+            CurrentTopicPartitions(
+                topic_id=chance.randbytes(16), partitions=partitions, assignment_epochs=epochs
+            )
+            for partitions, epochs in chance.choices(shapes, k=count)
+        ]
+
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=chance.randrange(-2, 1 << 31),
+        previous_member_epoch=chance.randrange(1 << 31),
+        state=2,
+        assigned_partitions=some(chance.choice([0, 127, 128, 20_000])),
+        partitions_pending_revocation=some(MANY_TOPICS),
+    )
+
+    written = encode_consumer_value(ConsumerGroupCurrentMemberAssignmentRecord("g", "m", value))
+
+    assert written == b"\0\0" + encode(value, 0)

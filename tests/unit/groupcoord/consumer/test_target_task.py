@@ -1,8 +1,15 @@
 """Targets of large groups are made in a thread; meanwhile the group goes on with the one that it has."""
 
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroupState
+from ottla.groupcoord.consumer.consumer_records import ConsumerGroupTargetAssignmentMemberRecord
 from ottla.groupcoord.consumer.executor_tasks import run_task
+from ottla.groupcoord.consumer.target_assignment import TOPIC_COUNTS
+from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
+from ottla.groupcoord.effects import Append
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, owned_of, settle, topic_id
 
 
@@ -34,6 +41,35 @@ def test_who_joins_has_nothing_until_the_target_is_there() -> None:
     told = world.stay("m1", 1)
     assert (told.member_epoch, owned_of(told)) == (2, {"a": [0, 1, 2, 3]})
     assert not any(key.purpose == "assign" for key in world.groups.timers)
+
+
+def test_the_topics_of_the_first_member_count_before_it_has_joined() -> None:
+    topics = [TopicInfo(bytes(14) + number.to_bytes(2), f"t{number}", 1) for number in range(20)]
+    size = 20 * (1 + TOPIC_COUNTS)
+
+    def effects_of(limit: int) -> set[type]:
+        shard = Shard(CoordinatorConfig(largest_inline_target=limit), lambda: "unique")
+        shard.topics = ListedTopics(topics)
+        names = [topic.name for topic in topics]
+        command = ConsumerGroupHeartbeat(
+            token=1,
+            group_id="g",
+            member_id="m" * 22,
+            member_epoch=0,
+            rebalance_timeout_ms=1_000,
+            subscribed_topic_names=names,
+            owned=(),
+        )
+        records = [
+            record
+            for effect in Coordinator(shard).handle(command, 1_000)
+            if isinstance(effect, Append)
+            for record in effect.records
+        ]
+        return {type(record) for record in records}
+
+    assert ConsumerGroupTargetAssignmentMemberRecord in effects_of(size)
+    assert ConsumerGroupTargetAssignmentMemberRecord not in effects_of(size - 1)
 
 
 def test_one_target_at_a_time_and_the_next_for_what_came_meanwhile() -> None:
