@@ -3,14 +3,47 @@
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.logstore.schema_compiler import Decoder
+from ottla.node.counters.request_counters import RequestCounters
+from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
+from ottla.node.net.answers import Pending, Result, Run
+from ottla.node.services import Services
 from ottla.node.wire.request_limits import RequestLimits
 
 # A request of more bytes is read and answered beside the loop, however few its elements.
 SMALL_REQUEST_BYTES: Final = 131_072
 ANY_BYTES: Final = sys.maxsize  # where nothing is copied but names
+
+
+class RepeatedRequests(Protocol):
+    """Serves requests of one version that begin like an earlier one, without decoding the same again."""
+
+    def serve(
+        self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
+    ) -> bytes | Pending | Result[Any]:
+        """Return the answer to one request; None where the handler is to answer it."""
+        ...
+
+    def serve_run(self, view: memoryview, position: int, end: int) -> Run | None:
+        """Serve at once the first requests in `view`, from that whose size stands at `position`.
+
+        None where there are not two of them, or the handler is to answer the first.
+        """
+        ...
+
+    def learn(
+        self,
+        frame: memoryview,
+        body_at: int,
+        context: RequestContext,
+        request: Any,
+        result: Result[Any],
+        prefix_bytes: int,
+    ) -> None:
+        """Note how a request begins to which the handler gave this result."""
+        ...
 
 
 class Echo(NamedTuple):
@@ -36,7 +69,8 @@ class ApiDescription:
 
     `versions` are the first and the last that are served; `unstable_version` is the last one where versions
     that are not final are served, too. `decoder_of` makes, of the decoder of a version, one that reads
-    requests of one shape its own way. `old_ids` are texts that may name what is older than their limit.
+    requests of one shape its own way; `repeated_of` makes what serves requests that begin like an earlier
+    one, past decoder and handler. `old_ids` are texts that may name what is older than their limit.
     """
 
     versions: tuple[int, int]
@@ -44,6 +78,7 @@ class ApiDescription:
     unstable_version: int | None = None
     old_ids: tuple[str, ...] = ()
     decoder_of: Callable[[int, Decoder[Any]], Decoder[Any]] | None = None
+    repeated_of: Callable[[Services, int, RequestCounters], RepeatedRequests] | None = None
     # Of an API some versions of whose response have no error at the top: the elements that bear it. Of arrays
     # that a version lacks, nothing.
     echoes: Sequence[Echo] = ()

@@ -25,9 +25,7 @@ from ottla.node.counters.request_counters import (
     RequestCounters,
 )
 from ottla.node.kafka_api import api_versions, refusals
-from ottla.node.kafka_api.api_description import ApiDescription
-from ottla.node.kafka_api.produce_heads import was_taken
-from ottla.node.kafka_api.repeated_produce import RepeatedProduces
+from ottla.node.kafka_api.api_description import ApiDescription, RepeatedRequests
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.request_decoders import OLD_IDS_MAX_BYTES, limited_decoder, old_ids_decoder
 from ottla.node.kafka_api.served_apis import (
@@ -100,7 +98,7 @@ class Route(NamedTuple):
     services: Any  # `QuorumServices` of what is served early, else `Services`
     response_class: type
     header_version: int  # of the request
-    repeated: RepeatedProduces | None  # of Produce: the requests that need not be decoded again
+    repeated: RepeatedRequests | None  # of Produce: the requests that need not be decoded again
     prefix_bytes: int  # of the response: size, correlation id and, in flexible headers, the empty tag section
     has_error_code: bool  # whether an answer as a whole may be an error
     counters: RequestCounters
@@ -163,6 +161,8 @@ class Dispatcher:
                 if began_s:
                     counters.latency.observe(monotonic_s() - began_s, SAMPLE_EVERY)
                 return [known]
+            if type(known) is Pending:
+                return known
             if known is not None:
                 return self._answer(route, correlation_id, known, counters, began_s, SAMPLE_EVERY)
         began_s = monotonic_s()
@@ -209,12 +209,12 @@ class Dispatcher:
                 software_name=request.client_software_name,
                 software_version=request.client_software_version,
             )
-        if repeated is not None and was_taken(request, result):
-            repeated.heads.learn(frame, position, context, request, route.prefix_bytes)
+        if repeated is not None:
+            repeated.learn(frame, position, context, request, result, route.prefix_bytes)
         return self._answer(route, correlation_id, result, counters, began_s)
 
     def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:
-        """Serve the first requests in `view` at once, if they are Produce requests of one shape."""
+        """Serve the first requests in `view` at once, if they begin alike and need no decoding."""
         if self._held is not None or end - position < _RUN_HEADER.size:
             return None
         _, api_key, version = _RUN_HEADER.unpack_from(view, position)
@@ -495,6 +495,10 @@ class Dispatcher:
             decode = described.decoder_of(version, decode)
         handle: Handler = _no_handler if key is PeerApi.PEER_HANDSHAKE else handler_module(key).handle
         services = self._quorum_services if described.is_served_early else self._services
+        repeated = None
+        if described.repeated_of is not None:
+            assert self._services is not None, "clients are held until it is there"
+            repeated = described.repeated_of(self._services, version, self.counters.of(key.api_name, version))
         counters = self.counters.of(key.api_name, version)
         fields = schema_of(response_class).plain_fields(version)
         route = self._routes[api_key, version] = Route(
@@ -504,7 +508,7 @@ class Dispatcher:
             services=services,
             response_class=response_class,
             header_version=codec.request_header_version(key, version),
-            repeated=None if key is not ApiKey.PRODUCE else self._repeated_produces(version, counters),
+            repeated=repeated,
             prefix_bytes=8 + (codec.response_header_version(key, version) >= 1),
             has_error_code=any(field.name == "error_code" for field in fields),
             counters=counters,
@@ -515,10 +519,6 @@ class Dispatcher:
             description=described,
         )
         return route
-
-    def _repeated_produces(self, version: int, counters: RequestCounters) -> RepeatedProduces:
-        assert self._services is not None, "clients are held until it is there"
-        return RepeatedProduces(self._services, version, counters)
 
 
 def _no_handler(services: object, context: RequestContext, request: Any) -> Result[Any]:

@@ -5,6 +5,7 @@ from functools import partial
 
 from ottla.logstore.batch_validator import (
     ATTRIBUTES_POSITION,
+    MAGIC_POSITION,
     OPENED_BY_RECEIVED,
     ValidBatch,
     may_take_long,
@@ -14,7 +15,7 @@ from ottla.logstore.batch_validator import (
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import AppendResult
-from ottla.logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE
+from ottla.logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 from ottla.logstore.schema import Buffer
 from ottla.logstore.verification import Guard
 from ottla.node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
@@ -62,6 +63,22 @@ USUAL_REFUSALS = TOO_LARGE | {
 }
 
 
+def is_transactional(records: Buffer | None) -> bool:
+    """Return whether a batch belongs to a transaction."""
+    if records is None or len(records) <= ATTRIBUTES_POSITION:
+        return False
+    # Older formats have something else there, and are refused for what they are.
+    return records[MAGIC_POSITION] == MAGIC and records[ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT != 0
+
+
+def _no_id() -> KafkaError:
+    """Nothing of such a request is appended, not even what belongs to no transaction."""
+    return KafkaError(
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        "A batch is transactional and the request has no transactional id.",
+    )
+
+
 def _pausing(validate: "partial[ValidBatch]") -> Callable[[Pause], ValidBatch]:
     return lambda pause: validate(pause=pause)
 
@@ -102,12 +119,18 @@ class ProduceAppend:
         self._at_once_bytes = AT_ONCE_BYTES
 
     def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
-        """Return the batches of the request that would hold up the loop; open the other compressed ones."""
+        """Return the batches of the request that would hold up the loop; open the other compressed ones.
+
+        Where one belongs to a transaction that the request does not name, all are refused.
+        """
         found: list[tuple[Buffer, LogConfig]] = []
+        has_id = request.transactional_id is not None
         for topic in request.topic_data:
             for data in topic.partition_data:
                 yield
                 records = data.records
+                if not has_id and is_transactional(records):
+                    self._refusal = _no_id()
                 if records is None or (
                     len(records) < MIN_LOOKED_AT_BYTES
                     and (len(records) < HEADER_SIZE or not records[ATTRIBUTES_POSITION] & COMPRESSION_MASK)
@@ -170,10 +193,6 @@ class ProduceAppend:
             except KafkaError as error:
                 self._opened[id(records)] = error
 
-    def refuse_all(self, refusal: KafkaError) -> None:
-        """ProduceAppend nothing of this request."""
-        self._refusal = refusal
-
     def name_of(self, topic: TopicProduceData) -> str | None:
         """The name of a topic of the request, None if its id is unknown."""
         if self._context.api_version < 13:
@@ -182,9 +201,17 @@ class ProduceAppend:
         return topic_image.name if topic_image is not None else None
 
     def partition(
-        self, topic: str | None, index: int, records: Buffer | None, guard: Guard | None = None
+        self,
+        topic: str | None,
+        index: int,
+        records: Buffer | None,
+        verdict: Guard | KafkaError | None = None,
     ) -> PartitionProduceResponse:
-        """ProduceAppend one batch, or find out why not."""
+        """Append one batch, or find out why not. `verdict` is what its transaction's coordinator said: a
+        guard to append it with, or why it is refused.
+        """
+        if verdict is not None and isinstance(verdict, KafkaError):
+            return self.failed(topic, index, verdict)
         try:
             if self._refusal is not None:
                 raise self._refusal
@@ -199,7 +226,7 @@ class ProduceAppend:
                 required_acks=self._acks,
                 now_ms=self.now_ms,
                 produce_version=self._context.api_version,
-                guard=guard,
+                guard=verdict,
                 valid=valid,
             )
         except KafkaError as error:

@@ -6,7 +6,7 @@ transactional id is looked for where none without is found, so that it costs the
 """
 
 import struct
-from typing import Any, Final
+from typing import Final
 
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record_batch import HEADER_SIZE, NO_TIMESTAMP
@@ -17,7 +17,6 @@ from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.kafka_api.internal_topics import is_internal_topic
 from ottla.node.kafka_api.produce_append import NO_OFFSET
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
 from ottla.node.services import Services
 from ottla.node.wire.messages.produce import (
     PartitionProduceData,
@@ -283,7 +282,7 @@ class ProduceHeads:
         request: ProduceRequest,
         prefix_bytes: int,
     ) -> None:
-        """Remember the head of a request that the general way has just served, for which `was_taken`.
+        """Remember the head of a request of the usual shape that the handler has just served.
 
         Its body begins at `body_at`; before the answer go `prefix_bytes` for size and header.
         """
@@ -317,17 +316,6 @@ class ProduceHeads:
         self._heads[head] = KnownHead(
             bare, context.client_id, name, version=self._version, prefix_bytes=prefix_bytes
         )
-
-
-def was_taken(request: ProduceRequest, result: Any) -> bool:
-    """Whether a request is of the usual shape and its one batch was appended, whoever is still waited for."""
-    if request.acks == 0:
-        return False
-    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
-        return False
-    if isinstance(result, ProduceResponse):
-        return not result.responses[0].partition_responses[0].error_code
-    return type(result) is Delayed and result.is_carried_out
 
 
 def _without_records(request: ProduceRequest) -> ProduceRequest:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 
 from ottla.logstore.batch_validator import ATTRIBUTES_POSITION, may_take_long
 from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.partition_log import AppendResult
 from ottla.logstore.record_batch import NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
@@ -22,11 +21,11 @@ from ottla.node.kafka_api.produce_append import FLUSH_TIMEOUT_MS, ProduceAppend
 from ottla.node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.transactional_produce import PRODUCER_AT
-from ottla.node.net.answers import Answer, Delayed, Pending, Run
+from ottla.node.net.answers import Answer, Delayed, Pending, Result, Run
 from ottla.node.replica.delayed_produce import Place
 from ottla.node.replica.partition import Partition
 from ottla.node.services import Services
-from ottla.node.wire.messages.produce import PartitionProduceResponse, ProduceResponse
+from ottla.node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
 
 _producer = struct.Struct(">qh").unpack_from  # id, epoch
 
@@ -44,7 +43,7 @@ class RepeatedProduces:
 
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
-    ) -> bytes | ProduceResponse | Delayed[ProduceResponse] | None:
+    ) -> bytes | Pending | ProduceResponse | Delayed[ProduceResponse] | None:
         """The answer, as bytes where the head is known and the batch is taken; None: take the general way."""
         found = self.heads.find(frame)
         services = self._services
@@ -60,15 +59,16 @@ class RepeatedProduces:
                 [batch], required_acks=acks, now_ms=now_ms, produce_version=self._version
             ):
                 base_offset, next_offset = places[0]
-                result = AppendResult(
-                    base_offset, next_offset - 1, NO_TIMESTAMP, partition.log.log_start_offset
-                )
-            elif _needs_more_than_an_append(known, batch, partition):
+                log = partition.log
+                answer = known.answer_with(correlation_id, base_offset, NO_TIMESTAMP, log.log_start_offset)
+                if log.high_watermark >= next_offset if acks == -1 else log.flush_due_from is None:
+                    return answer
+                return self._wait(known, partition, next_offset, [correlation_id], answer, 0.0)
+            if _needs_more_than_an_append(known, batch, partition):
                 return None
-            else:
-                result = partition.append_as_leader(
-                    batch, required_acks=acks, now_ms=now_ms, produce_version=self._version
-                )
+            result = partition.append_as_leader(
+                batch, required_acks=acks, now_ms=now_ms, produce_version=self._version
+            )
         except KafkaError as error:
             append = self._general_append(known, correlation_id, connection)
             topic, index = known.topic_partition
@@ -110,25 +110,53 @@ class RepeatedProduces:
             return None
         taken, next_offset = len(places), places[-1][1]
         counters.requests += taken
-        log, needs_all = partition.log, acks == -1
+        log = partition.log
         answers = known.answers(correlation_ids, places, log.log_start_offset)
-        if log.high_watermark >= next_offset if needs_all else log.flush_due_from is None:
+        if log.high_watermark >= next_offset if acks == -1 else log.flush_due_from is None:
             if began_s:
                 counters.latency.observe(monotonic_s() - began_s, taken * SAMPLE_EVERY)
             # Without the detour over its keywords.
             return tuple.__new__(Run, (stops[taken - 1], taken, [answers]))
+        del correlation_ids[taken:]
+        pending = self._wait(known, partition, next_offset, correlation_ids, answers, began_s)
+        return Run(stops[taken - 1], taken, pending)
+
+    def _wait(
+        self,
+        known: KnownHead,
+        partition: Partition,
+        next_offset: int,
+        correlation_ids: list[int],
+        answers: bytes,
+        began_s: float,
+    ) -> Pending:
+        """Answer when what these requests appended, up to an offset, is as safe as they ask for."""
+        needs_all = known.request.acks == -1
         place = Place(next_offset, partition.leader_epoch, needs_all)
         timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
-        future = services.replica_manager.delay_produce({partition: place}, timeout_ms)
-        del correlation_ids[taken:]
+        future = self._services.replica_manager.delay_produce({partition: place}, timeout_ms)
         began_s = began_s or monotonic_s()
+        latency = self._counters.latency
 
         def answer(codes: Mapping[Partition, ErrorCode]) -> Answer:
             code = codes[partition]
-            counters.latency.observe(monotonic_s() - began_s, taken)
+            latency.observe(monotonic_s() - began_s, len(correlation_ids))
             return [answers if code is ErrorCode.NONE else known.refusals(correlation_ids, code)]
 
-        return Run(stops[taken - 1], taken, Pending(future, answer, is_carried_out=True))
+        return Pending(future, answer, is_carried_out=True)
+
+    def learn(
+        self,
+        frame: memoryview,
+        body_at: int,
+        context: RequestContext,
+        request: ProduceRequest,
+        result: Result[ProduceResponse],
+        prefix_bytes: int,
+    ) -> None:
+        """Remember the head of a request whose batch the general way has appended."""
+        if _was_taken(request, result):
+            self.heads.learn(frame, body_at, context, request, prefix_bytes)
 
     def _general_append(
         self, known: KnownHead, correlation_id: int, connection: ConnectionInfo
@@ -156,3 +184,14 @@ def _in_words(
     answer = append.answer(known.in_words(partition_response))
     assert answer is not None, "requests with acks=0 are not remembered"
     return answer
+
+
+def _was_taken(request: ProduceRequest, result: Result[ProduceResponse]) -> bool:
+    """Whether a request is of the usual shape and its one batch was appended, whoever is still waited for."""
+    if request.acks == 0:
+        return False
+    if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:
+        return False
+    if isinstance(result, ProduceResponse):
+        return not result.responses[0].partition_responses[0].error_code
+    return type(result) is Delayed and result.is_carried_out

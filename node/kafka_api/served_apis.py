@@ -11,11 +11,11 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from ottla.node.kafka_api.api_description import ANY_BYTES, ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi, api_of
-from ottla.node.wire.request_limits import MANY_PARTITIONS, NAME, SEVERAL, TOPIC, RequestLimits
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 SERVED: dict[ApiKey, tuple[int, int]] = {
     # Served from 3 on. With a higher minimum librdkafka before 2.11.1 would not compress (KAFKA-18659).
@@ -80,21 +80,7 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
 PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
 
 # The dispatcher itself shakes hands, which is no handler's.
-# Of Produce the description is to stand in its module, too.
 _DESCRIBED_HERE: Final[Mapping[ApiKey | PeerApi, ApiDescription]] = {
-    ApiKey.PRODUCE: ApiDescription(
-        versions=(0, 13),
-        limits=RequestLimits(MANY_PARTITIONS, {"transactional_id": NAME, "topic_data.name": TOPIC}),
-        echoes=(
-            Echo(
-                "topic_data",
-                "responses",
-                ("name", "topic_id"),
-                Echo("partition_data", "partition_responses", ("index",)),
-            ),
-        ),
-        small_bytes=ANY_BYTES,
-    ),
     PeerApi.PEER_HANDSHAKE: ApiDescription(
         versions=(0, 0),
         limits=RequestLimits(SEVERAL, {"proof": NAME, "nonce": NAME}),

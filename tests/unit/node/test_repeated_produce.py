@@ -284,6 +284,38 @@ def test_with_acks_all_the_followers_are_waited_for() -> None:
     assert waiting == [({node.world.partition(): Place(2, 0)}, 1000)]
 
 
+@pytest.mark.parametrize("version", [3, 4, 5, 8, 9, 13])
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize(
+    "code", [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER]
+)
+def test_a_request_that_waits_is_answered_as_by_the_general_way(
+    version: int, acks: int, code: ErrorCode
+) -> None:
+    answers, waited = [], []
+    for is_general in (False, True):
+        node = Node(version, is_general=is_general, config=LogConfig(flush_messages=100))
+        for _ in range(2):
+            node.send(frame(version, batch(40), acks=acks))
+        if acks == -1:
+            node.world.create_topic(partitions=2, replicas=(NODE_ID, OTHER_ID))
+        node.world.replica_manager.delay_produce = (  # type: ignore[method-assign]
+            lambda places, timeout_ms: waited.append((list(places.values()), timeout_ms))
+        )
+
+        # With acks=1 a flush is waited for, which is due with this batch.
+        asked = frame(version, batch(30), acks=acks, correlation_id=77)
+        answer = node.dispatcher.serve(PEER, memoryview(bytearray(asked)))
+
+        assert isinstance(answer, Pending) and answer.is_carried_out
+        told = answer.encode({node.world.partition(): code})
+        answers.append(b"".join(cast(Any, told)))
+        assert bool(node.heads) is not is_general
+
+    assert answers[0] == answers[1]
+    assert waited[0] == waited[1] and len(waited) == 2
+
+
 @pytest.mark.parametrize("version", [9, 13])
 def test_a_request_that_is_written_in_an_unusual_way_is_not_remembered(version: int) -> None:
     usual = frame(version, batch())
