@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.logstore.disk import Disk
 from ottla.logstore.errors import ErrorCode, KafkaError
@@ -102,7 +102,7 @@ class RaftQuorum:
         self._listener: QuorumListener | None = None
         self._core: RaftCore | None = None
         self._settings: CoreSettings | None = None
-        self._call_core: Callable[..., Any] | None = None
+        self._call_core: Callable[..., object] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     # ---- start -----------------------------------------------------------------------------------------

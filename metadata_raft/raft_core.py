@@ -186,7 +186,7 @@ class RaftCore:
         else:
             self._ended.set_exception(error)
 
-    def _guarded(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def _guarded(self, action: Callable[..., object], *arguments: object) -> None:
         """Do something for a link, and look at what follows; only a malformed message is the link's fault."""
         try:
             action(*arguments)

@@ -38,7 +38,7 @@ class LoopThread:
             self.call(self._cancel)
             await asyncio.to_thread(self._thread.join, JOIN_SECONDS)
 
-    def call(self, action: Callable[..., Any], *arguments: Any) -> None:
+    def call(self, action: Callable[..., object], *arguments: object) -> None:
         """Let the thread's loop call something; nothing happens once it has ended."""
         loop = self._loop
         if loop is None:

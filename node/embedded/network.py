@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 
 
-def call(loop: asyncio.AbstractEventLoop, action: Callable[..., Any]) -> None:
+def call(loop: asyncio.AbstractEventLoop, action: Callable[..., object]) -> None:
     """Do it on a loop of another thread, if that still runs."""
     try:
         loop.call_soon_threadsafe(action)

@@ -1,6 +1,6 @@
 """AddOffsetsToTxn: the offsets of a group become part of a transaction: the partition that holds them."""
 
-from typing import Any, Final
+from typing import Final
 
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
@@ -28,7 +28,7 @@ def handle(
     version = context.api_version
     partition = TopicPartition(OFFSETS_TOPIC, services.groups.partition_for(request.group_id))
 
-    def build(answer: Any) -> AddOffsetsToTxnResponse:
+    def build(answer: object) -> AddOffsetsToTxnResponse:
         code = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
         if code is ErrorCode.PRODUCER_FENCED and version < FIRST_FENCED_VERSION:
             code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -6,7 +6,7 @@ partition is added for a client that does not. Topics that are the brokers' own 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
@@ -84,7 +84,7 @@ def _ask_for_one(
 
         return Aside(make) if context.is_large else make()
 
-    def build(outcome: Any) -> Result[AddPartitionsToTxnResponse]:
+    def build(outcome: object) -> Result[AddPartitionsToTxnResponse]:
         code = outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE
         if code is ErrorCode.PRODUCER_FENCED and version < FIRST_FENCED_VERSION:
             code = ErrorCode.INVALID_PRODUCER_EPOCH
@@ -119,7 +119,7 @@ def _ask_for_many(
             make = _add(one.transactional_id, producer, partitions, CLIENT_V2, may_wait=False)
             asked.append((one.transactional_id, make))
 
-    def build(answers: Sequence[Any]) -> AddPartitionsToTxnResponse:
+    def build(answers: Sequence[object]) -> AddPartitionsToTxnResponse:
         left = iter(answers)
         return AddPartitionsToTxnResponse(
             results_by_transaction=[
@@ -137,7 +137,7 @@ def _ask_for_many(
     return answer
 
 
-def _codes(answer: Any) -> CodeOf:
+def _codes(answer: object) -> CodeOf:
     if isinstance(answer, VerifyPartitionsResult):
         return answer.errors.__getitem__
     code = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE

@@ -45,7 +45,7 @@ class FileSender:
         pipe: FilePipe,
         buffers: SendBuffers,
         loop: asyncio.AbstractEventLoop,
-        start_task: Callable[[Coroutine[Any, Any, Any]], Any],
+        start_task: Callable[[Coroutine[Any, Any, None]], object],
         finished: Callable[[], None],
         failed: Callable[[str], None],
     ) -> None:

@@ -81,7 +81,7 @@ def _dump(options: argparse.Namespace, found: Replayed) -> int:
     return _verdict(options.tool, found.problem)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) and value.isprintable() else json.dumps(value)
 
 

@@ -8,7 +8,7 @@ more, as its client has gone or the node ends, and once it has used more than it
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, Generic, TypeVar
 
@@ -176,7 +176,7 @@ class _Shares(Generic[K]):
         self._used_s: dict[K, float] = {}
         self._floor_s = 0.0
 
-    def arrive(self, key: K, waiting: dict[K, Any]) -> None:
+    def arrive(self, key: K, waiting: Mapping[K, object]) -> None:
         if len(self._used_s) > MAX_REMEMBERED:
             self._used_s = {
                 one: used_s
@@ -185,7 +185,7 @@ class _Shares(Generic[K]):
             }
         self._used_s[key] = max(self._used_s.get(key, 0.0), self._floor_s)
 
-    def next_of(self, waiting: dict[K, Any]) -> K:
+    def next_of(self, waiting: Mapping[K, object]) -> K:
         key = min(waiting, key=self._so_far)
         self._floor_s = max(self._floor_s, self._so_far(key))
         return key

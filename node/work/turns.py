@@ -138,7 +138,7 @@ def take_apart(pieces: list[Any]) -> None:
                 del piece[-APART_AT_ONCE:]
 
 
-def _has_arrays(element: Any) -> bool:
+def _has_arrays(element: object) -> bool:
     cls: type = type(element)
     return bool(_arrays_of(cls))
 
