@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
@@ -13,12 +12,16 @@ from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.metadata_raft.cluster_features import GROUP_VERSION
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock
 from ottla.node.coordinators.group_runtime import GroupRuntime, Make
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Assignment, Partition
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.services import Services
+from ottla.node.settings.config import parse_config
+from tests.unit.node.stand_ins import services_of
 
 TOPIC_ID = bytes(range(16))
 NUM_PARTITIONS = 3
@@ -74,9 +77,8 @@ class GroupNode:
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
-        self.image = MetadataImage()
+        self.image = MetadataImage(features={GROUP_VERSION: 1})
         self.created = 0
-        self.serves_consumer_groups = True
         self.replicas = ReplicaManager(
             broker_id=1,
             log_manager=cast(Any, None),
@@ -112,7 +114,8 @@ class GroupNode:
         )
         now_ms = self.clock.now_ms()
         self.image = MetadataImage(
-            topics=host_topic(self.replicas, self.disk, OFFSETS_TOPIC, assignment, now_ms=now_ms)
+            topics=host_topic(self.replicas, self.disk, OFFSETS_TOPIC, assignment, now_ms=now_ms),
+            features=self.image.features,
         )
         self.add_topic("t", b"t" * 16)  # what the tests commit for
 
@@ -123,14 +126,13 @@ class GroupNode:
         return answer
 
     @property
-    def broker(self) -> Any:
-        """As much of a broker as the handlers of the group APIs look at."""
-        return SimpleNamespace(
+    def services(self) -> Services:
+        """As much of a node as the handlers of the group APIs look at."""
+        return services_of(
+            parse_config({"node.id": "1", "advertised.listeners": "PLAINTEXT://here:9092"}),
             groups=self.groups,
             group_lag=self.group_lag,
             metadata=self,
-            serves_consumer_groups=self.serves_consumer_groups,
-            endpoint_of=lambda node_id, connection: Endpoint("here", 9092) if node_id == 1 else None,
         )
 
     def add_topic(self, name: str, topic_id: bytes, partitions: int = 2) -> None:
@@ -145,7 +147,8 @@ class GroupNode:
         self.image = MetadataImage(
             topics=TopicsImage(
                 by_name={**image.topics.by_name, name: topic}, by_id={**image.topics.by_id, topic_id: topic}
-            )
+            ),
+            features=image.features,
         )
 
     async def loaded(self) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
@@ -34,6 +33,7 @@ from ottla.node.wire.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 from tests.unit.node.replica_world import CONNECTION, ReplicaWorld, batch
+from tests.unit.node.stand_ins import peer_of
 
 T = TypeVar("T")
 NO_PEER = -1
@@ -44,7 +44,7 @@ class MarkerNode(ReplicaWorld):
 
     def __init__(self, node_id: int = 1, *, others: Sequence[int] = (2,)) -> None:
         super().__init__(node_id, others=others)
-        self.config = cast(Any, parse_config({"node.id": str(node_id), "request.timeout.ms": "60000"}))
+        self.config = parse_config({"node.id": str(node_id), "request.timeout.ms": "60000"})
         self.groups = GroupRuntime(
             config=CoordinatorConfig(),
             replicas=self.replica_manager,
@@ -218,7 +218,7 @@ class Markers:
         assert purpose == "markers" and node_id != 1
         if node_id in self.unreachable:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "nobody there")
-        return cast(PeerClient, SimpleNamespace(request=lambda *_, **__: self._request(node_id, *_)))
+        return peer_of(lambda *_, **__: self._request(node_id, *_))
 
     async def _request(
         self, node_id: int, request: WriteTxnMarkersRequest, _: type

@@ -9,8 +9,7 @@ import inspect
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.errors import ErrorCode, KafkaError
@@ -307,9 +306,13 @@ def _members(wanted: Any) -> Sequence[tuple[int, int]]:
     return [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs]
 
 
-def tell_story(
-    story: Callable[[Cluster], Coroutine[Any, Any, None]], count: int = 3, **fields: Any
-) -> SimpleNamespace:
+class Told(NamedTuple):
+    """A story that has ended."""
+
+    seconds: float
+
+
+def tell_story(story: Callable[[Cluster], Coroutine[Any, Any, None]], count: int = 3, **fields: Any) -> Told:
     """Run a story in a cluster of its own."""
 
     async def run() -> None:
@@ -322,4 +325,4 @@ def tell_story(
 
     loop = VirtualLoop(random.Random(1))
     loop.run(run(), limit_s=3_600.0)
-    return SimpleNamespace(seconds=loop.now_s)
+    return Told(loop.now_s)

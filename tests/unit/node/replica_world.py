@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from ottla.logstore.disk import MemoryDisk
@@ -24,13 +23,15 @@ from ottla.node.clock import ManualClock
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
 from ottla.node.log_care.log_flusher import LogFlusher
-from ottla.node.metadata.encoded_answers import EncodedAnswers
 from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.security.administrators import Administrators
+from ottla.node.settings.config import parse_config
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.large_requests import LargeRequests
 from ottla.node.work.opened_batches import OpenedBatches
+from tests.unit.node.stand_ins import Maintenance, Metadata
 
 NODE_ID = 1
 OTHER_ID = 2
@@ -72,9 +73,6 @@ class FakeLogManager:
         self.deleted.append(topic_partition)
 
 
-async def _no_checkpoint(*names: str) -> None: ...
-
-
 class ReplicaWorld:
     """What handlers see as their broker."""
 
@@ -94,21 +92,11 @@ class ReplicaWorld:
         self.opened_batches = OpenedBatches()
         self.batch_pool = FairPool("batches", threads=1, max_cpu_s=60.0)
         self.time_pool = FairPool("times", threads=1, max_cpu_s=60.0)
-        self.administrators = SimpleNamespace(includes=lambda connection: True)
+        self.administrators = Administrators(list, lambda: True)
         self.served_apis = SERVED
-        self.config = SimpleNamespace(
-            socket_request_max_bytes=100 * 1024 * 1024,
-            node_id=node_id,
-            fetch_max_bytes=55 * 1024 * 1024,
-            replica_selector_class=None,
-            transaction_partition_verification_enable=True,
-        )
+        self.config = parse_config({"node.id": str(node_id)})
         self.log_manager = FakeLogManager() if disk is None else FakeLogManager(disk)
-        self.maintenance = SimpleNamespace(
-            checkpoint=_no_checkpoint,
-            scrub=SimpleNamespace(soon=lambda name, offset=None: self.damage_told.append((name, offset))),
-        )
-        self.damage_told: list[tuple[TopicPartition, int | None]] = []
+        self.maintenance = Maintenance()
         self.configs: dict[str, LogConfig] = {}
         brokers = {
             one: BrokerImage(
@@ -124,10 +112,7 @@ class ReplicaWorld:
             )
             for one in (node_id, *others)
         }
-        self.metadata = SimpleNamespace(
-            image=MetadataImage(version=0, cluster_id=b"c" * 16, brokers=brokers),
-            encoded_versions=EncodedAnswers(),
-        )
+        self.metadata = Metadata(MetadataImage(version=0, cluster_id=b"c" * 16, brokers=brokers))
         self.replica_manager = ReplicaManager(
             broker_id=node_id,
             log_manager=self.log_manager,  # type: ignore[arg-type]

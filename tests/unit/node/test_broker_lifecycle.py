@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -14,6 +13,7 @@ from ottla.metadata_raft.commands import (
     RegisterBroker,
     RegisterBrokerReply,
 )
+from ottla.metadata_raft.image import BrokerImage, MetadataImage
 from ottla.node.clock import SystemClock
 from ottla.node.metadata import broker_lifecycle
 from ottla.node.metadata.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
@@ -31,7 +31,7 @@ class Cluster:
         self.answer = answer
         self.sent: list[Any] = []
         self.broker_epoch = -1
-        self.image = SimpleNamespace(version=7, brokers={})
+        self.image = MetadataImage(version=7)
 
     async def submit(self, command: Any, timeout_ms: int = 0) -> Any:
         self.sent.append(command)
@@ -198,7 +198,8 @@ def test_one_whose_place_was_taken_ends_the_node() -> None:
         cluster = Cluster(answer)
         broker = lifecycle(cluster)
         await broker.register()
-        cluster.image.brokers = {3: SimpleNamespace(incarnation_id=b"another process.")}
+        other = BrokerImage(3, 9, b"another process.", {}, None, False, False, (), {})
+        cluster.image = MetadataImage(version=7, brokers={3: other})
 
         with pytest.raises(KafkaError, match="Another process"):
             await broker.run()

@@ -1,7 +1,6 @@
 """Requests about the cluster itself: elections, moves, the quorum, features, brokers that come and go."""
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -41,6 +40,7 @@ from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.node.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.unit.node.metadata_node import MetadataNode
+from tests.unit.node.stand_ins import Counted
 
 OTHERS = (1, 2)
 
@@ -212,7 +212,7 @@ def test_what_the_node_has_counted_is_told_to_who_asks_by_the_tag(version: int) 
         some.bytes_in, some.messages_in = 700, 7
         requests = AllRequestCounters()
         vars(node).update(
-            replica_manager=SimpleNamespace(counters={"some": some, "other": some}),
+            replica_manager=Counted({"some": some, "other": some}),
             request_counters=requests,
         )
         produces = requests.of("Produce", 11)

@@ -5,7 +5,6 @@ import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,7 +16,6 @@ from ottla.node.kafka_api.api_description import SMALL_REQUEST_BYTES
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.kafka_api.served_apis import SERVED, describe, served_by
 from ottla.node.net.answers import Aside, CloseConnection, Delayed, EncodedBody, Pending
-from ottla.node.net.connection import Connection
 from ottla.node.settings.config import parse_config
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -48,8 +46,9 @@ from ottla.node.wire.request_limits import MAX_ID_BYTES
 from ottla.node.work.turns import STEPS_PER_TURN, take_turns
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
+from tests.unit.node.stand_ins import connection_of
 
-PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
+PEER = connection_of(CONNECTION)
 
 
 @pytest.fixture
@@ -94,10 +93,10 @@ def test_every_advertised_version_but_the_oldest_of_produce_has_a_codec(dispatch
 
 
 def test_a_client_says_what_it_is_kip_511(dispatcher: Dispatcher) -> None:
-    named, nameless = SimpleNamespace(info=CONNECTION), SimpleNamespace(info=CONNECTION)
+    named, nameless = connection_of(CONNECTION), connection_of(CONNECTION)
 
-    dispatcher.serve(cast(Connection, named), versions_request(3, client_software_name="librdkafka"))
-    dispatcher.serve(cast(Connection, nameless), versions_request(3, client_software_name="no name!"))
+    dispatcher.serve(named, versions_request(3, client_software_name="librdkafka"))
+    dispatcher.serve(nameless, versions_request(3, client_software_name="no name!"))
 
     assert (named.info.software_name, nameless.info.software_name) == ("librdkafka", "")
 
@@ -337,7 +336,7 @@ def test_a_large_question_ends_at_its_next_step_when_its_client_has_gone(dispatc
 def test_what_a_large_request_changes_is_carried_out_and_so_is_what_a_node_asks(
     dispatcher: Dispatcher,
 ) -> None:
-    node = cast(Connection, SimpleNamespace(info=replace(CONNECTION, peer_id=NODE_ID)))
+    node = connection_of(replace(CONNECTION, peer_id=NODE_ID))
     names = [f"topic-{number}" for number in range(2 * dispatch.SMALL_REQUEST_ELEMENTS)]
     topics = [OffsetForLeaderTopic(topic=name, partitions=[]) for name in names]
     asked = frame(23, 4, OffsetForLeaderEpochRequest(topics=topics))

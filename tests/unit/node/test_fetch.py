@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,8 +128,6 @@ def test_records_come_with_their_offsets(world: ReplicaWorld) -> None:
 
 
 def test_damage_that_a_reader_meets_is_told_to_the_scrub(world: ReplicaWorld) -> None:
-    told: list[tuple[str, int]] = []
-    world.maintenance.scrub = SimpleNamespace(soon=lambda name, _offset: told.append(name))
     world.create_topic()
     for _ in range(2):
         world.append()
@@ -142,7 +139,7 @@ def test_damage_that_a_reader_meets_is_told_to_the_scrub(world: ReplicaWorld) ->
     answered = only(send(world, request(want(offset=1))))
 
     assert answered.error_code == ErrorCode.CORRUPT_MESSAGE
-    assert told == [("t", 0)]
+    assert [name for name, _ in world.maintenance.scrub.told] == [("t", 0)]
 
 
 def test_the_batch_that_contains_the_offset_is_whole(world: ReplicaWorld) -> None:

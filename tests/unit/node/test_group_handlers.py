@@ -5,7 +5,8 @@ answers.
 import asyncio
 import inspect
 from collections.abc import Iterable
-from types import ModuleType, SimpleNamespace
+from dataclasses import replace
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -65,6 +66,7 @@ from ottla.node.wire.messages.offset_fetch import (
 )
 from ottla.node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.unit.node.group_node import GroupNode, Story, play
+from tests.unit.node.stand_ins import Lag
 
 FLIGHTS = b"f" * 16
 CONNECTION = ConnectionInfo(
@@ -83,7 +85,7 @@ async def call(node: GroupNode, api: ModuleType, version: int, request: Any) -> 
     """The response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
     context = RequestContext(0, version, 1, "app", CONNECTION)
-    answer = api.handle(node.broker, context, request)
+    answer = api.handle(node.services, context, request)
     while isinstance(answer, Delayed) or inspect.isawaitable(answer):
         answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
     return decode(type(answer), version, encode(answer, version))
@@ -195,7 +197,7 @@ def test_lag_is_told_to_those_who_ask_by_its_tag(version: int) -> None:
             asked.extend(places)
             return {asked[0]: PartitionLag(43, 3, 1_500), asked[2]: PartitionLag(7, None, None)}
 
-        node.group_lag = SimpleNamespace(measure=measure)
+        node.group_lag = Lag(measure)
 
         plain = await call(node, offset_fetch, version, OffsetFetchRequest(groups=[group]))
         told = await call(node, offset_fetch, version, OffsetFetchRequest(groups=[group], include_lag=True))
@@ -368,7 +370,7 @@ def test_commits_that_are_read_by_columns_are_as_any_others(
         for reads in (general, packing_decoder(version, general)):
             request, _ = reads(content, 0)
             answer = offset_commit.handle(
-                node.broker, RequestContext(8, version, 1, "app", CONNECTION), request
+                node.services, RequestContext(8, version, 1, "app", CONNECTION), request
             )
             while isinstance(answer, Delayed):
                 answer = answer.answer(await answer.future)
@@ -700,7 +702,7 @@ def test_before_version_1_a_member_needs_no_id_and_from_then_on_it_does() -> Non
 
 def test_without_the_consumer_protocol_its_requests_are_not_served_as_with_kafka() -> None:
     async def story(node: GroupNode) -> None:
-        node.serves_consumer_groups = False
+        node.image = replace(node.image, features={})
         beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
 
         refused = await call(node, consumer_group_heartbeat, 1, beat)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +15,7 @@ from ottla.node.coordinators.group_lag import FIRST_READ_BYTES, GroupLag, Partit
 from ottla.node.kafka_api import describe_lag
 from ottla.node.work.turns import STEPS_PER_TURN
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
+from tests.unit.node.stand_ins import peer_of
 
 T0 = TopicPartition("t", 0)
 
@@ -268,7 +268,7 @@ def test_a_leader_that_hangs_is_not_waited_for(two: tuple[LagWorld, Peer]) -> No
     async def never(message: Any, response_type: Any) -> Any:
         await asyncio.Event().wait()
 
-    world.peers[OTHER_ID] = SimpleNamespace(request=never)
+    world.peers[OTHER_ID] = peer_of(never)
     lags = world.measure((T0, 9), (TopicPartition("far", 1), 1), timeout_s=0.05)
 
     assert Place(TopicPartition("far", 1), 1) not in lags

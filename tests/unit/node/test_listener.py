@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import struct
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -17,6 +16,7 @@ from ottla.node.net.listener import COMPLAINTS_PER_SWEEP, STALLED_SWEEPS, Listen
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
+from tests.unit.node.stand_ins import Timers
 
 
 def listener(
@@ -27,10 +27,7 @@ def listener(
     **limits: Any,
 ) -> Listener:
     service = Service(serve=lambda connection, frame: None, fail=lambda connection, frame, error: None)
-    never = cast(
-        asyncio.AbstractEventLoop,
-        SimpleNamespace(call_later=lambda seconds, call: None, call_soon=lambda call: None),
-    )
+    never = Timers().loop
     made = Listener(
         name=name,
         service=service,
@@ -45,15 +42,25 @@ def listener(
     return made
 
 
+class Socket:
+    """A socket that has a number."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def fileno(self) -> int:
+        return self._number
+
+    def setsockopt(self, level: int, name: int, value: int) -> None: ...
+
+
 class Transport(asyncio.Transport):
     """A transport that knows its two addresses and whether it was closed."""
 
     def __init__(self, client: str, file_number: int | None = None) -> None:
         extra: dict[str, object] = {"peername": (client, 40_000), "sockname": ("::ffff:127.0.0.1", 9092)}
         if file_number is not None:
-            extra["socket"] = SimpleNamespace(
-                fileno=lambda: file_number, setsockopt=lambda level, name, value: None
-            )
+            extra["socket"] = Socket(file_number)
         super().__init__(extra)
         self.is_aborted = False
 
@@ -210,27 +217,12 @@ def test_an_administrators_program_has_room_for_its_second_connection() -> None:
     assert not to.quota.reserve.refusal_of(bootstrap) and not to.quota.reserve.refusal_of(to_the_node)
 
 
-class Timers:
-    """Timers that are due when the test says so."""
-
-    def __init__(self) -> None:
-        self.pending: list[Any] = []
-
-    def call_later(self, seconds: float, call: Any, *arguments: Any) -> Any:
-        timer = SimpleNamespace(run=lambda: call(*arguments), cancel=lambda: self.pending.remove(timer))
-        self.pending.append(timer)
-        return timer
-
-
 def full_listener_for_peers() -> tuple[Listener, Timers]:
     served: list[bytes] = []
     to = listener(ConnectionQuota(ConnectionLimits(max_connections=1)), is_for_peers=True)
     to.service = to.service._replace(serve=lambda connection, frame: served.append(bytes(frame)))
     timers = Timers()
-    to.loop = cast(
-        asyncio.AbstractEventLoop,
-        SimpleNamespace(call_later=timers.call_later, call_soon=lambda call: None),
-    )
+    to.loop = timers.loop
     connect(to)
     return to, timers
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -21,7 +20,6 @@ from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.node.coordinators.coordinator_log import CoordinatorLog
 from ottla.node.kafka_api import produce
 from ottla.node.net.answers import Delayed, Pending
-from ottla.node.net.connection import Connection
 from ottla.node.replica.delayed_produce import Place
 from ottla.node.wire import codec
 from ottla.node.wire.messages.produce import (
@@ -32,8 +30,9 @@ from ottla.node.wire.messages.produce import (
 )
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, ReplicaWorld, batch, context
 from tests.unit.node.serving import dispatcher_of
+from tests.unit.node.stand_ins import connection_of
 
-PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
+PEER = connection_of(CONNECTION)
 WAIT_S = 30.0
 
 

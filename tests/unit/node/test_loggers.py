@@ -3,8 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -15,12 +13,14 @@ from ottla.node.kafka_api import incremental_alter_configs
 from ottla.node.kafka_api.config_entries import ConfigSource, logger_entries
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.security.administrators import Administrators
+from ottla.node.settings.config import parse_config
 from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from tests.unit.node.replica_world import CONNECTION, NODE_ID
+from tests.unit.node.stand_ins import services_of
 
 NAME = "ottla.node.replica.isr_updates"
 LOGGER = 8
@@ -46,15 +46,12 @@ def alter(
             for name, operation, value in changes
         ],
     )
-    broker = cast(
-        Any,
-        SimpleNamespace(
-            administrators=Administrators(list, lambda: False), config=SimpleNamespace(node_id=NODE_ID)
-        ),
+    services = services_of(
+        parse_config({"node.id": str(NODE_ID)}), administrators=Administrators(list, lambda: False)
     )
     request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
     context = RequestContext(44, 1, 1, "test", CONNECTION)
-    [answer] = asyncio.run(incremental_alter_configs.handle(broker, context, request)).responses
+    [answer] = asyncio.run(incremental_alter_configs.handle(services, context, request)).responses
     return ErrorCode(answer.error_code), answer.error_message or ""
 
 

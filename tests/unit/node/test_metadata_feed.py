@@ -28,7 +28,7 @@ def commit(feed: MetadataFeed) -> None:
     feed.add(batch, image)
 
 
-def wait(feed: MetadataFeed, max_wait_ms: int = LONG_MS) -> Delayed:
+def wait(feed: MetadataFeed, max_wait_ms: int = LONG_MS) -> Delayed[Any]:
     request = FetchMetadataRequest(fetch_offset=0, last_epoch=-1, max_bytes=1_000, max_wait_ms=max_wait_ms)
     waiting = feed.fetch(request, 0)
     assert isinstance(waiting, Delayed)

@@ -4,7 +4,7 @@ import asyncio
 import random
 import struct
 from collections.abc import Callable, Coroutine
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -17,14 +17,14 @@ from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch
 from ottla.logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
 from ottla.node.kafka_api import produce_heads
 from ottla.node.net.answers import CloseConnection, Pending
-from ottla.node.net.connection import Connection
 from ottla.node.replica.delayed_produce import Place
 from ottla.node.wire import codec as codec_of
 from ottla.node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
+from tests.unit.node.stand_ins import Gate, connection_of
 
-PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
+PEER = connection_of(CONNECTION)
 VERSIONS = range(3, 14)
 NOW_MS = ReplicaWorld().clock.now_ms()
 
@@ -534,7 +534,7 @@ class Transactional(Node):
     def __init__(self, version: int, *, is_general: bool) -> None:
         super().__init__(version, is_general=is_general)
         self.asked = 0
-        self.world.txn_gate = SimpleNamespace(admit=self._admit)
+        self.world.txn_gate = Gate(self._admit)
         self.dispatcher._answer = self._counted(self.dispatcher._answer)  # type: ignore[method-assign]
 
     def _admit(self, transactional_id: str, producer_id: int, *_: Any, adds: bool) -> Any:
@@ -659,7 +659,7 @@ def test_a_frame_beyond_the_limit_ends_a_run() -> None:
     small, large = frame(9, batch()), frame(9, batch(50))
     for _ in range(2):
         node.send(small)
-    node.world.config.socket_request_max_bytes = len(large) - 1
+    node.world.config = replace(node.world.config, socket_request_max_bytes=len(large) - 1)
     view = memoryview(bytearray(b"".join(struct.pack(">i", len(one)) + one for one in (small, small, large))))
 
     run = node.dispatcher.serve_run(PEER, view, 0, len(view))

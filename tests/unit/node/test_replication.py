@@ -1,6 +1,7 @@
 """Stories of replicas: leaders change, logs part, disks are lost, and in the end all logs are the same."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -382,10 +383,10 @@ def test_bytes_that_are_spoilt_on_the_way_are_refused_and_asked_for_again() -> N
         assert await cluster.nodes[1].acknowledged(1, value=b"precious") is OK
         assert spoilt == 4
         await cluster.settled()
-        told = len(cluster.nodes[1].world.damage_told)
+        told = len(cluster.nodes[1].world.maintenance.scrub.told)
         assert await cluster.nodes[1].acknowledged(1) is OK
         await cluster.settled()
-        assert len(cluster.nodes[1].world.damage_told) == told, "it is not said of what came whole"
+        assert len(cluster.nodes[1].world.maintenance.scrub.told) == told, "it is not said of what came whole"
 
     tell_story(story)
 
@@ -503,7 +504,9 @@ def test_a_leader_whose_own_bytes_are_wrong_is_named_by_its_followers(
         assert "The replica of t-0 on node 1, its leader, is damaged at or after offset 3" in caplog.text
         assert cluster.nodes[2].partition.log.log_end_offset == 3
 
-        assert set(cluster.nodes[1].world.damage_told) == {(TopicPartition("t", 0), 3)}, "it was told at once"
+        assert set(cluster.nodes[1].world.maintenance.scrub.told) == {(TopicPartition("t", 0), 3)}, (
+            "it was told at once"
+        )
 
     tell_story(story)
 
@@ -652,7 +655,9 @@ def test_trap_16_a_leader_that_names_a_replica_in_the_readers_rack_sends_no_reco
         for node_id, rack in ((1, "a"), (2, "b"), (3, "b")):
             brokers[node_id] = brokers[node_id]._replace(rack=rack)
         assert _consume(cluster, 1, rack="b")[2] == -1, "nobody asked for it"
-        world.config.replica_selector_class = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        world.config = replace(
+            world.config, replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        )
         assert _consume(cluster, 1, rack="b") == (OK, 0, 3)
         assert _consume(cluster, 1, rack="a")[2] == -1
         assert _consume(cluster, 1, rack="elsewhere")[2] == -1

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +22,7 @@ from ottla.node.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.unit.node.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld, batch
+from tests.unit.node.stand_ins import Gate
 
 PRODUCER = 7
 NONE = ErrorCode.NONE
@@ -34,7 +35,7 @@ class World(ReplicaWorld):
         super().__init__()
         self.asked: list[tuple[str, int, int, list[TopicPartition], bool]] = []
         self.answers: list[asyncio.Future[Any]] = []
-        self.txn_gate = SimpleNamespace(admit=self._admit)
+        self.txn_gate = Gate(self._admit)
         self.create_topic(partitions=3)
         for index in range(3):
             self.append(index=index)  # none that never held a record
@@ -308,7 +309,7 @@ def test_a_batch_that_came_before_is_answered_again() -> None:
 def test_older_clients_are_not_verified_where_the_operator_says_so(version: int, is_asked: bool) -> None:
     async def story() -> None:
         world = World()
-        world.config.transaction_partition_verification_enable = False
+        world.config = replace(world.config, transaction_partition_verification_enable=False)
 
         result = world.send(request((0, transactional())), version)
         if is_asked:

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -25,6 +24,7 @@ from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
 )
 from tests.simulation.virtual_loop import VirtualLoop
+from tests.unit.node.stand_ins import peer_of
 from tests.unit.node.txn_node import TxnNode
 from tests.unit.node.txn_node import play as play_node
 
@@ -72,7 +72,7 @@ class World:
             self.requests.append((node_id, message, outcome))
             return _response(message, await outcome)
 
-        return SimpleNamespace(request=request)
+        return peer_of(request)
 
     async def next_request(self, count: int) -> "tuple[AddPartitionsToTxnRequest, asyncio.Future[ErrorCode]]":
         """The request that is number `count`, once it was sent."""

@@ -53,7 +53,7 @@ async def call(
     """The response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
     context = RequestContext(0, version, 1, "app", replace(CONNECTION, number=connection), is_large)
-    answer = api.handle(node.broker, context, request)
+    answer = api.handle(node.services, context, request)
     while isinstance(answer, Delayed | Aside) or inspect.isawaitable(answer):
         if isinstance(answer, Aside):
             answer = answer.make()
@@ -438,7 +438,7 @@ def test_very_many_filters_are_answered_beside_the_loop() -> None:
         context = RequestContext(0, 0, 1, "app", CONNECTION, is_large=True)
 
         answer = await list_transactions.handle(
-            node.broker, context, ListTransactionsRequest(state_filters=states)
+            node.services, context, ListTransactionsRequest(state_filters=states)
         )
 
         assert isinstance(answer, Aside)
@@ -494,7 +494,7 @@ def test_ids_are_matched_in_a_lane_of_their_own() -> None:
         request = ListTransactionsRequest(transactional_id_pattern="x")
 
         answer = await list_transactions.handle(
-            node.broker, RequestContext(0, 2, 1, "app", CONNECTION), request
+            node.services, RequestContext(0, 2, 1, "app", CONNECTION), request
         )
 
         assert isinstance(answer, Aside) and answer.is_slow

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -31,6 +30,7 @@ from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.node.work.turns import STEPS_PER_TURN
 from tests.unit.node.marker_world import OFFSETS, MarkerNode, marker, play
 from tests.unit.node.replica_world import CONNECTION
+from tests.unit.node.stand_ins import services_of
 
 G0 = TopicPartition(OFFSETS, 0)
 TOPIC_ID = b"t".ljust(16, b".")
@@ -66,13 +66,13 @@ class Gate:
 class World:
     def __init__(self, settings: Mapping[str, str] | None = None, **offsets_topic: Any) -> None:
         self.node = MarkerNode()
-        self.node.config = cast(Any, parse_config(settings or {}))
+        self.node.config = parse_config(settings or {})
         self.node.create_topic("t", partitions=2, topic_id=TOPIC_ID)
         self.node.create_topic(OFFSETS, **offsets_topic)
         self.gate = Gate()
         node = self.node
-        self.broker = SimpleNamespace(
-            metadata=node.metadata, config=node.config, groups=node.groups, txn_gate=self.gate
+        self.services = services_of(
+            node.config, metadata=node.metadata, groups=node.groups, txn_gate=self.gate
         )
 
     async def commit(
@@ -109,7 +109,7 @@ class World:
         connection = replace(CONNECTION, number=connection_number)
         is_large = len(partitions) > MANY
         context = RequestContext(ApiKey.TXN_OFFSET_COMMIT, version, 1, "test", connection, is_large)
-        answer = txn_offset_commit.handle(cast(Any, self.broker), context, request)
+        answer = txn_offset_commit.handle(self.services, context, request)
         while not isinstance(answer, TxnOffsetCommitResponse):
             if isinstance(answer, Aside):
                 answer = answer.make()

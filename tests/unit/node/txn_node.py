@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from types import SimpleNamespace
 from typing import Any, cast
 
 from ottla.groupcoord.transactions.transaction import ProducerPair
@@ -22,13 +21,16 @@ from ottla.logstore.record import Record, iterate_records
 from ottla.logstore.record_batch import LOG_OVERHEAD, iterate_headers
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.metadata_raft.cluster_features import TRANSACTION_VERSION
-from ottla.metadata_raft.image import Endpoint, MetadataImage, PartitionImage, TopicImage, TopicsImage
+from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock
 from ottla.node.coordinators.txn_runtime import Make, TxnRuntime
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Assignment, Partition
 from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.services import Services
+from ottla.node.settings.config import parse_config
 from tests.unit.node.group_node import NUM_PARTITIONS, host_topic
+from tests.unit.node.stand_ins import Groups, Ids, services_of
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -114,14 +116,14 @@ class TxnNode:
         )
 
     @property
-    def broker(self) -> Any:
-        """As much of a broker as the handlers of the transaction APIs look at."""
-        return SimpleNamespace(
+    def services(self) -> Services:
+        """As much of a node as the handlers of the transaction APIs look at."""
+        return services_of(
+            parse_config({"node.id": "1", "advertised.listeners": "PLAINTEXT://here:9092"}),
             txns=self.txns,
-            groups=SimpleNamespace(partition_for=lambda group_id: 7),
+            groups=Groups(partition=7),
             metadata=self,
-            producer_ids=SimpleNamespace(next=self.give_id),
-            endpoint_of=lambda node_id, connection: Endpoint("here", 9092) if node_id == 1 else None,
+            producer_ids=Ids(self.give_id),
         )
 
     # ---- what is asked -------------------------------------------------------------------------------
