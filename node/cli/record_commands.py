@@ -269,11 +269,11 @@ async def _consume_alone(
             )
         numbers = options.partitions or sorted(topic.leaders)
         partitions += [TopicPartition(name, number) for number in numbers]
-    placed = await _place(
+    placed = await place_all(
         briefly(client), partitions, begin, read_committed=options.read_committed, searcher=client.renewed()
     )
     if not placed.found:  # nothing can be read meanwhile, so the whole time is theirs
-        placed = await _place(client, partitions, begin, read_committed=options.read_committed)
+        placed = await place_all(client, partitions, begin, read_committed=options.read_committed)
         if not placed.found:
             raise error_of(placed.problems)
     consumer.positions, waiting = dict(placed.found), dict(placed.problems)
@@ -285,7 +285,7 @@ async def _consume_alone(
         if waiting and not ends:
             if client.deadline.is_over:
                 break
-            again = await _place(
+            again = await place_all(
                 client.until(client.deadline.within(PLACE_S)),
                 list(waiting),
                 begin,
@@ -312,7 +312,7 @@ async def _consume_in_group(
         while not output.is_full:
             if member.must_rejoin:
                 partitions = await member.join()
-                resumed = await _resume(
+                resumed = await resume(
                     client, member, partitions, begin, read_committed=options.read_committed
                 )
                 if resumed is None:
@@ -325,7 +325,7 @@ async def _consume_in_group(
                     raise error_of(waiting)
                 return
             if waiting:
-                again = await _place(
+                again = await place_all(
                     client.until(Deadline.after(PLACE_S)),
                     list(waiting),
                     begin,
@@ -389,7 +389,7 @@ def _bearable(problems: Mapping[TopicPartition, KafkaError]) -> dict[TopicPartit
     return dict(problems)
 
 
-async def _resume(
+async def resume(
     client: Client,
     member: GroupMember,
     partitions: Sequence[TopicPartition],
@@ -412,7 +412,7 @@ async def _resume(
         await member.heartbeat()
         return not member.must_rejoin
 
-    placed = await _place(
+    placed = await place_all(
         briefly(client.renewed()),
         fresh,
         begin,
@@ -492,7 +492,7 @@ async def _always() -> bool:
     return True
 
 
-async def _place(
+async def place_all(
     client: Client,
     partitions: Sequence[TopicPartition],
     place: Place,

@@ -110,10 +110,11 @@ async def measure(
     behind = {one: lag.committed for one, lag in lags.items() if lag.records and lag.committed is not None}
     oldest = await _oldest_timestamps(client, behind, ends)
     now_ms = int(time.time() * 1000)
-    return {one: lag._replace(age_ms=_age_ms(lag, oldest.get(one), now_ms)) for one, lag in lags.items()}
+    return {one: lag._replace(age_ms=age_ms(lag, oldest.get(one), now_ms)) for one, lag in lags.items()}
 
 
-def _age_ms(lag: PartitionLag, oldest: Oldest | None, now_ms: int) -> int | None:
+def age_ms(lag: PartitionLag, oldest: Oldest | None, now_ms: int) -> int | None:
+    """Return how long the oldest record that is not consumed has waited; None where nobody knows."""
     if lag.records is None:
         return None
     if lag.records == 0:

@@ -125,7 +125,7 @@ class Dispatcher:
         self._peer_gate = peer_gate
         self._quorum_services: QuorumServices | None = None
         self._services: Services | None = None
-        self._routes: dict[tuple[int, int], Route] = {}
+        self.routes: dict[tuple[int, int], Route] = {}
         # Requests of clients that came before the node serves them; None: it does.
         self._held: list[asyncio.Future[None]] | None = []
         self._lane = ThreadLane()
@@ -143,12 +143,12 @@ class Dispatcher:
             raise CloseConnection(f"a frame of {len(frame)} bytes has no request header") from None
         if self._held is not None and not is_served_early(api_key):
             return self._hold(connection, frame)
-        route = self._routes.get((api_key, version))
+        route = self.routes.get((api_key, version))
         if route is None:
             if api_key == ApiKey.API_VERSIONS and not is_advertised(SERVED, ApiKey.API_VERSIONS, version):
                 return _refuse_api_versions(correlation_id)
             try:
-                route = self._load_route(api_key, version)
+                route = self.load_route(api_key, version)
             except CloseConnection:
                 self.refused.add(connection.info.software_name, api_key, version)
                 raise
@@ -218,7 +218,7 @@ class Dispatcher:
         if self._held is not None or end - position < _RUN_HEADER.size:
             return None
         _, api_key, version = _RUN_HEADER.unpack_from(view, position)
-        route = self._routes.get((api_key, version))
+        route = self.routes.get((api_key, version))
         if route is None or route.repeated is None:
             return None
         return route.repeated.serve_run(view, position, end)
@@ -231,7 +231,7 @@ class Dispatcher:
         """Make ready what every client and follower asks for: it takes some 50 ms, once."""
         self._services = services
         for api in USUAL:
-            self._load_route(api, SERVED[api][1])
+            self.load_route(api, SERVED[api][1])
 
     def serve_clients(self) -> None:
         """Serve everybody."""
@@ -469,7 +469,7 @@ class Dispatcher:
         else:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
             log.error("%s v%d of %s failed.", name, version, connection.info.connection_id, exc_info=error)
-        route = self._routes.get((api_key, version))
+        route = self.routes.get((api_key, version))
         if route is not None:
             route.counters.count_error(code)
         if route is None or not route.has_error_code:
@@ -477,7 +477,8 @@ class Dispatcher:
         response = route.response_class(error_code=int(code))
         return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
 
-    def _load_route(self, api_key: int, version: int) -> Route:
+    def load_route(self, api_key: int, version: int) -> Route:
+        """Make ready how a version of an API is served; CloseConnection where it is not."""
         served = self._served_apis
         if api_key not in served and api_key not in SERVED_TO_PEERS and api_key != PeerApi.PEER_HANDSHAKE:
             raise CloseConnection(f"API key {api_key} is not served")
@@ -501,7 +502,7 @@ class Dispatcher:
             repeated = described.repeated_of(self._services, version, self.counters.of(key.api_name, version))
         counters = self.counters.of(key.api_name, version)
         fields = schema_of(response_class).plain_fields(version)
-        route = self._routes[api_key, version] = Route(
+        route = self.routes[api_key, version] = Route(
             decode=decode,
             encode=encode,
             handle=handle,

@@ -204,9 +204,13 @@ class MetadataRuntime:
                     listener()
             if self._quorum.is_leader:
                 try:
-                    self._controller.tick()
+                    self.tick()
                 except KafkaError as error:
                     log.warning("What is due cannot be done now: %s", error)
+
+    def tick(self) -> None:
+        """Decide what is due as time goes by, as `run` does all the time while this node leads."""
+        self._controller.tick()
 
     def close(self) -> None:
         """Finish what was begun, then let `run` return."""

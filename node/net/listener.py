@@ -136,7 +136,7 @@ class Listener:
         """Let clients in."""
         assert self._server is not None
         await self._server.start_serving()
-        self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
+        self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)
 
     def stop_accepting(self) -> None:
         """Take no more connections; those that are open go on."""
@@ -241,7 +241,7 @@ class Listener:
             raise CloseConnection(self.quota.reserve.refusal_of(connection))
         return self.service.serve(connection, frame)
 
-    def _sweep(self) -> None:
+    def sweep(self) -> None:
         """Close the idle, take memory back, once every few seconds."""
         self.tick += 1
         if self._complaints > COMPLAINTS_PER_SWEEP:
@@ -258,7 +258,7 @@ class Listener:
                 connection.abort("it waits with a large frame while memory is scarce")
             else:
                 connection.shrink()
-        self._sweep_timer = self.loop.call_later(self._sweep_seconds, self._sweep)
+        self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)
 
 
 def _dual_stack_socket(port: int) -> socket.socket:

@@ -29,12 +29,18 @@ class _Piece:
 class AsideLane:
     """Runs work in slices, fairly. Lives on the event loop; only the slices run in threads."""
 
-    def __init__(self, threads: int = THREADS, cpu_s: Callable[[], float] = thread_cpu_s) -> None:
+    def __init__(
+        self,
+        threads: int = THREADS,
+        cpu_s: Callable[[], float] = thread_cpu_s,
+        executor: ThreadPoolExecutor | None = None,
+    ) -> None:
+        """`executor` has as many `threads`, and is shut down by `close`."""
         self._cpu_s = cpu_s
         self._waiting: dict[str, deque[_Piece]] = {}  # of each client; who comes first is served next
         self._free = threads
         # Not those of the loop: the disks must not wait for an expression.
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="groups")
+        self._threads = executor or ThreadPoolExecutor(threads, thread_name_prefix="groups")
         self._is_closed = False
 
     def run(

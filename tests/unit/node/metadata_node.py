@@ -55,11 +55,12 @@ class MetadataNode:
         self.unique = random.Random(0).randbytes
         self.cut_off_since_ms: int | None = None
         self.quorum = MemoryQuorum(by_hand=by_hand)
+        self.clock = ManualClock()
         self.metadata = MetadataRuntime(
             quorum=self.quorum,
             image=EMPTY,
             config=controller_config(self.config),
-            clock=ManualClock(),
+            clock=self.clock,
             broker_id=self.config.node_id,
         )
         self.producer_ids = ProducerIds(self.metadata)

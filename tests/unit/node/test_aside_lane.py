@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
@@ -34,12 +35,12 @@ def work(group_id: str, regex: str, client_host: str = "/10.0.0.1") -> ResolveRe
 
 @contextmanager
 def opened(cpu_s: Callable[[], float] = thread_time) -> Iterator[AsideLane]:
-    lane = AsideLane(cpu_s=cpu_s)
-    try:
-        yield lane
-    finally:
-        lane.close()
-        lane._threads.shutdown(wait=True)
+    with ThreadPoolExecutor(THREADS) as executor:  # which is waited for
+        lane = AsideLane(cpu_s=cpu_s, executor=executor)
+        try:
+            yield lane
+        finally:
+            lane.close()
 
 
 def test_an_honest_expression_is_matched_while_hostile_ones_have_their_turns() -> None:
@@ -134,13 +135,14 @@ def test_nothing_but_the_slices_that_run_goes_on_after_the_stop() -> None:
     ended: list[ExecutorResult | None] = []
 
     async def story() -> float:
-        lane = AsideLane()
+        executor = ThreadPoolExecutor(THREADS)
+        lane = AsideLane(executor=executor)
         for number in range(HOSTILE_GROUPS):
             lane.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
         await asyncio.sleep(0)
         lane.close()
         began_s = process_time()
-        lane._threads.shutdown(wait=True)  # as the end of the process waits
+        executor.shutdown(wait=True)  # as the end of the process waits
         await asyncio.sleep(0)
         return process_time() - began_s
 

@@ -83,13 +83,13 @@ def versions_request(version: int, **fields: Any) -> memoryview:
 
 def test_every_served_api_has_messages_and_a_handler(dispatcher: Dispatcher) -> None:
     for key, (_, last) in SERVED.items():
-        dispatcher._load_route(key, last)
+        dispatcher.load_route(key, last)
 
 
 def test_every_advertised_version_but_the_oldest_of_produce_has_a_codec(dispatcher: Dispatcher) -> None:
     for key, (first, last) in SERVED.items():
         for version in range(3 if key is ApiKey.PRODUCE else first, last + 1):
-            dispatcher._load_route(key, version)
+            dispatcher.load_route(key, version)
 
 
 def test_a_client_says_what_it_is_kip_511(dispatcher: Dispatcher) -> None:
@@ -117,9 +117,9 @@ def test_what_is_not_final_is_served_where_it_is_asked_for(setting: str | None, 
     world.supported_features = {}  # type: ignore[attr-defined]
     told = answer(dispatcher, versions_request(4), 18, 4).api_keys
     assert [one.max_version for one in told if one.api_key == ApiKey.INIT_PRODUCER_ID] == [last]
-    dispatcher._load_route(ApiKey.INIT_PRODUCER_ID, last)
+    dispatcher.load_route(ApiKey.INIT_PRODUCER_ID, last)
     with pytest.raises(CloseConnection):
-        dispatcher._load_route(ApiKey.INIT_PRODUCER_ID, last + 1)
+        dispatcher.load_route(ApiKey.INIT_PRODUCER_ID, last + 1)
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -314,9 +314,9 @@ def test_a_large_question_ends_at_its_next_step_when_its_client_has_gone(dispatc
 
     count = 2 * dispatch.SMALL_REQUEST_ELEMENTS
     topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()] * count)]
-    route = dispatcher._load_route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
+    route = dispatcher.load_route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
     endless = route._replace(handle=lambda *_: take_turns(asked()))
-    dispatcher._routes[ApiKey.OFFSET_FOR_LEADER_EPOCH, 4] = endless
+    dispatcher.routes[ApiKey.OFFSET_FOR_LEADER_EPOCH, 4] = endless
 
     async def ask() -> None:
         pending = dispatcher.serve(PEER, frame(23, 4, OffsetForLeaderEpochRequest(topics=topics)))
@@ -376,8 +376,8 @@ def test_a_large_answer_is_built_and_written_beside_the_loop(dispatcher: Dispatc
         threads.append(threading.get_ident())
         return ListGroupsResponse(error_code=14)
 
-    route = dispatcher._load_route(ApiKey.LIST_GROUPS, 4)
-    dispatcher._routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=lambda *_: Aside(make))
+    route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
+    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=lambda *_: Aside(make))
     pending = dispatcher.serve(PEER, frame(ApiKey.LIST_GROUPS, 4, ListGroupsRequest(states_filter=[])))
     assert isinstance(pending, Pending)
 
@@ -413,13 +413,13 @@ def test_an_id_that_is_too_long_is_refused_before_its_handler_sees_it(dispatcher
 def seen_by_handler(dispatcher: Dispatcher, api: ApiKey, version: int, request: Any) -> list[Any]:
     """Return the requests that reach the API's handler when this one is served."""
     seen: list[Any] = []
-    route = dispatcher._load_route(api, version)
+    route = dispatcher.load_route(api, version)
 
     def handle(broker: Any, context: Any, request: Any) -> Any:
         seen.append(request)
         return route.response_class()
 
-    dispatcher._routes[api, version] = route._replace(handle=handle)
+    dispatcher.routes[api, version] = route._replace(handle=handle)
     dispatcher.serve(PEER, frame(api, version, request))
     return seen
 

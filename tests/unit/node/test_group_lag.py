@@ -32,7 +32,7 @@ class LagWorld(ReplicaWorld):
             replicas=self.replica_manager,
             image=lambda: self.metadata.image,
             connect=self._connect,
-            in_thread=self._in_thread,
+            in_thread=lambda work: self.in_thread(work),
             clock=self.clock,
         )
 
@@ -41,7 +41,7 @@ class LagWorld(ReplicaWorld):
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
         return self.peers[node_id]
 
-    async def _in_thread(self, work: Callable[[], Any]) -> Any:
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
         self.threads += 1
         await asyncio.sleep(0)
         return work()
@@ -184,7 +184,7 @@ def test_a_damaged_batch_leaves_the_age_unknown(world: LagWorld) -> None:
 def test_a_log_that_is_cut_while_it_is_read_ends_the_search(world: LagWorld) -> None:
     """The bytes that were located are gone when the thread reads them."""
     world.append(count=3)
-    read = world.group_lag._in_thread
+    read = world.in_thread
 
     async def cut_first(work: Callable[[], Any]) -> Any:
         log = world.partition().log
@@ -192,7 +192,7 @@ def test_a_log_that_is_cut_while_it_is_read_ends_the_search(world: LagWorld) -> 
             log.truncate_to(10, now_ms=0)
         return await read(work)
 
-    world.group_lag._in_thread = cut_first
+    world.in_thread = cut_first  # type: ignore[method-assign]
 
     assert world.lag_of(10) == PartitionLag(13, 3, None)
 

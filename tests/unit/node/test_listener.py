@@ -96,7 +96,7 @@ def _send(connection: Connection, data: bytes) -> None:
 
 def _sweep_often(to: Listener) -> None:
     for _ in range(STALLED_SWEEPS + 2):
-        to._sweep()
+        to.sweep()
 
 
 def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
@@ -292,7 +292,7 @@ def test_idle_connections_are_closed_and_others_are_not() -> None:
 
     for _ in range(20):
         busy.last_active_tick = to.tick
-        to._sweep()
+        to.sweep()
 
     assert idle_transport.is_aborted and idle.is_closed
     assert not busy_transport.is_aborted
@@ -325,7 +325,7 @@ def test_without_an_idle_limit_nobody_is_closed() -> None:
     _, transport = connect(to)
 
     for _ in range(1000):
-        to._sweep()
+        to.sweep()
 
     assert not transport.is_aborted
 
@@ -358,7 +358,7 @@ def test_a_flood_of_bad_connections_is_told_in_few_lines(caplog: pytest.LogCaptu
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
             to.complain(connection.info, "it is bad")
-        to._sweep()
+        to.sweep()
 
     assert len(caplog.records) == COMPLAINTS_PER_SWEEP + 1
     assert "980 more" in caplog.text

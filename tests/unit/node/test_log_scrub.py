@@ -4,7 +4,7 @@ import asyncio
 import errno
 import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +93,14 @@ def fill(log: PartitionLog) -> None:
 class World:
     """This node, 1, whose log is scrubbed, and node 2, which has the same records."""
 
-    def __init__(self, *, in_sync: tuple[int, ...] = (1, 2), config: LogConfig = CONFIG) -> None:
+    def __init__(
+        self,
+        *,
+        in_sync: tuple[int, ...] = (1, 2),
+        config: LogConfig = CONFIG,
+        quotas: ReplicationQuotas | None = None,
+        metadata_damage: Sequence[MetadataDamage] = (),
+    ) -> None:
         self.own, self.other = Replica(1, config), Replica(2, config)
         fill(self.other.log)
         other = self.other.log
@@ -130,7 +137,9 @@ class World:
                 connect=self.connect,
                 bytes_per_second=lambda: self.rate,
                 refilling=self.refilling,
+                quotas=quotas,
             ),
+            metadata_damage=lambda: metadata_damage,
             replicas=DamagedReplicas(find=lambda _: self.partition, tell_leader=self.told.append, leave_s=0),
         )
 
@@ -479,10 +488,9 @@ def test_the_copy_comes_no_faster_than_the_bound(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_throttled_replica_waits_for_its_share() -> None:
-    world = World()
     quotas = ReplicationQuotas(broker_id=1, windows=1, window_seconds=1)
     quotas.configure(leader_bytes_per_second=2**63 - 1, follower_bytes_per_second=400)
-    world.scrub._repair._quotas = quotas
+    world = World(quotas=quotas)
     world.own.log.config = replace(CONFIG, follower_replication_throttled_replicas=("*",))
     world.own.flip(world.own.log.segments[1].path, 70)
     began = time.monotonic()
@@ -559,9 +567,8 @@ def test_damage_that_stays_is_looked_at_ever_more_rarely_and_when_its_partition_
 
 
 def test_damage_of_the_metadata_log_is_counted_once_and_named(caplog: pytest.LogCaptureFixture) -> None:
-    world = World()
     damage = [MetadataDamage(Path("/a/__cluster_metadata-0/0.log"), 70, "The CRC does not match.")]
-    world.scrub._metadata_damage = lambda: damage
+    world = World(metadata_damage=damage)
 
     for _ in range(2):
         asyncio.run(world.scrub.check_metadata())

@@ -31,7 +31,7 @@ def test_a_leader_appends_what_the_voters_shall_confirm_for_a_copied_directory(w
         status = node.quorum.status()._replace(wants_entry=wants_entry)
         node.quorum.status = lambda: status  # type: ignore[method-assign]
 
-        node.metadata._controller.tick()
+        node.metadata.tick()
 
         assert node.metadata.image.version == before + wants_entry
 
@@ -51,7 +51,7 @@ def test_the_vote_of_a_lost_disk_is_taken_when_it_is_safe(case: Case) -> None:
     async def scene() -> None:
         node = MetadataNode()
         await node.start()
-        now_ms = node.metadata._controller._clock.now_ms()
+        now_ms = node.clock.now_ms()
         voters = VoterSet.of(Voter(node_id, disk, "h", 9093) for node_id, disk in OLD.items())
         version = node.metadata.image.version + 1
         records = [record_of_voters(voters)]
@@ -62,7 +62,7 @@ def test_the_vote_of_a_lost_disk_is_taken_when_it_is_safe(case: Case) -> None:
         ]
         node.quorum.status = lambda: QuorumStatus(0, 1, 9, status, (), case.returned)  # type: ignore
 
-        node.metadata._controller.tick()
+        node.metadata.tick()
 
         left = [voter.voter_id for voter in node.metadata.image.voters]
         assert left == ([0, 1] if case.is_removed else [0, 1, 2])

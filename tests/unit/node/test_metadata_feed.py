@@ -39,7 +39,7 @@ def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(scene())
 
 
-def is_told(waiting: Delayed) -> bool:
+def is_told(waiting: Delayed[Any]) -> bool:
     future: Any = waiting.future
     return bool(future.done())
 

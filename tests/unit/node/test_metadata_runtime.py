@@ -186,8 +186,9 @@ def test_a_command_is_answered_in_its_time_though_its_leader_is_not_dialled_yet(
         raise AssertionError
 
     async def scene() -> None:
+        quorum = MemoryQuorum()
         metadata = MetadataRuntime(
-            quorum=MemoryQuorum(),
+            quorum=quorum,
             image=EMPTY,
             config=ControllerConfig(),
             clock=ManualClock(),
@@ -195,7 +196,7 @@ def test_a_command_is_answered_in_its_time_though_its_leader_is_not_dialled_yet(
             sender=CommandSender(dial_later),
             voters=lambda: (0, 1),
         )
-        metadata._quorum.lose_leadership()  # type: ignore[attr-defined]
+        quorum.lose_leadership()
 
         async with asyncio.timeout(60):
             with pytest.raises(KafkaError, match="No connection to node 1") as refused:
@@ -279,13 +280,12 @@ def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
         node.metadata.broker_id = 1  # of which the metadata know nothing yet
         node.metadata.peer_lost(0)
         node.quorum.win_election()
-        controller = node.metadata._controller
 
         monkeypatch.setattr(loop, "time", lambda: begin + 0.4)
-        controller.tick()
+        node.metadata.tick()
         within_the_grace = node.metadata.image.brokers[0].fenced
         monkeypatch.setattr(loop, "time", lambda: begin + 1.1)
-        controller.tick()
+        node.metadata.tick()
 
         assert (within_the_grace, node.metadata.image.brokers[0].fenced) == (False, True)
 

@@ -37,9 +37,9 @@ class Node:
         self.world.create_topic(partitions=2, **topic)
         self.dispatcher = dispatcher_of(self.world)
         self.runs: list[int] = []  # how many requests were served at once
-        self.route = self.dispatcher._load_route(0, version)
+        self.route = self.dispatcher.load_route(0, version)
         if is_general:
-            self.dispatcher._routes[0, version] = self.route._replace(repeated=None)
+            self.dispatcher.routes[0, version] = self.route._replace(repeated=None)
 
     @property
     def heads(self) -> dict[bytes, Any]:
@@ -129,7 +129,7 @@ def test_a_known_head_is_not_decoded_again() -> None:
     def never(*_: object) -> Any:
         raise AssertionError("decoded")
 
-    node.dispatcher._routes[0, 9] = node.route._replace(decode=never)
+    node.dispatcher.routes[0, 9] = node.route._replace(decode=never)
     node.send(frame(9, batch()))
 
     assert node.world.partition().log.log_end_offset == 2

@@ -66,7 +66,7 @@ def test_a_time_that_no_timestamp_can_be_is_the_last_one() -> None:
 def test_lag_in_records_and_time(
     lag: PartitionLag, oldest: Oldest | None, records: int | None, age_ms: int | None
 ) -> None:
-    assert (lag.records, group_lag._age_ms(lag, oldest, 1000)) == (records, age_ms)
+    assert (lag.records, group_lag.age_ms(lag, oldest, 1000)) == (records, age_ms)
 
 
 # ---- tables --------------------------------------------------------------------------------------

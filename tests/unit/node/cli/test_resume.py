@@ -76,7 +76,7 @@ def test_a_member_is_heard_while_it_searches_for_the_newest_records(
     member, begin = Member(heartbeats), record_commands.Place(before_end=5)
 
     resumed = asyncio.run(
-        record_commands._resume(
+        record_commands.resume(
             cast(Client, Cluster()), cast(GroupMember, member), [PLACE], begin, read_committed=True
         )
     )
@@ -96,7 +96,7 @@ def test_a_search_that_fell_short_is_told(
     monkeypatch.setattr(record_commands, "newest_offsets", fell_short)
 
     placed = asyncio.run(
-        record_commands._place(
+        record_commands.place_all(
             cast(Client, Cluster()), [PLACE], record_commands.Place(before_end=5), read_committed=True
         )
     )

@@ -1,7 +1,6 @@
 """All brokers are asked at once; those that do not answer are named, and soon."""
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from ottla.node.client import ask_brokers as asking
 from ottla.node.client.ask_brokers import Told, ask_brokers
 from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.client.deadline import Deadline
+from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 GONE = KafkaError(ErrorCode.NETWORK_EXCEPTION, "no connection to b:9092: connection refused")
 
@@ -32,7 +32,9 @@ class Cluster:
 
     async def refresh(self, _: Client, names: Any, **__: Any) -> Any:
         self.refreshed += 1
-        return SimpleNamespace(brokers=[SimpleNamespace(node_id=one) for one in (*self.up, *self.dead)])
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=one, host="h", port=1) for one in (*self.up, *self.dead)]
+        )
 
     async def ask(self, client: Client, broker_id: int) -> str:
         self.asked.append(broker_id)

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from ottla.node.client import ask_leaders as module
 from ottla.node.client.ask_leaders import ask_leaders
 from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.client.deadline import Deadline
+from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 
 LED, DEAD, OTHER = (TopicPartition("t", number) for number in range(3))
 
@@ -33,7 +33,7 @@ class World:
     async def _refresh(self, names: Sequence[str]) -> Any:
         self.looks += 1
         self.client.topics["t"] = Topic("t", bytes(16), dict(self.leaders))
-        return SimpleNamespace(topics=[SimpleNamespace(name="t", error_code=0)])
+        return MetadataResponse(topics=[MetadataResponseTopic(name="t")])
 
     async def _sleep(self, seconds: float) -> None:
         self.now_s += seconds
