@@ -13,7 +13,8 @@ from ottla.node.tools import dump_log
 DUMP = "ottla log dump"  # reads its options itself, as `scripts/dump-log` does
 HEAD = """# Command reference
 
-Generated from the commands of this version. `--help` of each command says the same.
+Generated from the commands of this version. `--help` of each command says the same. Shells can
+[complete them](../install.md#shell-completion).
 
 """
 

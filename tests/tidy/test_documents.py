@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,18 @@ def test_every_setting_is_documented() -> None:
     undocumented = [key.name for key in BROKER_CONFIG_DEF.keys.values() if not key.documentation]
 
     assert undocumented == []
+
+
+def test_files_name_the_version_that_this_is() -> None:
+    files = [*DOCUMENTS, *(ROOT / "packaging").rglob("*.yaml"), *(ROOT / "k8s").glob("*Dockerfile")]
+    named = {
+        (str(path.relative_to(ROOT)), found)
+        for path in files
+        if path.name != "CHANGELOG.md"
+        for found in re.findall(r"\bottla(?:-spark)?[:-]([0-9]+\.[0-9]+\.[0-9]+)", path.read_text())
+    }
+
+    assert {"README.md", "packaging/compose/one-node.yaml", "k8s/spark.Dockerfile"} <= {
+        path for path, _ in named
+    }
+    assert {(path, one) for path, one in named if one != version("ottla")} == set()
