@@ -52,10 +52,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="An event-streaming node that any Kafka client can use, and the tools to work with it.\n\n"
-    "All commands but start and cluster also work against Apache Kafka.",
+    help="An event-streaming node for any Kafka client, and tools to work with Kafka clusters.\n\n"
+    "Every command except start, hand-over and cluster also works with Apache Kafka.",
 )
-log = typer.Typer(no_args_is_help=True, help="Look into the files of a log.")
+log = typer.Typer(no_args_is_help=True, help="Inspect the files of a log.")
 app.add_typer(cluster, name="cluster")
 app.add_typer(quorum, name="quorum")
 app.add_typer(broker, name="broker")
@@ -76,7 +76,8 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def ottla(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="print it and exit")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="print the version and exit"),
     ] = False,
     install: Annotated[
         Shell | None,
@@ -98,16 +99,16 @@ def ottla(
 @app.command()
 def start(
     config: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="a server.properties of Kafka's kind")
+        Path | None, typer.Option(metavar="FILE", help="a properties file like Kafka's server.properties")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="listen here, on all addresses (default 9092)")
+        int | None, typer.Option(min=1, max=65535, help="listen on this port on all addresses (default 9092)")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="keep the logs here (default ./ottla-data)")
+        Path | None, typer.Option(metavar="DIR", help="store data in this directory (default ./ottla-data)")
     ] = None,
     log_format: Annotated[
-        str | None, typer.Option(metavar="FORMAT", help="format of the node's log: text or json")
+        str | None, typer.Option(metavar="FORMAT", help="format of the node's own log: text or json")
     ] = None,
     override: Override = None,
 ) -> None:
@@ -124,18 +125,25 @@ def start(
 def hand_over(
     pid: Annotated[int, typer.Option(min=1, metavar="PID", help="the process id of the node")],
     node_id: Annotated[
-        int, typer.Option("--node-id", envvar="OTTLA_NODE_ID", min=0, metavar="ID", help="the node's node.id")
+        int,
+        typer.Option(
+            "--node-id", envvar="OTTLA_NODE_ID", min=0, metavar="ID", help="the node.id of the node"
+        ),
     ],
     linger: Annotated[
         float,
-        typer.Option(min=0, metavar="SECONDS", help="wait so long afterwards, until clients know"),
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="after the handover, wait this long for clients to find the new leaders",
+        ),
     ] = 0.0,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Hand over the partitions that a node on this host leads; it serves on until you stop it.
+    """Move leadership away from a node on this host; the node keeps running until you stop it.
 
-    SIGTERM does this too. Use the command to do it earlier, as in a preStop hook.
+    SIGTERM does this too. Use the command to do it earlier, for example in a preStop hook.
 
     Example: ottla hand-over --pid 1 --node-id 2
     """
@@ -151,17 +159,22 @@ def hand_over(
 def produce(
     name: Name,
     key_separator: Annotated[
-        str | None, typer.Option("--key-separator", "-K", help="what separates key and value in a line")
+        str | None,
+        typer.Option("--key-separator", "-K", help="text that separates the key from the value in each line"),
     ] = None,
     input_format: Annotated[
-        Literal["lines", "json"], typer.Option("--input", help="one record a line: plain, or a JSON object")
+        Literal["lines", "json"],
+        typer.Option("--input", help="format of each line: plain text, or a JSON object"),
     ] = "lines",
     header: Annotated[
         list[str] | None,
-        typer.Option("--header", "-H", metavar="NAME=VALUE", help="header of every record; may be repeated"),
+        typer.Option(
+            "--header", "-H", metavar="NAME=VALUE", help="add this header to every record; repeatable"
+        ),
     ] = None,
     partition: Annotated[
-        int | None, typer.Option("--partition", "-p", min=0, help="send to this partition instead of by key")
+        int | None,
+        typer.Option("--partition", "-p", min=0, help="send to this partition instead of choosing by key"),
     ] = None,
     timestamp: Annotated[
         int | None,
@@ -170,36 +183,40 @@ def produce(
             metavar="MS",
             min=0,
             max=MAX_TIMESTAMP_MS,
-            help="timestamp of every record, ms since 1970",
+            help="timestamp of every record, in ms since 1970",
         ),
     ] = None,
     empty_as_null: Annotated[
-        bool, typer.Option("--empty-as-null", "-Z", help="an empty key or value becomes null")
+        bool, typer.Option("--empty-as-null", "-Z", help="send an empty key or value as null")
     ] = False,
     acks: Annotated[
-        Literal["all", "1", "0"], typer.Option("--acks", help="replicas that must have a record")
+        Literal["all", "1", "0"],
+        typer.Option(
+            "--acks", help="acknowledgements to wait for: all replicas in sync, the leader (1) or none (0)"
+        ),
     ] = "all",
     compression: Annotated[Compression, typer.Option("--compression", "-z")] = "none",
     idempotent: Annotated[
         bool | None,
         typer.Option(
             "--idempotent/--no-idempotent",
-            help="no duplicates on retries (needs --acks all: the default there)",
+            help="prevent duplicates on retries; needs --acks all, with which it is the default",
         ),
     ] = None,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Send the lines of standard input to a topic, one record a line.
+    """Send the lines of standard input to a topic, one record per line.
 
-    A line of --input json is an object with "value" and perhaps "key", "headers", "partition", "timestamp",
-    as `ottla consume --output json` prints it; "key_base64" and "value_base64" carry any bytes.
+    With --input json each line is an object as `ottla consume --output json` prints it, with "value" and
+    optionally "key", "headers", "partition" and "timestamp". Use "key_base64" and "value_base64" for bytes
+    that are not text.
 
     Examples:
 
         printf 'anna:2 apples\\n' | ottla produce orders --key-separator :
 
-    A copy whose records are in the same partitions, of which "copy" must have as many:
+    To copy a topic with the partition of each record, give the copy as many partitions:
 
         ottla topic create copy --partitions 3
 
@@ -208,9 +225,9 @@ def produce(
     import ottla.node.cli.record_commands as commands
 
     if key_separator == "":
-        raise CommandError("The --key-separator is empty: no line could be parted there.", EXIT_USAGE)
+        raise CommandError("--key-separator must not be empty.", EXIT_USAGE)
     if idempotent and acks != "all":
-        raise CommandError(f"--idempotent needs --acks all, not {acks}.", EXIT_USAGE)
+        raise CommandError(f"--idempotent needs --acks all, not --acks {acks}.", EXIT_USAGE)
     options = commands.ProduceOptions(
         topic=name,
         key_separator=key_separator,
@@ -230,10 +247,11 @@ def produce(
 def consume(
     topics: Names,
     group: Annotated[
-        str | None, typer.Option("--group", "-g", help="join this group, and begin where it committed")
+        str | None, typer.Option("--group", "-g", help="join this group and start at its committed offsets")
     ] = None,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="only these; may be repeated")
+        list[int] | None,
+        typer.Option("--partition", "-p", min=0, help="read only this partition; repeatable"),
     ] = None,
     begin: Annotated[
         str,
@@ -241,7 +259,8 @@ def consume(
             "--from",
             "-o",
             metavar="PLACE",
-            help="beginning, end, an offset, -N (newest N of each partition), @ms or @date",
+            help="where to start: beginning, end, an offset, -N (newest N records of each partition), "
+            "@ms or @date",
         ),
     ] = "beginning",
     count: Annotated[
@@ -249,38 +268,44 @@ def consume(
     ] = None,
     until_end: Annotated[
         bool,
-        typer.Option("--until-end", "--exit-at-end", "-e", help="stop where the log ended at the start"),
+        typer.Option(
+            "--until-end",
+            "--exit-at-end",
+            "-e",
+            help="stop at the offsets where the log ended when the command started",
+        ),
     ] = False,
     keys: Annotated[bool, typer.Option("--keys", "-k", help="print keys")] = False,
     headers: Annotated[bool, typer.Option("--headers", help="print headers")] = False,
     partitions: Annotated[bool, typer.Option("--partitions", help="print partitions")] = False,
     offsets: Annotated[bool, typer.Option("--offsets", help="print offsets")] = False,
     timestamps: Annotated[bool, typer.Option("--timestamps", help="print timestamps")] = False,
-    separator: Annotated[str, typer.Option("--separator", help="between what is printed")] = "\t",
+    separator: Annotated[str, typer.Option("--separator", help="text between the printed fields")] = "\t",
     template: Annotated[
         str | None,
         typer.Option(
             "--format",
             "-f",
-            help="%t topic, %p partition, %o offset, %T ms, %k key, %s value, %h headers, \\n",
+            help="print each record so: %t topic, %p partition, %o offset, %T ms, %k key, %s value, %h "
+            "headers, \\\n",
         ),
     ] = None,
     output: Output = "text",
     raw: Annotated[
-        bool, typer.Option("--raw", help="print control characters as they are on a terminal, too")
+        bool, typer.Option("--raw", help="do not escape control characters on a terminal")
     ] = False,
     isolation: Annotated[
         Literal["read_uncommitted", "read_committed"],
-        typer.Option("--isolation", help="which transactional records to read"),
+        typer.Option("--isolation", help="which transactional records to show"),
     ] = "read_uncommitted",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Print the records of topics, one a line.
+    """Print the records of topics, one per line.
 
-    Members of a --group share the partitions; progress is committed every five seconds and at the end.
-    On a terminal control characters in records are shown as escapes, as \\x1b; files and pipes get the
-    bytes as they are.
+    Consumers with the same --group share the partitions; offsets are committed every five seconds and at the
+    end. On a terminal, control characters in records are escaped (\\x1b); files and pipes get the bytes
+    unchanged.
 
     Examples:
 
@@ -293,9 +318,12 @@ def consume(
     import ottla.node.cli.record_commands as commands
 
     if group == "":
-        raise CommandError("The name of a --group must not be empty.", EXIT_USAGE)
+        raise CommandError("The name after --group must not be empty.", EXIT_USAGE)
     if group is not None and partition:
-        raise CommandError("A group deals out the partitions itself; leave --partition out.", EXIT_USAGE)
+        raise CommandError(
+            "--partition cannot be used with --group: the group assigns partitions to its members.",
+            EXIT_USAGE,
+        )
     show = {
         "partitions": partitions,
         "offsets": offsets,
@@ -325,7 +353,7 @@ def consume(
     context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
 )
 def log_dump(context: typer.Context) -> None:
-    """Print what the files of a log hold: batches, records, indexes, snapshots, checkpoints."""
+    """Print the contents of log files: batches, records, indexes, snapshots, checkpoints."""
     from ottla.node.tools.dump_log import main as dump
 
     raise typer.Exit(dump(context.args, program="ottla log dump"))
@@ -343,23 +371,24 @@ def doctor(
             "-b",
             envvar="OTTLA_BOOTSTRAP",
             metavar="HOST:PORT,...",
-            help=f"look at this cluster (default {LOCAL}, unless there is --config)",
+            help=f"examine this cluster (default {LOCAL}, unless --config is given)",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="examine the node of this server.properties, on this machine"),
+        typer.Option(metavar="FILE", help="examine the node with this properties file, on this machine"),
     ] = None,
     override: Override = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="wait this long for each answer")
+        float,
+        typer.Option("--timeout", metavar="SECONDS", min=0.1, help="wait at most this long for each answer"),
     ] = 3.0,
 ) -> None:
-    """Diagnose a cluster, or a node on its own machine: one sentence for each problem.
+    """Diagnose a cluster, or a node on its own machine: print one sentence for each problem.
 
-    It examines listeners, advertised addresses, the metadata quorum, disks, clocks, versions and limits.
-    The exit code is 1 if there is a problem. It changes nothing.
+    The doctor examines listeners, advertised addresses, the metadata quorum, disks, clocks, versions and
+    limits. It changes nothing. The exit code is 1 if it finds a problem.
 
     Examples:
 

@@ -96,7 +96,7 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
     if as_json:
         print(json.dumps({"broker": broker_id, "moved_partitions": len(moved)}))
     else:
-        print(f"broker {broker_id} is forgotten; {len(moved)} of its partitions moved")
+        print(f"broker {broker_id} was removed from the cluster; {len(moved)} of its partitions were moved")
     return 0
 
 
@@ -111,8 +111,8 @@ async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
             since, left = time.monotonic(), len(held)
         if time.monotonic() - since > client.timeout_s:
             raise CommandError(
-                f"{held[0]} has not left broker {broker_id} for {client.timeout_s:g} s; run this"
-                " again to go on waiting."
+                f"{held[0]} has not left broker {broker_id} within {client.timeout_s:g} s. Run this "
+                "command again to keep waiting."
             )
         if left != told:
             told = left
@@ -128,11 +128,11 @@ async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
             return True
         if not is_told:
             is_told = True
-            say(f"broker {broker_id} holds nothing; stop it now, and it will be forgotten")
+            say(f"broker {broker_id} holds nothing; stop it now, and it is removed from the cluster")
         if time.monotonic() - since > client.timeout_s:
             raise CommandError(
-                f"Broker {broker_id} holds nothing but still runs; stop it, and run this again to have it"
-                " forgotten."
+                f"Broker {broker_id} holds nothing but is still running. Stop it, then run this command "
+                "again to remove it from the cluster."
             )
         if await decommission.plan(client.renewed(), broker_id):
             return False

@@ -8,29 +8,34 @@ import typer
 from ottla.node.cli.command_options import LOCAL, Bootstrap, Output, Override, Timeout, client_of, run
 
 cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine.")
-quorum = typer.Typer(no_args_is_help=True, help="The voters of the metadata quorum.")
-broker = typer.Typer(no_args_is_help=True, help="List the brokers of a cluster, and remove one.")
+quorum = typer.Typer(no_args_is_help=True, help="Show and change the voters of the metadata quorum.")
+broker = typer.Typer(no_args_is_help=True, help="List the brokers of a cluster, or remove one.")
 
 NodeId = Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")]
 DirectoryId = Annotated[
     str | None,
-    typer.Option("--directory-id", metavar="ID", help="of its metadata log (default: it is asked)"),
+    typer.Option(
+        "--directory-id", metavar="ID", help="directory id of its metadata log (default: ask the node)"
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done, without doing it")]
 
 
 @cluster.command("up")
 def cluster_up(
     nodes: Annotated[int, typer.Option(min=1, help="number of nodes, one process each")] = 3,
     base_port: Annotated[
-        int, typer.Option(min=1, max=65535, help="the first node's port on 127.0.0.1; the others follow")
+        int,
+        typer.Option(
+            min=1, max=65535, help="port of the first node on 127.0.0.1; the others take the next ones"
+        ),
     ] = 9092,
-    data: Annotated[Path, typer.Option(metavar="DIR", help="each node gets a directory in it")] = Path(
-        "ottla-cluster"
-    ),
+    data: Annotated[
+        Path, typer.Option(metavar="DIR", help="directory for the data; each node gets a subdirectory")
+    ] = Path("ottla-cluster"),
     override: Override = None,
 ) -> None:
-    """Run a cluster on this machine; prints READY with its addresses when it serves.
+    """Run a cluster on this machine; print READY with its addresses once it serves clients.
 
     Example: ottla cluster up --nodes 3 --base-port 19092 --data /tmp/ottla
     """
@@ -44,9 +49,9 @@ def cluster_start_node(
     data: Annotated[Path, typer.Argument(metavar="DIR", help="the --data of `ottla cluster up`")],
     node_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which node")],
 ) -> None:
-    """Start one node of such a cluster again, after it was killed or stopped; it runs in the background.
+    """Restart one node of a local cluster in the background, after it was killed or stopped.
 
-    It ends with `ottla cluster up`, if that still runs; else `kill` stops it.
+    The node stops together with `ottla cluster up` if that is still running; otherwise stop it with `kill`.
 
     Example: ottla cluster start-node /tmp/ottla 1
     """
@@ -60,7 +65,7 @@ def cluster_start_node(
 
 @quorum.command("status")
 def quorum_status(output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0) -> None:
-    """Show who leads the metadata quorum, who votes, who only follows, and how far each is."""
+    """Show the leader, the voters and the observers of the metadata quorum, and how far each has got."""
     import ottla.node.cli.quorum_commands as commands
 
     run(lambda: commands.status(client_of(bootstrap, timeout), output == "json"))
@@ -72,17 +77,17 @@ def quorum_add(
     endpoint: Annotated[
         str | None,
         typer.Option(
-            "--endpoint", metavar="HOST:PORT", help="its controller listener (default: it is asked)"
+            "--endpoint", metavar="HOST:PORT", help="its controller listener (default: ask the node)"
         ),
     ] = None,
     directory_id: DirectoryId = None,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Give a running node a vote; it has all of the metadata before it counts.
+    """Make a running node a voter, once it has caught up with the metadata.
 
-    The node needs a CONTROLLER listener and controller.quorum.bootstrap.servers. A node that is named in its
-    own controller.quorum.voters asks for its vote by itself. Keep the number of voters odd.
+    The node needs a CONTROLLER listener and controller.quorum.bootstrap.servers. A node listed in its own
+    controller.quorum.voters becomes a voter without this command. Keep the number of voters odd.
 
     Example: ottla quorum add 3
     """
@@ -98,9 +103,9 @@ def quorum_remove(
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Take the vote of a node away, whether it runs or not; if it leads, another one leads first.
+    """Remove a voter from the metadata quorum, running or not; a leader hands over leadership first.
 
-    A node that lost its disk is removed, and added again when it runs with an empty one.
+    If a voter has lost its disk, remove it, start it with an empty disk, and add it again.
     """
     import ottla.node.cli.quorum_commands as commands
 
@@ -110,14 +115,14 @@ def quorum_remove(
 @quorum.command("trust-copy")
 def quorum_trust_copy(
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="its metadata.log.dir, or the first of its log.dirs")
+        Path, typer.Argument(metavar="DIR", help="metadata.log.dir of the node, or the first of its log.dirs")
     ],
 ) -> None:
-    """Give a stopped node its vote back whose data directory was moved, where too few voters are left.
+    """Let a stopped voter vote again from a copied data directory, when too few other voters are left.
 
-    A voter with a copied directory has its vote back by itself while most of the other voters run, or all do.
-    Only where they never will, and only if the node never ran after the copy was made: what the cluster
-    decided since may be lost. So it is where most nodes are lost and the others come from a backup.
+    A voter whose directory was copied normally regains its vote by itself, while most of the other voters
+    run. Use this command only if they are lost for good, for example when you restore a cluster from backups,
+    and only if the node never ran after the copy was made. Metadata changes made since then may be lost.
 
     Example: ottla quorum trust-copy /var/lib/ottla
     """
@@ -132,7 +137,7 @@ def quorum_trust_copy(
 
 @broker.command("list")
 def broker_list(output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0) -> None:
-    """List the brokers, fenced ones too, with what each holds and leads."""
+    """List all brokers, fenced ones included, with the partitions that each holds and leads."""
     import ottla.node.cli.broker_commands as commands
 
     run(lambda: commands.list_all(client_of(bootstrap, timeout), output == "json"))
@@ -147,14 +152,14 @@ def broker_decommission(
     timeout: Annotated[
         float,
         typer.Option(
-            "--timeout", metavar="SECONDS", min=0.1, help="give up when nothing moves for this long"
+            "--timeout", metavar="SECONDS", min=0.1, help="give up after this long without progress"
         ),
     ] = 60.0,
 ) -> None:
-    """Move everything away from a broker, wait until it is stopped, and forget it.
+    """Move all partitions away from a broker, wait until it is stopped, and remove it from the cluster.
 
-    The broker may be dead already. A voter must first be removed from the metadata quorum. After an
-    interruption run it again: it goes on where it was.
+    The broker may already be dead. If it is a voter, first remove it from the metadata quorum. If the command
+    is interrupted, run it again: it continues where it stopped.
 
     Example: ottla broker decommission 3 --dry-run
     """

@@ -45,7 +45,8 @@ def check_overrides(overrides: Sequence[str]) -> None:
         # No REST API is the same for all nodes.
         if option is not None and not (name == REST_LISTENERS and not value):
             raise CommandError(
-                f"{name} is not the same for all nodes, so `ottla cluster up` decides it: use {option}."
+                f"{name} differs from node to node, so `ottla cluster up` sets it itself; use "
+                f"{option} instead."
             )
     for warning in warnings:
         print(f"ottla: {escape_controls(warning)}", file=sys.stderr)

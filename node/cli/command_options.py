@@ -13,30 +13,38 @@ from ottla.node.tools.closed_pipe import end_quietly
 LOCAL = "localhost:9092"
 Override = Annotated[
     list[str] | None,
-    typer.Option("--override", metavar="NAME=VALUE", help="a broker setting; may be repeated"),
+    typer.Option("--override", metavar="NAME=VALUE", help="override a broker setting; repeatable"),
 ]
 Bootstrap = Annotated[
     str,
     typer.Option(
-        "--bootstrap", "-b", envvar="OTTLA_BOOTSTRAP", metavar="HOST:PORT,...", help="nodes to ask first"
+        "--bootstrap",
+        "-b",
+        envvar="OTTLA_BOOTSTRAP",
+        metavar="HOST:PORT,...",
+        help="brokers to contact first",
     ),
 ]
-Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="give up after this")]
+Timeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="give up after this long")
+]
 Names = Annotated[list[str], typer.Argument(metavar="TOPIC...")]
 Name = Annotated[str, typer.Argument(metavar="TOPIC")]
-Output = Annotated[Literal["text", "json"], typer.Option("--output", help="how to print")]
+Output = Annotated[Literal["text", "json"], typer.Option("--output", help="output format")]
 Setting = Annotated[
-    list[str] | None, typer.Option("--config", "-c", metavar="NAME=VALUE", help="a topic setting; repeatable")
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="NAME=VALUE", help="set a topic setting; repeatable"),
 ]
 SetConfig = Annotated[
-    list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="set; may be repeated")
+    list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="change a setting; repeatable")
 ]
 ResetConfig = Annotated[
-    list[str] | None, typer.Option("--reset", metavar="NAME", help="back to the default; may be repeated")
+    list[str] | None,
+    typer.Option("--reset", metavar="NAME", help="return a setting to its default; repeatable"),
 ]
 ShowDefaults = Annotated[bool, typer.Option("--all", help="show defaults too")]
-ShowDocumentation = Annotated[bool, typer.Option("--documentation", help="say what each one means")]
-CheckOnly = Annotated[bool, typer.Option("--dry-run", help="check changes only")]
+ShowDocumentation = Annotated[bool, typer.Option("--documentation", help="explain each setting")]
+CheckOnly = Annotated[bool, typer.Option("--dry-run", help="check the change without making it")]
 
 
 def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:

@@ -66,7 +66,7 @@ async def show_config(
         )
         return 0
     if not shown:
-        print(f"{of.name} has no settings of its own; --all shows the defaults")
+        print(f"{of.name} overrides no settings; --all shows the defaults")
         return 0
     for one in shown:
         source = topic_admin.SOURCES.get(one.config_source, "unknown")

@@ -15,26 +15,26 @@ EXIT_TERMINATED: Final = 143  # the same for SIGTERM
 
 _ADVICE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "`ottla topic list` shows all topics.",
-    ErrorCode.INVALID_TOPIC_EXCEPTION: "A topic's name has 1 to 249 characters of a-z, A-Z, 0-9, '.', '_' and"
-    " '-', and is neither '.' nor '..'.",
-    ErrorCode.INVALID_GROUP_ID: "The name of a group must not be empty, nor longer than 1,024 bytes.",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "A topic name has 1 to 249 characters of a-z, A-Z, 0-9, '.', "
+    "'_' and '-', and is neither '.' nor '..'.",
+    ErrorCode.INVALID_GROUP_ID: "A group name must not be empty or longer than 1,024 bytes.",
     ErrorCode.TOPIC_ALREADY_EXISTS: "Choose another name, or use --if-not-exists.",
-    ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: there are not so many nodes.",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "Use a smaller --replicas: the cluster has fewer brokers.",
     ErrorCode.MESSAGE_TOO_LARGE: "Raise the topic's max.message.bytes, or send smaller records.",
-    ErrorCode.INVALID_TIMESTAMP: "Send another --timestamp, or raise the topic's"
-    " message.timestamp.before.max.ms or message.timestamp.after.max.ms.",
+    ErrorCode.INVALID_TIMESTAMP: "Use another --timestamp, or raise the topic's "
+    "message.timestamp.before.max.ms or message.timestamp.after.max.ms.",
     ErrorCode.NOT_ENOUGH_REPLICAS: "Too few replicas are in sync; see `ottla topic describe`.",
-    ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not serve this; upgrade it.",
-    ErrorCode.OFFSET_OUT_OF_RANGE: "The log has no such offset; `ottla topic describe` shows first and last.",
+    ErrorCode.UNSUPPORTED_VERSION: "The server is too old or does not support this request; upgrade it.",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "`ottla topic describe` shows which offsets a partition has.",
     ErrorCode.GROUP_ID_NOT_FOUND: "`ottla group list` shows all groups.",
     ErrorCode.NON_EMPTY_GROUP: "Stop its members first; `ottla group members` shows them.",
     ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Members of the group read this topic; stop them first.",
-    ErrorCode.INVALID_REGULAR_EXPRESSION: "Write it as RE2 has it, in ASCII, as `orders-.*`.",
-    ErrorCode.CONCURRENT_TRANSACTIONS: "Its transaction is decided, and markers wait for their partitions;"
-    " `ottla txn describe` shows them.",
-    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`ottla txn list` shows all ids.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask for access to the group.",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask for access to the topic.",
+    ErrorCode.INVALID_REGULAR_EXPRESSION: "Use RE2 syntax in ASCII, for example `orders-.*`.",
+    ErrorCode.CONCURRENT_TRANSACTIONS: "The outcome of its transaction is decided, but not yet written "
+    "to all partitions; `ottla txn describe` shows them.",
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`ottla txn list` shows all transactional ids.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask an administrator for access to the group.",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask an administrator for access to the topic.",
 }
 
 
@@ -55,14 +55,14 @@ def explain(error: KafkaError) -> str:
     detail = escape_controls(error.detail.rstrip("."))
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
-        hint = "Is a node running there? Try `ottla start`, or name another with --bootstrap."
+        hint = "Is a node running there? Start one with `ottla start`, or name another with --bootstrap."
         if "cannot be resolved" in detail:
-            hint = "Check the name after --bootstrap: it must be host:port."
+            hint = "Check the address after --bootstrap; it must be host:port."
         return f"{_capital(detail)}. {hint}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
-        return f"{_capital(detail or 'the request timed out')}. Try again, or give more --timeout."
+        return f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout."
     if detail.endswith("?"):  # it asks what only the user can know
-        return f"{_capital(detail)} Name a Kafka address, host:port, with --bootstrap."
+        return f"{_capital(detail)} Give --bootstrap the host:port of a Kafka listener."
     subject, _, said = detail.rpartition(": ")
     if said in _SAYS_NO_MORE:
         detail = sentence_of(error.code, subject)
@@ -72,7 +72,7 @@ def explain(error: KafkaError) -> str:
     if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION and "ASCII" in detail:
         advice = ""  # the server has said it all
     if not advice and error.code.retriable:
-        advice = "That may pass; try again."
+        advice = "This may be temporary; try again."
     words = (
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )
@@ -83,7 +83,9 @@ def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
     """Name the brokers whose part of a list is missing, on stderr; return the exit code."""
     for broker_id, error in problems.items():
         detail = (error.detail or error.code.name).rstrip(".")
-        print(f"ottla: the {noun} of broker {broker_id} are missing here: {detail}.", file=sys.stderr)
+        print(
+            f"ottla: the {noun} of broker {broker_id} are missing from this list: {detail}.", file=sys.stderr
+        )
     return EXIT_FAILURE if problems else 0
 
 

@@ -18,6 +18,6 @@ def refuse_taken_ports(host: str, ports: Iterable[int]) -> None:
             except OSError as error:
                 if error.errno == errno.EADDRINUSE:
                     raise CommandError(
-                        f"Port {port} of {host} is taken: choose others with --base-port."
+                        f"Port {port} of {host} is already in use; choose other ports with --base-port."
                     ) from None
                 raise CommandError(f"Port {port} of {host} cannot be opened: {error.strerror}.") from None

@@ -24,31 +24,39 @@ from ottla.node.cli.failure import EXIT_USAGE, CommandError
 if TYPE_CHECKING:
     from ottla.node.client.group_offsets import Target
 
-group = typer.Typer(no_args_is_help=True, help="Consumer groups: members, offsets and lag.")
+group = typer.Typer(
+    no_args_is_help=True, help="Inspect and change consumer groups: members, offsets and lag."
+)
 
 Group = Annotated[str, typer.Argument(metavar="GROUP")]
 Groups = Annotated[list[str] | None, typer.Argument(metavar="GROUP...")]
 # The second name is that of kafka-consumer-groups.
-Every = Annotated[bool, typer.Option("--all", "--all-groups", help="all groups of consumers")]
+Every = Annotated[bool, typer.Option("--all", "--all-groups", help="all consumer groups")]
 
 
 @group.command("list")
 def group_list(
     state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE,...", help="only in these, as stable,empty")
+        str | None,
+        typer.Option(
+            "--state", metavar="STATE,...", help="only groups in these states, such as stable,empty"
+        ),
     ] = None,
     group_type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE,...", help="only of these, as classic,consumer")
+        str | None,
+        typer.Option(
+            "--type", metavar="TYPE,...", help="only groups of these types, such as classic,consumer"
+        ),
     ] = None,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """List the groups of all brokers."""
+    """List the groups of the cluster."""
     import ottla.node.cli.group_commands as commands
 
-    states = commands.parse_words(state, commands.STATES, "state of a group")
-    types = commands.parse_words(group_type, commands.TYPES, "type of a group")
+    states = commands.parse_words(state, commands.STATES, "group state")
+    types = commands.parse_words(group_type, commands.TYPES, "group type")
     run(lambda: commands.list_all(client_of(bootstrap, timeout), states, types, output == "json"))
 
 
@@ -57,13 +65,14 @@ def group_describe(
     groups: Groups = None,
     every: Every = False,
     timeline: Annotated[
-        bool, typer.Option("--timeline", help="with the last rebalances: why, and for how long")
+        bool,
+        typer.Option("--timeline", help="also show the latest rebalances, with their causes and durations"),
     ] = False,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the state of groups, and for each partition what is committed and who reads it."""
+    """Show the state of groups, and for each partition the committed offset, the lag and the member."""
     import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
@@ -77,7 +86,9 @@ def group_describe(
 @group.command("members")
 def group_members(
     name: Group,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="with the partitions of each")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="also show the partitions of each member")
+    ] = False,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -93,27 +104,42 @@ def group_lag(
     groups: Groups = None,
     every: Every = False,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="only this; may be repeated")
+        list[str] | None,
+        typer.Option(
+            "--topic", metavar="TOPIC[:P,...]", help="only this topic or these partitions; repeatable"
+        ),
     ] = None,
     watch: Annotated[
-        float | None, typer.Option("--watch", metavar="SECONDS", min=0.1, help="repeat every so many seconds")
+        float | None,
+        typer.Option("--watch", metavar="SECONDS", min=0.1, help="print again every SECONDS seconds"),
     ] = None,
     max_lag: Annotated[
         int | None,
-        typer.Option("--max-lag", metavar="RECORDS", min=0, help="end with exit code 1 beyond this"),
+        typer.Option(
+            "--max-lag",
+            metavar="RECORDS",
+            min=0,
+            help="exit with code 1 if a group lags by more records than this",
+        ),
     ] = None,
     max_seconds: Annotated[
         float | None,
-        typer.Option("--max-seconds", metavar="SECONDS", min=0, help="end with exit code 1 beyond this"),
+        typer.Option(
+            "--max-seconds",
+            metavar="SECONDS",
+            min=0,
+            help="exit with code 1 if a group lags by more seconds than this",
+        ),
     ] = None,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show how far groups are behind, in records and in seconds.
+    """Show how far groups lag behind, in records and in seconds.
 
-    The seconds are the age of the oldest record that is not committed, by this machine's clock. A limit holds
-    for all partitions of a group together; what was never committed has no lag.
+    The lag in seconds is the age of the oldest record not yet committed, by this machine's clock. The limits
+    --max-lag and --max-seconds apply to each group as a whole. Partitions without a committed offset have no
+    lag.
 
     Examples:
 
@@ -139,45 +165,63 @@ def group_lag(
 def group_reset(
     groups: Groups = None,
     every: Every = False,
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="to the first record")] = False,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="to the first offset")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="to the end of the log")] = False,
     to_current: Annotated[
-        bool, typer.Option("--to-current", help="to the committed offset, or the end if there is none")
+        bool,
+        typer.Option(
+            "--to-current", help="to the committed offset, or to the end of the log if there is none"
+        ),
     ] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", metavar="N")] = None,
     shift_by: Annotated[
-        int | None, typer.Option("--shift-by", metavar="N", help="by this many records; negative: back")
+        int | None,
+        typer.Option("--shift-by", metavar="N", help="by this many records; a negative number moves back"),
     ] = None,
     to_datetime: Annotated[
         str | None,
         typer.Option(
-            "--to-datetime", metavar="DATE", help="as 2026-01-31T12:00:00.000, in UTC or with +01:00"
+            "--to-datetime",
+            metavar="DATE",
+            help="to this time, such as 2026-01-31T12:00:00.000, in UTC or with an offset such as +01:00",
         ),
     ] = None,
     by_duration: Annotated[
-        str | None, typer.Option("--by-duration", metavar="PnDTnHnMnS", help="to this long ago, as PT15M")
+        str | None,
+        typer.Option("--by-duration", metavar="PnDTnHnMnS", help="to this long ago, for example PT15M"),
     ] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from-file", metavar="CSV", help="lines of [group,]topic,partition,offset"),
+        typer.Option(
+            "--from-file",
+            metavar="CSV",
+            help="to the offsets in this file; its lines are [group,]topic,partition,offset",
+        ),
     ] = None,
     topic: Annotated[
-        list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="may be repeated")
+        list[str] | None,
+        typer.Option(
+            "--topic", metavar="TOPIC[:P,...]", help="only this topic or these partitions; repeatable"
+        ),
     ] = None,
     all_topics: Annotated[
-        bool, typer.Option("--all-topics", help="all that the group has committed")
+        bool, typer.Option("--all-topics", help="all topics with committed offsets of the group")
     ] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="do it; without this it is only shown")] = False,
-    export: Annotated[bool, typer.Option("--export", help="print lines for --from-file")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="make the change; without it, the change is only shown")
+    ] = False,
+    export: Annotated[
+        bool, typer.Option("--export", help="print the new offsets as lines for --from-file")
+    ] = False,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Set where groups go on; shown only, unless --execute is given.
+    """Reset the committed offsets of groups; without --execute, only show the new offsets.
 
-    Their members must be stopped; with --all a group that has some, or nothing to reset, is passed over and
-    named, and the exit code is 1. An offset that the log does not have becomes its first or its end, with a
-    warning; so does a time after the last record.
+    Stop the members of the groups first. With --all, groups with members or with nothing to reset are skipped
+    and reported, and the exit code is 1. An offset outside the log is replaced by the first offset or the log
+    end, with a warning; so is a time after the last record.
 
     Examples:
 
@@ -202,8 +246,8 @@ def group_reset(
         },
     )
     if (bool(topic) + all_topics) != (from_file is None):
-        wanted = "the file says which" if from_file is not None else "give --topic or --all-topics"
-        raise CommandError(f"Of which topics? Here {wanted}.", EXIT_USAGE)
+        wanted = "the file names them" if from_file is not None else "give --topic or --all-topics"
+        raise CommandError(f"Which topics? In this case, {wanted}.", EXIT_USAGE)
     options = commands.ResetOptions(
         group_ids=tuple(names),
         every=every,
@@ -224,7 +268,7 @@ def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | Non
 
     given = [(name, value) for name, value in choices.items() if value is not None]
     if len(given) != 1:
-        raise CommandError(f"Where to? Give one of {', '.join(choices)}.", EXIT_USAGE)
+        raise CommandError(f"Reset to which offsets? Give one of {', '.join(choices)}.", EXIT_USAGE)
     name, value = given[0]
     try:
         match name, value:
@@ -256,7 +300,7 @@ def group_config(
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show or change the settings of a group, which need not exist yet.
+    """Show or change the settings of a group; the group need not exist yet.
 
     Example: ottla group config billing --set consumer.session.timeout.ms=50000
     """
@@ -279,11 +323,13 @@ def group_config(
 def group_delete(
     groups: Groups = None,
     every: Every = False,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it does not exist")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="do not fail if the group does not exist")
+    ] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Delete groups without members, and all that they committed."""
+    """Delete groups that have no members, with their committed offsets."""
     import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
@@ -293,11 +339,16 @@ def group_delete(
 @group.command("delete-offsets")
 def group_delete_offsets(
     name: Group,
-    topic: Annotated[list[str], typer.Option("--topic", metavar="TOPIC[:P,...]", help="may be repeated")],
+    topic: Annotated[
+        list[str],
+        typer.Option(
+            "--topic", metavar="TOPIC[:P,...]", help="only this topic or these partitions; repeatable"
+        ),
+    ],
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Forget what a group committed for topics that none of its members reads.
+    """Delete the committed offsets of a group for topics that none of its members reads.
 
     Example: ottla group delete-offsets billing --topic orders:0,1
     """
@@ -309,5 +360,5 @@ def group_delete_offsets(
 
 def _names(groups: list[str] | None, every: bool) -> list[str]:
     if bool(groups) == every:
-        raise CommandError("Name groups, or give --all.", EXIT_USAGE)
+        raise CommandError("Which groups? Name them, or give --all.", EXIT_USAGE)
     return groups or []

@@ -46,7 +46,7 @@ def parse_words(text: str | None, known: Sequence[str], noun: str) -> list[str]:
     words = [word.strip().lower() for word in (text or "").split(",") if word.strip()]
     wrong = [word for word in words if word not in spelled]
     if wrong:
-        raise CommandError(f"{wrong[0]!r} is no {noun}; choose of {', '.join(known)}.", EXIT_USAGE)
+        raise CommandError(f"Unknown {noun} {wrong[0]!r}; use {', '.join(known)}.", EXIT_USAGE)
     return [spelled[word] for word in words]
 
 
@@ -143,7 +143,7 @@ async def _of_each(
         except KafkaError as error:
             if len(group_ids) == 1 or not error.code.retriable:
                 raise
-            print(f"ottla: group {group_id} is missing here: {explain(error)}", file=sys.stderr)
+            print(f"ottla: group {group_id} is not shown: {explain(error)}", file=sys.stderr)
             code = EXIT_FAILURE
     return found, code
 
@@ -225,9 +225,9 @@ def _too_late(
 ) -> Iterable[str]:
     records, age_ms = group_tables.total_lag(lags)
     if options.max_records is not None and records > options.max_records:
-        yield f"group {group_id} is {records} records behind, more than {options.max_records}"
+        yield f"group {group_id} lags by {records} records, more than {options.max_records}"
     if options.max_age_s is not None and age_ms is not None and age_ms > options.max_age_s * 1000:
-        yield f"group {group_id} is {age_ms / 1000:.1f} s behind, more than {options.max_age_s:g} s"
+        yield f"group {group_id} lags by {age_ms / 1000:.1f} s, more than {options.max_age_s:g} s"
 
 
 # ---- reset ---------------------------------------------------------------------------------------
@@ -274,7 +274,7 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     else:
         group_tables.print_changes(plans)
     if not options.execute:
-        print("nothing was changed: this was a dry run; add --execute", file=sys.stderr)
+        print("nothing was changed: this was a dry run. Add --execute to make the change.", file=sys.stderr)
     return code
 
 
@@ -294,7 +294,7 @@ def read_plan(path: Path, group_ids: Sequence[str]) -> ToFile:
             raise CommandError(f"{path} is larger than {MAX_PLAN_BYTES} bytes.")
         return ToFile(group_offsets.parse_plan(content.decode(), group_ids))
     except UnicodeDecodeError:
-        raise CommandError(f"{path} is no text in UTF-8.") from None
+        raise CommandError(f"{path} is not UTF-8 text.") from None
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:
@@ -313,7 +313,7 @@ async def delete(client: Client, group_ids: Sequence[str], *, every: bool, if_ex
                 await group_admin.delete_group(client, group_id)
             except KafkaError as error:
                 if error.code is ErrorCode.GROUP_ID_NOT_FOUND and if_exists:
-                    print(f"{group_id} is not there")
+                    print(f"{group_id} does not exist")
                     continue
                 if error.code is ErrorCode.NETWORK_EXCEPTION:
                     raise
@@ -337,5 +337,5 @@ async def delete_offsets(client: Client, group_id: str, topics: Topics) -> int:
             print(f"ottla: {explain(error)}", file=sys.stderr)
             code = EXIT_FAILURE
             continue
-        print(f"{group_id} has no offset of {partition} any more")
+        print(f"deleted the offset of {partition} from {group_id}")
     return code

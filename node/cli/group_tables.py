@@ -83,9 +83,9 @@ def group_as_json(view: GroupView, lags: Lags) -> dict[str, Any]:
 def print_timeline(view: GroupView) -> None:
     """The last rebalances, the newest last, each with what happened."""
     if view.rebalances is None:
-        print("This server keeps no timeline of its groups.")
+        print("This server does not record the rebalances of its groups.")
     elif not view.rebalances:
-        print("No rebalance since its coordinator took the group over.")
+        print("There was no rebalance since the current coordinator took over the group.")
     else:
         print_table(
             ("began", "seconds", "generation", "members", "why"),

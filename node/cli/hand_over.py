@@ -25,23 +25,26 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float) -> 
     _check_is_node(pid)
     async with client:
         if await _is_alone(client, node_id):
-            print(f"node {node_id} is the only one that is up: nobody can take over what it leads")
+            print(f"node {node_id} is the only one running: no other node can take over its partitions")
             return 0
         if client.cut_off_since_ms is not None:  # it would lead on, and take nothing more until it is started
             raise CommandError(
-                f"Node {node_id} cannot hand over: the metadata quorum has no leader that could have others"
-                " lead. Start the other nodes first; `ottla quorum status` shows them."
+                f"Node {node_id} cannot hand over its partitions: the metadata quorum has no leader, "
+                "so nobody can choose new leaders. Start more voters first; `ottla quorum status` shows them."
             )
         os.kill(pid, signal.SIGUSR1)
         while not await _is_out(client, node_id):
             if client.deadline.is_over:
                 raise CommandError(
-                    f"Node {node_id} has not handed over everything within {client.timeout_s:g} s;"
-                    " `ottla broker list` shows what it still leads."
+                    f"Node {node_id} has not handed over all partitions within {client.timeout_s:g} s; "
+                    "`ottla broker list` shows how many it still leads."
                 )
             await asyncio.sleep(POLL_S)
     await asyncio.sleep(linger_s)
-    print(f"node {node_id} leads nothing more; stop it now, for it takes no part again until it is started")
+    print(
+        f"node {node_id} leads no partitions any more; stop it now: it takes no further part in the "
+        "cluster until it is restarted"
+    )
     return 0
 
 
@@ -50,9 +53,9 @@ def _check_is_node(pid: int) -> None:
     try:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        raise CommandError(f"There is no process {pid}.") from None
+        raise CommandError(f"There is no process with id {pid}.") from None
     if b"start" not in words or not any(b"ottla" in word for word in words):
-        raise CommandError(f"Process {pid} is not `ottla start`.")
+        raise CommandError(f"Process {pid} is not an `ottla start` process.")
 
 
 async def _is_alone(client: Client, node_id: int) -> bool:

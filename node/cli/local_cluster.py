@@ -39,7 +39,7 @@ MAX_VOTERS: Final = 5  # more make every metadata change slower and no cluster m
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 60.0  # a node flushes its logs and hands over what it leads
 WATCH_INTERVAL_S: Final = 0.1
-_OTHER_DATA: Final = " Choose another directory with --data."
+_OTHER_DATA: Final = " Choose another data directory with --data."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class NodeHome:
             _, found, reason = line.partition(STILL_STARTING)
             if found:
                 return reason
-        return "it has not said why."
+        return "reason unknown"
 
     def running_pid(self) -> int | None:
         """The process of this node, None unless it runs."""
@@ -128,7 +128,7 @@ class NodeProcess:
     def failure(self) -> CommandError:
         """Why it did not start, in the last words of its log."""
         lines = self.home.log.read_text(errors="replace").strip().splitlines()
-        last_words = lines[-1].removeprefix("ottla: ") if lines else "it wrote nothing"
+        last_words = lines[-1].removeprefix("ottla: ") if lines else "it printed nothing"
         return CommandError(f"Node {self.home.node_id} did not start: {last_words} ({self.home.log})")
 
 
@@ -166,17 +166,20 @@ def start_node(data: Path, node_id: int) -> None:
     with _usable(data):
         is_there = home.properties.exists()
     if not is_there:
-        raise CommandError(f"{home.directory} holds no node; `ottla cluster up --data {data}` makes them.")
+        raise CommandError(
+            f"{home.directory} does not hold a node; create the cluster with `ottla cluster up --data "
+            f"{data}`."
+        )
     pid = home.running_pid()
     if pid is not None:
-        raise CommandError(f"Node {node_id} runs already, as process {pid}.")
+        raise CommandError(f"Node {node_id} is already running as process {pid}.")
     with _stop_requests() as requested:
         with _usable(data):
             node = NodeProcess(home)
         wait_until_ready([node], requested)
         if requested:
             stop_all([node])
-            raise CommandError(f"Node {node_id} was stopped again.", 128 + requested[0])
+            raise CommandError(f"The new process of node {node_id} was stopped again.", 128 + requested[0])
     print(
         f"READY node={node_id} pid={node.process.pid} bootstrap={node.bootstrap} rest={node.rest}", flush=True
     )
@@ -204,17 +207,18 @@ def write_homes(
     if not 1 <= nodes <= MAX_NODES:
         raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
     if base_port + 3 * nodes > 65536:
-        raise CommandError("--base-port is too high: every node needs three ports from there on.")
+        raise CommandError("--base-port is too high: each node needs three ports, counted from it.")
     homes = [NodeHome(node_id=index, directory=data / f"node-{index}") for index in range(nodes)]
     there = sorted(path.name for path in data.glob("node-*")) if data.exists() else []
     if there and len(there) != nodes:
         raise CommandError(
-            f"{data} holds a cluster of {len(there)}: use --nodes {len(there)}, or another --data."
+            f"{data} holds a cluster of {len(there)} nodes: use --nodes {len(there)}, or choose "
+            "another --data."
         )
     for home in homes:
         if (pid := home.running_pid()) is not None:
             raise CommandError(
-                f"Node {home.node_id} of {data} runs already, as process {pid}; `kill {pid}` stops it."
+                f"Node {home.node_id} of {data} is already running as process {pid}; `kill {pid}` stops it."
             )
     identity = _identity(homes[0])
     voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
@@ -222,7 +226,7 @@ def write_homes(
         home.directory.mkdir(parents=True, exist_ok=True)
         is_voter = home.node_id < _voters(nodes)
         lines = [
-            "# Written by `ottla cluster up`, which writes it again at its next start.",
+            "# Written by `ottla cluster up`, which overwrites it at each start.",
             f"node.id={home.node_id}",
             f"process.roles={'broker,controller' if is_voter else 'broker'}",
             *identity,
@@ -243,7 +247,7 @@ def _refuse_data_of_one_node(data: Path) -> None:
     """The topics of a single node would lie beside the homes of the others, and belong to none of them."""
     if any((data / name).exists() for name in (META_PROPERTIES, LOCK_FILE)):
         raise CommandError(
-            f"{data} holds the data of a single node, which `ottla start` serves: choose another --data."
+            f"{data} holds the data of a single node started by `ottla start`: choose another --data."
         )
 
 
@@ -307,8 +311,8 @@ def wait_until_ready(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> 
             if time.monotonic() > deadline_s:
                 home: NodeHome = next(iter(selector.get_map().values())).data.home
                 raise CommandError(
-                    f"Node {home.node_id} does not serve after {START_TIMEOUT_S:.0f} s:"
-                    f" {home.what_it_waits_for()} ({home.log})"
+                    f"Node {home.node_id} is not ready after {START_TIMEOUT_S:.0f} s: "
+                    f"{home.what_it_waits_for()} ({home.log})"
                 )
             for key, _ in selector.select(WATCH_INTERVAL_S):
                 line = key.data.process.stdout.readline().decode(errors="replace")
@@ -328,8 +332,8 @@ def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
                 alive.remove(node)
                 how = _how_it_ended(node.process.returncode)
                 print(
-                    f"Node {node.home.node_id} {how}; start it again with"
-                    f" `ottla cluster start-node {node.home.directory.parent} {node.home.node_id}`.",
+                    f"Node {node.home.node_id} {how}; restart it with `ottla cluster start-node "
+                    f"{node.home.directory.parent} {node.home.node_id}`.",
                     file=sys.stderr,
                     flush=True,
                 )
@@ -338,8 +342,8 @@ def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
 
 def _how_it_ended(returncode: int) -> str:
     if returncode < 0:
-        return f"was ended by {signal.Signals(-returncode).name}"
-    return f"ended with exit code {returncode}"
+        return f"was killed by {signal.Signals(-returncode).name}"
+    return f"exited with code {returncode}"
 
 
 def stop_all(nodes: Sequence[NodeProcess]) -> bool:

@@ -64,11 +64,11 @@ async def status(client: Client, as_json: bool) -> int:
 
 def _role(view: QuorumView, member: QuorumMember) -> str:
     if member.is_disk_copied:
-        return "voter, no vote yet: copied disk"
+        return "voter, cannot vote yet: copied disk"
     if member.node_id == view.leader_id:
         return "leader"
     if member.is_disk_old:
-        return "voter, no vote: old disk"
+        return "voter, cannot vote yet: old disk"
     return "voter" if member.is_voter else "observer"
 
 
@@ -85,7 +85,7 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
     async with client:
         view = await describe_quorum(client)
         if node_id in view.voter_ids:
-            raise CommandError(f"Node {node_id} votes already; `ottla quorum status` shows all voters.")
+            raise CommandError(f"Node {node_id} is already a voter; `ottla quorum status` shows all voters.")
         directory_id = given or _directory_of(view, node_id, is_voter=False)
         listener = await _listener_of(client, view, node_id, where)
         cluster = await cluster_admin.describe_cluster(client)
@@ -105,7 +105,7 @@ async def add(client: Client, node_id: int, endpoint: str | None, directory: str
                 check(response.error_code, response.error_message, f"voter {node_id}")
 
         await client.retry(attempt)
-    print(f"node {node_id} votes now; the voters are {_listed([*view.voter_ids, node_id])}")
+    print(f"node {node_id} is a voter now; the voters are {_listed([*view.voter_ids, node_id])}")
     return 0
 
 
@@ -114,8 +114,8 @@ def trust_copy(directory: Path) -> int:
     metadata, disk = directory / f"{METADATA_TOPIC}-0", OsDisk()
     if not (metadata / QUORUM_STATE).exists():
         raise CommandError(
-            f"{directory} holds no metadata log of a voter: name the metadata.log.dir of the node, or the"
-            " first of its log.dirs.",
+            f"{directory} holds no metadata log of a voter: give the metadata.log.dir of the node, or "
+            "the first of its log.dirs.",
             EXIT_USAGE,
         )
     lock = DirectoryLock(directory)
@@ -123,12 +123,12 @@ def trust_copy(directory: Path) -> int:
         state = read_quorum_state(disk, metadata)
         assert state is not None
         if state.copied_from is None:
-            print(f"{directory} is no copy: its voter has its vote.")
+            print(f"{directory} is not a copy: its voter can vote already.")
             return 0
         write_quorum_state(disk, metadata, state._replace(copied_from=None))
     finally:
         lock.release()
-    print(f"{directory} counts as the voter's own; start its node.")
+    print(f"{directory} is trusted now; start its node.")
     return 0
 
 
@@ -137,7 +137,7 @@ async def remove(client: Client, node_id: int, directory: str | None) -> int:
     async with client:
         view = await describe_quorum(client)
         if node_id not in view.voter_ids:
-            raise CommandError(f"Node {node_id} is no voter; the voters are {_listed(view.voter_ids)}.")
+            raise CommandError(f"Node {node_id} is not a voter; the voters are {_listed(view.voter_ids)}.")
         cluster = await cluster_admin.describe_cluster(client)
         request = RemoveRaftVoterRequest(
             cluster_id=cluster.cluster_id,
@@ -158,7 +158,7 @@ async def remove(client: Client, node_id: int, directory: str | None) -> int:
 
         await client.retry(attempt)
     rest = [one for one in view.voter_ids if one != node_id]
-    print(f"node {node_id} votes no more; the voters are {_listed(rest)}")
+    print(f"node {node_id} is not a voter any more; the voters are {_listed(rest)}")
     return 0
 
 
@@ -170,8 +170,8 @@ def _directory_of(view: QuorumView, node_id: int, *, is_voter: bool) -> bytes:
                 break
             return one.directory_id
     raise CommandError(
-        f"Node {node_id} does not follow the metadata quorum: start it with a listener for controllers, and"
-        " with controller.quorum.bootstrap.servers."
+        f"Node {node_id} does not follow the metadata quorum: start it with a CONTROLLER listener and "
+        "with controller.quorum.bootstrap.servers."
     )
 
 
@@ -187,8 +187,8 @@ async def _listener_of(
         return await cluster_admin.controller_listener(client, node_id)
     except KafkaError as error:
         raise CommandError(
-            f"Node {node_id} could not be asked where its controller listens ({error.detail});"
-            " say it with --endpoint HOST:PORT."
+            f"Node {node_id} could not be asked for the address of its controller listener "
+            f"({error.detail}); give it with --endpoint HOST:PORT."
         ) from None
 
 
@@ -199,7 +199,7 @@ def parse_endpoint(text: str) -> tuple[str, int]:
     except ValueError as error:
         raise CommandError(str(error), EXIT_USAGE) from None
     if len(addresses) != 1 or not text.rpartition(":")[2].isdigit():
-        raise CommandError(f"{text!r} is not one address; write host:port.", EXIT_USAGE)
+        raise CommandError(f"{text!r} is not a single address; write host:port.", EXIT_USAGE)
     return addresses[0]
 
 
@@ -209,7 +209,8 @@ def parse_directory_id(text: str) -> bytes:
         return uuid_from_text(text)
     except KafkaError:
         raise CommandError(
-            f"{text!r} is no directory id; it has 22 letters, see `ottla quorum status`.", EXIT_USAGE
+            f"{text!r} is not a directory id: one has 22 characters, as `ottla quorum status` shows it.",
+            EXIT_USAGE,
         ) from None
 
 

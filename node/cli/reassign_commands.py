@@ -29,7 +29,7 @@ def parse_moves(texts: Sequence[str]) -> dict[int, list[int]]:
             raise CommandError(f"{text!r} is not ID,ID,... or PARTITION:ID,ID,...", EXIT_USAGE)
         number = int(partition) if separator else EVERY_PARTITION
         if number in moves:
-            raise CommandError(f"{text!r} speaks of the same partition again.", EXIT_USAGE)
+            raise CommandError(f"{text!r} names a partition that was already named.", EXIT_USAGE)
         moves[number] = [int(word) for word in words]
     return moves
 
@@ -42,7 +42,9 @@ async def reassign(
         there = {one.partition_index for one in topic.partitions}
         missing = sorted(number for number in moves if number != EVERY_PARTITION and number not in there)
         if missing:
-            raise CommandError(f"{name} has {len(there)} partitions, none of them {missing[0]}.")
+            raise CommandError(
+                f"Topic {name} has no partition {missing[0]}; it has {len(there)} partitions, counted from 0."
+            )
         default = moves.get(EVERY_PARTITION)
         wanted: dict[TopicPartition, list[int] | None] = {}
         for number in sorted(there):
@@ -80,7 +82,10 @@ async def _check_moved(
             return
         if time.monotonic() > deadline:
             first = elsewhere[0]
-            raise CommandError(f"{first} is on {_brokers(there.get(first, ()))}: its move was taken back.")
+            raise CommandError(
+                f"{first} stays on {_brokers(there.get(first, ()))}: its move was cancelled by another "
+                "request."
+            )
         await asyncio.sleep(POLL_S)
 
 
@@ -94,7 +99,10 @@ async def until_moved(client: Client, partitions: Collection[TopicPartition]) ->
         if len(moving) < left:
             since, left = time.monotonic(), len(moving)
         if time.monotonic() - since > client.timeout_s:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{moving[0]} still moves, and goes on doing so")
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{moving[0]} is still moving; the move goes on in the background",
+            )
         await asyncio.sleep(POLL_S)
 
 
@@ -113,7 +121,7 @@ async def cancel(client: Client, name: str, as_json: bool) -> int:
     for partition, replicas in stays.items():
         print(f"{partition} stays on {_brokers(replicas)}")
     if not moving:
-        print(f"nothing of {name} moves")
+        print(f"no partition of {name} is moving")
     return 0
 
 
@@ -132,7 +140,7 @@ async def show(client: Client, name: str, as_json: bool) -> int:
     if as_json:
         print(json.dumps(rows))
     elif not rows:
-        print(f"nothing of {name} moves")
+        print(f"no partition of {name} is moving")
     else:
         print_table(
             ("partition", "replicas", "adding", "removing"),
@@ -164,18 +172,18 @@ async def elect(client: Client, names: Sequence[str], partitions: Sequence[int],
             if not partitions or one.partition_index in partitions
         }
         if not preferred:
-            raise CommandError(f"No topic of these has a partition {partitions[0]}.")
+            raise CommandError(f"None of these topics has a partition {partitions[0]}.")
         election_type = cluster_admin.UNCLEAN if unclean else cluster_admin.PREFERRED
         outcomes = await cluster_admin.elect_leaders(client, preferred, election_type)
     failed = False
     for partition, error in sorted(outcomes, key=lambda one: one.partition):
         if error is None:
-            print(f"{partition} is led by {_whom(preferred, partition, unclean)} now")
+            print(f"{partition} is now led by {_whom(preferred, partition, unclean)}")
         elif error.code is ErrorCode.ELECTION_NOT_NEEDED:
-            print(f"{partition} was led by {_whom(preferred, partition, unclean)} already")
+            print(f"{partition} was already led by {_whom(preferred, partition, unclean)}")
         else:
             failed = True
-            print(f"{partition} has no new leader: {error.detail} ({error.code.name})")
+            print(f"{partition} got no new leader: {error.detail} ({error.code.name})")
     return EXIT_FAILURE if failed else 0
 
 

@@ -140,7 +140,7 @@ async def _produce_lines(producer: Producer, options: ProduceOptions) -> None:
     except CommandError as error:
         await producer.flush()
         produced = f"{producer.acknowledged} records before it were produced"
-        raise CommandError(f"{error} {produced}; go on with that line.", error.exit_code) from None
+        raise CommandError(f"{error} {produced}; continue with that line.", error.exit_code) from None
 
 
 async def _read_and_send(producer: Producer, options: ProduceOptions) -> None:
@@ -197,7 +197,7 @@ def _completed(record: ProducerRecord, options: ProduceOptions) -> ProducerRecor
 
 def _report_part(acknowledged: int) -> None:
     if acknowledged:
-        print(f"ottla: {acknowledged} records were acknowledged before the error.", file=sys.stderr)
+        print(f"ottla: {acknowledged} records were acknowledged before this error.", file=sys.stderr)
 
 
 # ---- consume -------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ async def _consume_alone(
         missing = [number for number in options.partitions if number not in topic.leaders]
         if missing:
             raise CommandError(
-                f"Topic {name} has no partition {missing[0]}; its last is {max(topic.leaders)}."
+                f"Topic {name} has no partition {missing[0]}; its last one is {max(topic.leaders)}."
             )
         numbers = options.partitions or sorted(topic.leaders)
         partitions += [TopicPartition(name, number) for number in numbers]
@@ -375,10 +375,13 @@ class _Unread:
         for partition, error in sorted(problems.items()):
             if partition not in self._told:
                 reason = (error.detail or error.code.name).rstrip(".")
-                words = f"{partition} is not read until it has a leader again ({reason})"
+                words = (
+                    f"{partition} cannot be read now: it has no leader ({reason}). Reading goes on as "
+                    "soon as it has one."
+                )
                 print(f"warning: {words}", file=sys.stderr, flush=True)
         for partition in sorted(self._told - problems.keys()):
-            print(f"{partition} is read again", file=sys.stderr, flush=True)
+            print(f"{partition} can be read again", file=sys.stderr, flush=True)
         self._told = set(problems)
 
 
@@ -531,14 +534,14 @@ async def place_all(
         if not span.first <= place.offset <= span.end:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{partition} has offsets {span.first} to {span.end}, not {place.offset}",
+                f"{partition} has offsets {span.first} to {span.end}, but --from is {place.offset}",
             )
     return Answers(dict.fromkeys(spans, place.offset), problems)
 
 
 _SHORTFALLS: Final = {
-    Shortfall.DEADLINE: "the search for them had no more time (--timeout)",
-    Shortfall.COUNTED: f"of more than {MAX_COUNTED} offsets are counted, not records",
+    Shortfall.DEADLINE: "the search for them ran out of time (--timeout)",
+    Shortfall.COUNTED: f"more than {MAX_COUNTED} of them are counted by offset, not one by one",
     Shortfall.UNAVAILABLE: "the partition could not be read",
 }
 
@@ -546,7 +549,7 @@ _SHORTFALLS: Final = {
 def _warn_of_shortfall(partition: TopicPartition, wanted: int, found: Newest) -> None:
     assert found.shortfall is not None
     print(
-        f"ottla: {partition} is read from offset {found.offset}; it may have fewer than {wanted} records from"
-        f" there on: {_SHORTFALLS[found.shortfall]}.",
+        f"ottla: {partition} is read from offset {found.offset}, where fewer than {wanted} records may "
+        f"be left: {_SHORTFALLS[found.shortfall]}.",
         file=sys.stderr,
     )

@@ -40,7 +40,7 @@ def parse_line(line: bytes, *, key_separator: bytes | None, empty_as_null: bool)
         key, separator, value = line.partition(key_separator)
         if not separator:
             shown = line[:80].decode("utf-8", "replace")
-            raise ValueError(f"no key separator {key_separator.decode()!r} in {shown!r}")
+            raise ValueError(f"the key separator {key_separator.decode()!r} is not in {shown!r}")
     if empty_as_null:
         return ProducerRecord(key or None, value or None)
     return ProducerRecord(key, value)
@@ -51,9 +51,9 @@ def parse_json(line: bytes) -> ProducerRecord:
     try:
         fields = load_json(line.removeprefix(codecs.BOM_UTF8))  # files of Windows begin with it
     except ValueError as error:
-        raise ValueError(f"not JSON that can be stored as it is: {error}") from None
+        raise ValueError(f"this is not JSON that can be stored unchanged: {error}") from None
     if not isinstance(fields, dict):
-        raise ValueError("not a JSON object")
+        raise ValueError("this is not a JSON object")
     _check_names(fields, _RECORD_NAMES)
     return ProducerRecord(
         _bytes_of(fields, "key"),
@@ -68,10 +68,10 @@ def _check_names(fields: dict[str, Any], known: tuple[str, ...]) -> None:
     """A name that is misspelt would lose what was meant."""
     unknown = next((name for name in fields if name not in known), None)
     if unknown is not None:
-        raise ValueError(f"unknown field {unknown[:80]!r}; there are {', '.join(known)}")
+        raise ValueError(f"unknown field {unknown[:80]!r}; the fields are {', '.join(known)}")
     for name in ("key", "value"):
         if name in fields and f"{name}_base64" in fields:
-            raise ValueError(f"both {name} and {name}_base64; give one of them")
+            raise ValueError(f"both {name} and {name}_base64 are given; use one of them")
 
 
 def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
@@ -99,7 +99,7 @@ def _headers_of(content: Any) -> Headers:
         for one in content:
             _check_names(one, _HEADER_NAMES)
         return tuple((str(one["key"]), _bytes_of(one, "value")) for one in content)
-    raise ValueError('headers are neither an object nor an array of {"key": ..., "value": ...}')
+    raise ValueError('headers must be an object, or an array of {"key": ..., "value": ...}')
 
 
 def _integer(fields: dict[str, Any], name: str, largest: int) -> int | None:
@@ -107,7 +107,7 @@ def _integer(fields: dict[str, Any], name: str, largest: int) -> int | None:
     if number is None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not -1 <= number <= largest:
-        raise ValueError(f"{name} is not a number that it can be")
+        raise ValueError(f"{name} is not a number, or out of range")
     return None if name == "partition" and number < 0 else number
 
 
@@ -201,7 +201,9 @@ def template_printer(template: str, *, for_terminal: bool = False) -> Printer:
             position += 1
         elif character == "%":
             if follower not in _FIELDS or not follower:
-                raise ValueError(f"%{follower} is not one of {' '.join('%' + one for one in _FIELDS)} %%")
+                raise ValueError(
+                    f"%{follower} is not a field; use one of {' '.join('%' + one for one in _FIELDS)} %%"
+                )
             parts.append(fields[follower])
             position += 1
         else:

@@ -51,7 +51,7 @@ def start(
             end_quietly()
         except OSError as error:  # nor is a full disk behind the output a reason not to serve
             end_quietly()
-            log.warning("The line READY is lost: %s", output_refused(error))
+            log.warning("The READY line could not be written to standard output: %s", output_refused(error))
 
     _run([*texts, *overrides], config_file, ready)
 
@@ -86,16 +86,16 @@ def _reason(error: OSError, overrides: Sequence[str]) -> str:
         return str(error)
     named = next((one for one in reversed(overrides) if one.startswith("listeners=")), None)
     address = next(iter(getattr(error, "__notes__", ())), None)
-    listeners = f"listeners={address}" if address else named or "an address of listeners"
+    listeners = f"listeners={address}" if address else named or "an address in listeners"
     if error.errno == errno.EADDRINUSE:
-        advice = "choose another with --port" if named else "name another there"
-        return f"{listeners} cannot be opened: another process has that port; {advice}."
+        advice = "choose another port with --port" if named else "choose another port there"
+        return f"Cannot listen on {listeners}: another process uses that port; {advice}."
     if error.errno == errno.EACCES and error.filename is None:
-        return f"{listeners} cannot be opened: no permission; choose a port above 1023."
+        return f"Cannot listen on {listeners}: no permission for that port; choose one above 1023."
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-        return f"{listeners} cannot be opened: this machine has no such address; name one of its own."
+        return f"Cannot listen on {listeners}: this machine does not have that address; use one of its own."
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{error.strerror or error}. Choose another directory with --data."
+    return f"{place}{error.strerror or error}. Choose another data directory with --data."
 
 
 def _is_set(name: str, overrides: Sequence[str]) -> bool:

@@ -33,7 +33,9 @@ def topic_create(
     ] = -1,
     replicas: Annotated[int, typer.Option("--replicas", "-r", min=-1, help="-1: the cluster's default")] = -1,
     config: Setting = None,
-    if_not_exists: Annotated[bool, typer.Option("--if-not-exists", help="no error if it exists")] = False,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="do not fail if the topic exists")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -54,7 +56,7 @@ def topic_create(
 
 @topic.command("list")
 def topic_list(
-    internal: Annotated[bool, typer.Option("--internal", help="show internal topics too")] = False,
+    internal: Annotated[bool, typer.Option("--internal", help="also show internal topics")] = False,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
@@ -72,7 +74,7 @@ def topic_describe(
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show leaders, replicas, first and next offset of each partition, and settings that are not default."""
+    """Show the leader, replicas and offsets of each partition, and the settings that are not defaults."""
     import ottla.node.cli.topic_commands as commands
 
     run(lambda: commands.describe(client_of(bootstrap, timeout), topics, output == "json"))
@@ -88,7 +90,7 @@ def topic_alter(
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Add partitions to a topic; keys may then go to other partitions than before.
+    """Add partitions to a topic; records with a key may then go to a different partition than before.
 
     Example: ottla topic alter orders --partitions 12
     """
@@ -100,7 +102,9 @@ def topic_alter(
 @topic.command("delete")
 def topic_delete(
     topics: Names,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="no error if it does not exist")] = False,
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="do not fail if the topic does not exist")
+    ] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
@@ -116,18 +120,21 @@ def topic_reassign(
     replicas: Annotated[
         list[str] | None,
         typer.Option(
-            "--replicas", "-r", metavar="[P:]ID,ID,...", help="brokers of all partitions, or of partition P"
+            "--replicas",
+            "-r",
+            metavar="[P:]ID,ID,...",
+            help="new brokers of all partitions, or of partition P; repeatable",
         ),
     ] = None,
-    cancel: Annotated[bool, typer.Option("--cancel", help="cancel the move")] = False,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until it has moved")] = True,
+    cancel: Annotated[bool, typer.Option("--cancel", help="cancel moves that are under way")] = False,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until the moves are complete")] = True,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 60.0,
 ) -> None:
-    """Move partitions to other brokers; without --replicas or --cancel, show what is moving.
+    """Move partitions to other brokers; without --replicas or --cancel, show the moves under way.
 
-    The first broker of a list is the preferred leader.
+    The first broker in a list is the preferred leader.
 
     Examples:
 
@@ -151,16 +158,16 @@ def topic_reassign(
 def topic_elect(
     topics: Names,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="only these; may be repeated")
+        list[int] | None, typer.Option("--partition", "-p", min=0, help="only this partition; repeatable")
     ] = None,
     unclean: Annotated[
         bool,
-        typer.Option("--unclean", help="let any living replica lead where none is in sync: loses records"),
+        typer.Option("--unclean", help="where no replica is in sync, elect any live one; this loses records"),
     ] = False,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Let the preferred replicas, the first of each list, lead again."""
+    """Elect leaders: return leadership to the preferred replicas, the first of each replica list."""
     import ottla.node.cli.reassign_commands as commands
 
     run(lambda: commands.elect(client_of(bootstrap, timeout), topics, partition or [], unclean))

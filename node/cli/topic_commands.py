@@ -35,7 +35,7 @@ async def create(
                 )
             except KafkaError as error:
                 if error.code is ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
-                    print(f"{name} is there already")
+                    print(f"{name} already exists")
                     continue
                 raise
             size = f" with {_count(made.num_partitions, 'partition')}" if made.num_partitions > 0 else ""
@@ -124,7 +124,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
 async def alter(client: Client, name: str, partitions: int, dry_run: bool) -> int:
     async with client:
         await topic_admin.add_partitions(client, name, partitions, only_check=dry_run)
-    print(f"{name} {'could have' if dry_run else 'has'} {_count(partitions, 'partition')} now")
+    print(f"{name} {'would have' if dry_run else 'now has'} {_count(partitions, 'partition')}")
     return 0
 
 
@@ -135,7 +135,7 @@ async def delete(client: Client, names: Sequence[str], if_exists: bool) -> int:
                 await topic_admin.delete_topic(client, name)
             except KafkaError as error:
                 if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and if_exists:
-                    print(f"{name} is not there")
+                    print(f"{name} does not exist")
                     continue
                 raise
             print(f"deleted {name}")

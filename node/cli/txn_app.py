@@ -7,43 +7,63 @@ import typer
 from ottla.node.cli.command_options import LOCAL, Bootstrap, Output, Timeout, client_of, run
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
-txn = typer.Typer(no_args_is_help=True, help="Transactions: open and hanging ones, and their producers.")
+txn = typer.Typer(
+    no_args_is_help=True, help="Inspect transactions and their producers, and abort open or hanging ones."
+)
 
 Topics = Annotated[
-    list[str] | None, typer.Option("--topic", metavar="TOPIC[:P,...]", help="only this; may be repeated")
+    list[str] | None,
+    typer.Option(
+        "--topic", metavar="TOPIC[:P,...]", help="only transactions of this producer id; repeatable"
+    ),
 ]
 
 
 @txn.command("list")
 def txn_list(
     state: Annotated[
-        str | None, typer.Option("--state", metavar="STATE,...", help="only in these, as ongoing,empty")
+        str | None,
+        typer.Option(
+            "--state",
+            metavar="STATE,...",
+            help="only transactional ids in these states, such as ongoing,empty",
+        ),
     ] = None,
     producer_id: Annotated[
         list[int] | None,
-        typer.Option("--producer-id", metavar="N", min=0, max=2**63 - 1, help="only this; may be repeated"),
+        typer.Option(
+            "--producer-id",
+            metavar="N",
+            min=0,
+            max=2**63 - 1,
+            help="only this topic or these partitions; repeatable",
+        ),
     ] = None,
     longer_than: Annotated[
         str | None,
-        typer.Option("--longer-than", metavar="PnDTnHnMnS", help="only begun so long ago, as PT15M"),
+        typer.Option(
+            "--longer-than",
+            metavar="PnDTnHnMnS",
+            help="only transactions open for longer than this, for example PT15M",
+        ),
     ] = None,
     match: Annotated[
         str | None,
-        typer.Option("--match", metavar="RE", help="only ids that this, in ASCII, matches whole"),
+        typer.Option("--match", metavar="RE", help="only ids that match this RE2 expression as a whole"),
     ] = None,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """List the transactional ids of all brokers, and of what is open its age and time-out.
+    """List transactional ids with their states, and the age and timeout of open transactions.
 
-    A time-out of none is that of two-phase commit: only its producer ends it, or `ottla txn abort`.
+    The timeout "none" means two-phase commit: only its producer or `ottla txn abort` ends the transaction.
     """
     import ottla.node.cli.group_commands as words
     import ottla.node.cli.txn_commands as commands
 
     options = commands.ListOptions(
-        states=words.parse_words(state, commands.STATES, "state of a transaction"),
+        states=words.parse_words(state, commands.STATES, "transaction state"),
         producer_ids=producer_id or (),
         longer_than_ms=None if longer_than is None else _duration_ms(longer_than),
         pattern=match,
@@ -59,7 +79,7 @@ def txn_describe(
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the state of transactional ids, and which partitions have something open of them."""
+    """Show the state of transactional ids, and the partitions of their open transactions."""
     import ottla.node.cli.txn_commands as commands
 
     run(lambda: commands.describe(client_of(bootstrap, timeout), ids, output == "json"))
@@ -69,13 +89,14 @@ def txn_describe(
 def txn_producers(
     topics: Annotated[list[str], typer.Argument(metavar="TOPIC[:P,...]...")],
     broker: Annotated[
-        int | None, typer.Option("--broker", metavar="N", help="as this replica has it, not the leader")
+        int | None,
+        typer.Option("--broker", metavar="N", help="show the replica of this broker instead of the leader's"),
     ] = None,
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Show the producers that the logs of a topic know, and what they have open.
+    """Show the producers known to the partitions of a topic, and their open transactions.
 
     Example: ottla txn producers orders:0,1
     """
@@ -90,17 +111,22 @@ def txn_producers(
 def txn_abort(
     transactional_id: Annotated[str | None, typer.Argument(metavar="[ID]")] = None,
     topic: Annotated[
-        str | None, typer.Option("--topic", metavar="TOPIC:P", help="the log that has it open")
+        str | None,
+        typer.Option("--topic", metavar="TOPIC:P", help="the partition with the hanging transaction"),
     ] = None,
     start_offset: Annotated[
-        int | None, typer.Option("--start-offset", metavar="N", min=0, help="where it begins there")
+        int | None,
+        typer.Option(
+            "--start-offset", metavar="N", min=0, help="the first offset of the transaction in that partition"
+        ),
     ] = None,
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Abort what a transactional id has open, and fence its producer; or a hanging transaction in one log.
+    """Abort the open transaction of a transactional id and fence its producer, or abort a hanging one.
 
-    A hanging one has no coordinator any more: `ottla txn find-hanging` shows its log and where it begins.
+    A hanging transaction is not known to any coordinator: `ottla txn find-hanging` shows its partition and
+    start offset.
 
     Examples:
 
@@ -117,39 +143,42 @@ def txn_abort(
         named = words.parse_topics([topic])
         run(lambda: commands.abort_in_log(client_of(bootstrap, timeout), named, start_offset))
     else:
-        raise CommandError("Which? Give an ID, or --topic TOPIC:P with --start-offset.", EXIT_USAGE)
+        raise CommandError(
+            "Which transaction? Give an ID, or --topic TOPIC:P with --start-offset.", EXIT_USAGE
+        )
 
 
 @txn.command("find-hanging")
 def txn_find_hanging(
     topic: Topics = None,
     broker: Annotated[
-        int | None, typer.Option("--broker", metavar="N", help="in all replicas of this broker")
+        int | None,
+        typer.Option("--broker", metavar="N", help="search all partitions with a replica on this broker"),
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="in all topics")] = False,
+    every: Annotated[bool, typer.Option("--all", help="search all topics")] = False,
     longer_than: Annotated[
         str,
         typer.Option(
             "--longer-than",
             metavar="PnDTnHnMnS",
-            help="its last record is older; nothing below transaction.max.timeout.ms makes sense",
+            help="only transactions without a new record for this long; use at least "
+            "transaction.max.timeout.ms",
         ),
     ] = "PT15M",
     output: Output = "text",
     bootstrap: Bootstrap = LOCAL,
     timeout: Timeout = 30.0,
 ) -> None:
-    """Find transactions that a log has open and no coordinator knows of; ends with 1 if there are any.
+    """Find hanging transactions: open in a partition, but not known to any coordinator.
 
-    Also if there is a partition that nobody leads, where it cannot be known.
-
-    Who reads what is committed waits at them for ever. `ottla txn abort` ends them.
+    Consumers with isolation level read_committed cannot read past them; end them with `ottla txn abort`. The
+    exit code is 1 if any is found, or if a partition could not be searched because it has no leader.
     """
     import ottla.node.cli.group_commands as words
     import ottla.node.cli.txn_commands as commands
 
     if bool(topic) + (broker is not None) + every != 1:
-        raise CommandError("Where? Give one of --topic, --broker and --all.", EXIT_USAGE)
+        raise CommandError("Search where? Give one of --topic, --broker and --all.", EXIT_USAGE)
     options = commands.HangingOptions(
         topics=words.parse_topics(topic) if topic else None,
         broker_id=broker,

@@ -53,7 +53,9 @@ async def list_all(client: Client, options: ListOptions) -> int:
 async def describe(client: Client, transactional_ids: Sequence[str], as_json: bool) -> int:
     """Each id with its partitions, and what their leaders have open of it."""
     if not all(transactional_ids):
-        raise CommandError("Which? An ID is empty; `ottla txn list` shows all.", EXIT_USAGE)
+        raise CommandError(
+            "A transactional id must not be empty; `ottla txn list` shows all of them.", EXIT_USAGE
+        )
     found: list[tuple[TransactionView, StartOffsets]] = []
     async with client:
         for transactional_id in dict.fromkeys(transactional_ids):
@@ -98,7 +100,7 @@ async def abort(client: Client, transactional_id: str) -> int:
     """Abort what an id has open, through its coordinator; its producer is fenced."""
     async with client:
         await txn_control.abort(client, transactional_id)
-    print(f"aborted the transaction of {transactional_id}; its producer is fenced")
+    print(f"aborted the transaction of {transactional_id} and fenced its producer")
     return 0
 
 
@@ -108,7 +110,7 @@ async def abort_in_log(client: Client, topics: Topics, start_offset: int) -> int
         TopicPartition(name, number) for name, numbers in topics.items() for number in numbers or ()
     ]
     if len(partitions) != 1:
-        raise CommandError("Where? Name one partition: --topic TOPIC:P.", EXIT_USAGE)
+        raise CommandError("Which partition? Give exactly one with --topic TOPIC:P.", EXIT_USAGE)
     (partition,) = partitions
     async with client:
         producer = await txn_control.abort_in_log(client, partition, start_offset)
@@ -144,7 +146,10 @@ async def find_hanging(client: Client, options: HangingOptions) -> int:
     else:
         txn_tables.print_hanging(found, now_ms)
     if leaderless:
-        print(f"ottla: not searched, for nobody leads it: {named(leaderless)}", file=sys.stderr)
+        print(
+            f"ottla: not searched, because these partitions have no leader: {named(leaderless)}",
+            file=sys.stderr,
+        )
     return EXIT_FAILURE if found or leaderless else 0
 
 

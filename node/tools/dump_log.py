@@ -75,7 +75,7 @@ def _parse(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     parser.add_argument(
         "--records", "--print-data-log", action="store_true", help="print the records of each batch too"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     return parser.parse_args(arguments)
 
 

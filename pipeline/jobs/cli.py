@@ -42,9 +42,10 @@ def run(
         str, typer.Option(metavar="HOST", help="the address that metrics are served at")
     ] = "127.0.0.1",
 ) -> None:
-    """Run the jobs of a file until they end; Ctrl-C or SIGTERM stops each after its batch, again at once.
+    """Run the jobs of a file until they end.
 
-    Ends with 1 if a job failed, with 2 if the file is wrong.
+    Ctrl-C or SIGTERM stops each job after its current batch; a second one stops at once. The exit code is 1
+    if a job failed, and 2 if the file has errors.
 
     Example: ottla pipeline run jobs.yaml --job totals
     """
@@ -80,9 +81,9 @@ def run(
 
 @pipeline.command("validate")
 def validate(files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...")]) -> None:
-    """Check job files, without Spark and without any cluster; ends with 2 if there is something wrong.
+    """Check job files without starting Spark or contacting a cluster.
 
-    What is wrong is told as FILE:LINE: key: reason, all of it at once.
+    All errors are printed, each as FILE:LINE: key: reason. The exit code is 2 if there are any.
     """
     _need_spark()
     from ottla.pipeline.jobs.job_reader import read_job_file
@@ -106,10 +107,10 @@ def status(
     file: File,
     output: Annotated[Literal["text", "json"], typer.Option("--output", help="how to print")] = "text",
 ) -> None:
-    """Show how the jobs of a file fare: state, last batch, rows, rows a second, lag in records.
+    """Show the status of the jobs of a file: state, last batch, rows, rows per second, lag in records.
 
-    Ends with 1 if a job has failed, or its process is gone. It reads what `run` wrote, in any process that
-    sees the storage.
+    The status is read from files that `ottla pipeline run` writes, so this works on any machine that can read
+    the storage. The exit code is 1 if a job has failed or its process is gone.
     """
     read = _read(file)
     import json

@@ -37,7 +37,7 @@ def test_a_topic_from_creation_to_deletion(node: Server) -> None:
     assert described["configs"] == {"retention.ms": "5000"}
     assert [one["next_offset"] for one in described["partitions"]] == [0, 0, 0, 0]
     ottla(where, "topic", "config", "cli-topic", "--reset", "retention.ms")
-    assert "no settings of its own" in ottla(where, "topic", "config", "cli-topic")
+    assert "overrides no settings" in ottla(where, "topic", "config", "cli-topic")
     assert ottla(where, "topic", "delete", "cli-topic") == "deleted cli-topic\n"
     assert "UNKNOWN_TOPIC_OR_PARTITION" in ottla(where, "topic", "describe", "cli-topic", code=1)
 
@@ -83,7 +83,7 @@ def test_places_to_begin(node: Server) -> None:
     assert read("-1") == "at 3000\n"
     assert read("@1500") == "at 2000\nat 3000\n"
     assert read("@9000") == read("end") == ""
-    assert "offsets 0 to 3, not 9" in ottla(where, "consume", "cli-places", "--from", "9", code=1)
+    assert "offsets 0 to 3, but --from is 9" in ottla(where, "consume", "cli-places", "--from", "9", code=1)
 
 
 def test_members_share_and_hand_over_without_loss(node: Server) -> None:
@@ -179,14 +179,20 @@ def test_changes_of_settings_are_told_to_programs(node: Server) -> None:
         (["topic", "list", "--nonsense"], "No such option"),
         (["topic", "create", "t", "-c", "retention"], "is not NAME=VALUE"),
         (["consume", "t", "--from", "nowhere"], "is not beginning, end"),
-        (["consume", "t", "--format", "%z"], "is not one of"),
-        (["consume", "t", "--group", "g", "--partition", "1"], "leave --partition out"),
+        (["consume", "t", "--format", "%z"], "is not a field; use one of"),
+        (["consume", "t", "--group", "g", "--partition", "1"], "--partition cannot be used with --group"),
         (["topic", "list", "--bootstrap", "a:b"], "is not an address"),
         (["produce", "t", "--timestamp", str(2**63)], "'--timestamp'"),
-        (["produce", "t", "--acks", "1", "--idempotent"], "--idempotent needs --acks all, not 1."),
-        (["produce", "t", "--acks", "0", "--idempotent"], "--idempotent needs --acks all, not 0."),
-        (["produce", "t", "--key-separator", ""], "--key-separator is empty"),
-        (["consume", "t", "--group", ""], "The name of a --group must not be empty."),
+        (
+            ["produce", "t", "--acks", "1", "--idempotent"],
+            "--idempotent needs --acks all, not --acks 1.",
+        ),
+        (
+            ["produce", "t", "--acks", "0", "--idempotent"],
+            "--idempotent needs --acks all, not --acks 0.",
+        ),
+        (["produce", "t", "--key-separator", ""], "--key-separator must not be empty"),
+        (["consume", "t", "--group", ""], "The name after --group must not be empty."),
     ],
 )
 def test_wrong_usage_ends_with_two(arguments: list[str], words: str) -> None:
@@ -207,7 +213,7 @@ def test_what_stands_before_a_bad_line_is_sent(node: Server) -> None:
         node.bootstrap, "produce", "cli-before", "--input", "json", given=f"{good}bad\n{good}", code=1
     )
 
-    assert words.count("\n") == 1 and "Line 5001 cannot be sent: not JSON" in words
+    assert words.count("\n") == 1 and "Line 5001 cannot be sent: this is not JSON" in words
     assert "5000 records before it were produced" in words
     assert len(ottla(node.bootstrap, "consume", "cli-before", "--until-end").splitlines()) == 5000
 
@@ -220,7 +226,7 @@ def test_a_line_that_the_topic_does_not_take_is_named(node: Server) -> None:
     ottla(node.bootstrap, "produce", "cli-large", "-z", "gzip", given=given)
 
     assert "Line 2 cannot be sent: it takes 1070 bytes, more than max.message.bytes of topic" in words
-    assert words.endswith("1 records before it were produced; go on with that line.\n")
+    assert words.endswith("1 records before it were produced; continue with that line.\n")
     assert ottla(node.bootstrap, "consume", "cli-large", "-e").split("\n")[:2] == ["small", "small"]
 
 
@@ -251,7 +257,7 @@ def test_what_is_not_there_is_named(node: Server) -> None:
     ottla(where, "topic", "config", "cli-named", "--reset", "retention.ms")
 
     assert unknown == "ottla: Unknown topic config name: foo.\n"
-    assert partition == "ottla: Topic cli-named has no partition 99; its last is 0.\n"
+    assert partition == "ottla: Topic cli-named has no partition 99; its last one is 0.\n"
     assert "bad name" in name and "1 to 249 characters" in name
 
 

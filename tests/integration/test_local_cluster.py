@@ -157,12 +157,12 @@ def test_a_killed_node_stays_dead_until_it_is_started_again_and_catches_up(clust
     twice = ottla("cluster", "start-node", str(cluster.data), str(leader))
     _, refusal = twice.communicate(timeout=TIMEOUT_S)
 
-    start_again = f"start it again with `ottla cluster start-node {cluster.data} {leader}`.\n"
-    assert said == f"Node {leader} was ended by SIGKILL; {start_again}"
+    start_again = f"restart it with `ottla cluster start-node {cluster.data} {leader}`.\n"
+    assert said == f"Node {leader} was killed by SIGKILL; {start_again}"
     assert (again.returncode, errors) == (0, "")
     assert out.startswith(f"READY node={leader} pid={renewed} bootstrap=127.0.0.1:") and renewed != killed
     assert twice.returncode == 1
-    assert refusal == f"ottla: Node {leader} runs already, as process {renewed}.\n"
+    assert refusal == f"ottla: Node {leader} is already running as process {renewed}.\n"
     assert cluster.run("consume", "t", "--until-end") == "before\nmeanwhile\n"
     eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "it has caught up")
 
@@ -219,7 +219,7 @@ def test_another_number_of_nodes_is_another_cluster(cluster: LocalCluster) -> No
     _, errors = other.communicate(timeout=TIMEOUT_S)
 
     assert other.returncode == 1
-    assert f"holds a cluster of {NODES}: use --nodes {NODES}, or another --data." in errors
+    assert f"holds a cluster of {NODES} nodes: use --nodes {NODES}, or choose another --data." in errors
 
 
 def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_ctrl_c_stops_all_nodes_and_the_same_cluster_comes_up_again(up: Up, tmp_
     _, errors = wrote.communicate("kept\n", timeout=TIMEOUT_S)
     before = (tmp_path / "node-0" / "data" / "meta.properties").read_text()
     os.kill(pid_of(tmp_path, 0), signal.SIGKILL)
-    assert first.stderr is not None and first.stderr.readline().startswith("Node 0 was ended by SIGKILL")
+    assert first.stderr is not None and first.stderr.readline().startswith("Node 0 was killed by SIGKILL")
     ottla("cluster", "start-node", str(tmp_path), "0").communicate(timeout=TIMEOUT_S)
     renewed, *others = [pid_of(tmp_path, index) for index in range(NODES)]
 
@@ -289,7 +289,7 @@ def test_a_node_that_was_started_by_hand_is_known(tmp_path: Path) -> None:
         by_hand.kill()
 
     assert running == by_hand.pid and home.running_pid() is None
-    assert f"Node 0 of {tmp_path}/there runs already, as process {running}; `kill" in errors
+    assert f"Node 0 of {tmp_path}/there is already running as process {running}; `kill" in errors
 
 
 def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
@@ -299,4 +299,6 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
         _, errors = refused.communicate(timeout=TIMEOUT_S)
 
     assert refused.returncode == 1
-    assert errors == f"ottla: Port {base_port + 1} of 127.0.0.1 is taken: choose others with --base-port.\n"
+    assert errors == (
+        f"ottla: Port {base_port + 1} of 127.0.0.1 is already in use; choose other ports with --base-port.\n"
+    )

@@ -172,7 +172,7 @@ def test_a_taken_port_of_a_file_is_named(tmp_path: Path) -> None:
         _, errors = refused.communicate(timeout=60)
 
     assert refused.returncode == 1
-    assert f"ottla: listeners={address} cannot be opened: another process has that port" in errors
+    assert f"ottla: Cannot listen on listeners={address}: another process uses that port" in errors
 
 
 SLOW_EXPRESSION = "[ab]*a[ab]{100}|(?:.?){350}"  # 2 ms a name of 249 letters, and a second at most

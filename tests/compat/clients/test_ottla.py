@@ -55,7 +55,7 @@ def test_the_only_node_stays(server: Server) -> None:
     alone = str(broker["broker"])
 
     assert f"`ottla quorum remove {alone}`" in run(server, "broker", "decommission", alone, code=1)
-    assert "votes already" in run(server, "quorum", "add", alone, code=1)
+    assert "already a voter" in run(server, "quorum", "add", alone, code=1)
     assert run(server, "quorum", "remove", alone, code=1).startswith("ottla: ")
 
 

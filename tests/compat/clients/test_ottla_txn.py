@@ -116,7 +116,7 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
     assert "no transaction open from offset 7" in run(
         "abort", "--topic", f"{topic}:0", "--start-offset", "7", code=1, errors=True
     )
-    assert "Name one partition" in run("abort", "--topic", topic, *offset, code=2, errors=True)
+    assert "Which partition? Give exactly one" in run("abort", "--topic", topic, *offset, code=2, errors=True)
 
     assert run("abort", "--topic", f"{topic}:0", *offset).endswith(f"in {topic}-0\n")
     assert last_stable_offset(wire, topic) == 2
@@ -156,9 +156,9 @@ def test_what_is_not_there(run: Run) -> None:
     assert "`ottla txn list` shows all" in run("describe", nobody, code=1, errors=True)
     assert "`ottla txn list` shows all" in run("abort", nobody, code=1, errors=True)
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("producers", nobody, code=1, errors=True)
-    assert "Write it as RE2" in run("list", "--match", "(", code=1, errors=True)
+    assert "Use RE2 syntax" in run("list", "--match", "(", code=1, errors=True)
     run("list", "--producer-id", "-1", code=2, errors=True)
-    assert "An ID is empty" in run("describe", nobody, "", code=2, errors=True)
+    assert "A transactional id must not be empty" in run("describe", nobody, "", code=2, errors=True)
     assert "is no state of a transaction" in run("list", "--state", "odd", code=2, errors=True)
     assert "is not a duration" in run("list", "--longer-than", "1h", code=2, errors=True)
     assert "Give one of" in run("find-hanging", code=2, errors=True)

@@ -57,7 +57,7 @@ def test_a_node_alone_has_nobody_to_hand_over_to(make_cluster: MakeCluster) -> N
     cluster.start(0)
     topic = create(cluster, by=0, replicas=1)
 
-    assert "nobody can take over" in hand_over(cluster, 0)
+    assert "no other node can take over" in hand_over(cluster, 0)
 
     assert cluster.admin(0).list_topics(topic, timeout=60).topics[topic].partitions[0].leader == 0
-    assert "is not `ottla start`" in hand_over(cluster, 0, pid=os.getpid(), code=1)
+    assert "is not an `ottla start` process" in hand_over(cluster, 0, pid=os.getpid(), code=1)

@@ -115,9 +115,9 @@ def test_a_move_is_cancelled_in_the_middle_and_nothing_is_lost(cluster: Cluster,
     assert set(during[0]) == {0, 1, 2, 3}
     assert "moved-0" in cancelled, cancelled
     assert (moving.returncode, out) == (1, "")
-    assert err == "ottla: moved-0 is on 0,1: its move was taken back.\n"
+    assert err == "ottla: moved-0 stays on 0,1: its move was cancelled by another request.\n"
     assert replicas(cluster, "moved") == [[0, 1]]
-    assert ottla(cluster, "topic", "reassign", "moved") == "nothing of moved moves\n"
+    assert ottla(cluster, "topic", "reassign", "moved") == "no partition of moved is moving\n"
     eventually(lambda: in_sync(cluster, "moved") == [0, 1], "its replicas are in sync", PATIENT_S)
     assert len(consume(cluster, "moved", 200)) == 200
     acknowledged = load.stop()
@@ -144,9 +144,12 @@ def test_a_broker_with_hundreds_of_megabytes_leaves_while_it_is_written_to(
     eventually(lambda: load.acknowledged > before + 50, "writes go on", PATIENT_S)
     acknowledged = load.stop()
 
-    assert told == "broker 3 holds nothing; stop it now, and it will be forgotten\n", told + err
+    assert told == "broker 3 holds nothing; stop it now, and it is removed from the cluster\n", told + err
     assert not any(3 in one for one in drained)
-    assert (leaving.returncode, out) == (0, "broker 3 is forgotten; 4 of its partitions moved\n"), err
+    assert (leaving.returncode, out) == (
+        0,
+        "broker 3 was removed from the cluster; 4 of its partitions were moved\n",
+    ), err
     rows = json.loads(ottla(cluster, "broker", "list", "--output", "json"))
     assert [row["broker"] for row in rows] == [0, 1, 2]
     assert [int(value) for value in consume(cluster, "written", acknowledged)] == list(range(acknowledged))

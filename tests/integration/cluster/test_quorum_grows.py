@@ -94,12 +94,14 @@ def test_one_voter_becomes_three_and_five_and_one_again_under_load(make_cluster:
 
     try:
         for node_id in (1, 2, 3, 4):
-            assert f"node {node_id} votes now" in ottla(cluster, "quorum", "add", str(node_id))
+            assert f"node {node_id} is a voter now" in ottla(cluster, "quorum", "add", str(node_id))
             made.append(create(cluster, by=node_id, replicas=3))
         assert voters(cluster) == [0, 1, 2, 3, 4]
         # The founder leaves first, so the quorum is led by another then.
         for node_id in (0, 4, 1, 3):
-            assert f"node {node_id} votes no more" in ottla(cluster, "quorum", "remove", str(node_id))
+            assert f"node {node_id} is not a voter any more" in ottla(
+                cluster, "quorum", "remove", str(node_id)
+            )
             made.append(create(cluster, by=node_id, replicas=3))
         assert voters(cluster) == [2]
         acknowledged = load.stop()

@@ -18,7 +18,7 @@ def test_one_question_has_one_answer(answers: list[int]) -> None:
 @pytest.mark.parametrize(
     ("message", "words"),
     [
-        (None, "topic 'orders' exists already"),
+        (None, "topic 'orders' already exists"),
         ("This server does not host it.", "topic 'orders': This server does not host it."),
         ("Topic 'orders' already exists.", "Topic 'orders' already exists."),
     ],

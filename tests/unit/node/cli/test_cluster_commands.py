@@ -59,7 +59,7 @@ def test_an_endpoint_is_one_address_with_a_port() -> None:
 
 def test_a_directory_id_has_22_letters() -> None:
     assert quorum_commands.parse_directory_id("AAECAwQFBgcICQoLDA0ODw") == DIRECTORY
-    with pytest.raises(CommandError, match="22 letters"):
+    with pytest.raises(CommandError, match="22 characters"):
         quorum_commands.parse_directory_id("AAEC")
 
 
@@ -104,7 +104,7 @@ def test_voters_without_a_vote_are_told_from_the_others(
     show(monkeypatch, as_json=True, view=view)
     told = json.loads(capsys.readouterr().out)["voters"]
 
-    assert "voter, no vote: old disk" in rows[0] and "voter, no vote yet: copied disk" in rows[2]
+    assert "voter, cannot vote yet: old disk" in rows[0] and "voter, cannot vote yet: copied disk" in rows[2]
     assert [one["is_disk_old"] for one in told] == [True, False, False]
     assert [one["is_disk_copied"] for one in told] == [False, False, True]
 
@@ -145,8 +145,8 @@ def test_a_copied_directory_is_trusted_once_somebody_says_so(
     assert before is not None and before.copied_from is not None and state_in(home) == QuorumState(7, 2)
     assert (first, second, state_in(moved)) == (0, 0, QuorumState(7, 2))
     assert capsys.readouterr().out.splitlines() == [
-        f"{moved} counts as the voter's own; start its node.",
-        f"{moved} is no copy: its voter has its vote.",
+        f"{moved} is trusted now; start its node.",
+        f"{moved} is not a copy: its voter can vote already.",
     ]
 
 

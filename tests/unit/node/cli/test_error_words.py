@@ -66,19 +66,18 @@ def test_the_rest_api_tells_the_same_sentence(code: ErrorCode) -> None:
         (
             E.REQUEST_TIMED_OUT,
             "the request for a producer id",
-            "The server was not done with the request for a producer id in time. Try again, or give more"
-            " --timeout.",
+            "The server timed out on the request for a producer id. Try again, or use a longer --timeout.",
         ),
         (
             E.NOT_CONTROLLER,
             "topic orders",
-            "The cluster has no controller now that could take care of topic 'orders' (NOT_CONTROLLER)."
-            " That may pass; try again.",
+            "The cluster has no active controller to handle topic 'orders' "
+            "(NOT_CONTROLLER). This may be temporary; try again.",
         ),
         (
             E.LEADER_NOT_AVAILABLE,
             "orders-0",
-            "orders-0 has no leader now (LEADER_NOT_AVAILABLE). That may pass; try again.",
+            "orders-0 has no leader now (LEADER_NOT_AVAILABLE). This may be temporary; try again.",
         ),
         (
             E.INVALID_CONFIG,
@@ -106,7 +105,7 @@ def test_a_url_is_no_address_of_a_node(text: str) -> None:
 def test_a_name_that_nobody_knows_is_to_be_checked() -> None:
     error = KafkaError(E.NETWORK_EXCEPTION, "no connection to nowhere:9092: the name cannot be resolved")
 
-    assert "Check the name" in explain(error) and "ottla start" not in explain(error)
+    assert "Check the address" in explain(error) and "ottla start" not in explain(error)
 
 
 def test_a_port_of_something_else_is_asked_about() -> None:
@@ -115,6 +114,6 @@ def test_a_port_of_something_else_is_asked_about() -> None:
     )
 
     assert explain(error) == (
-        "h:8080 answers HTTP, not the Kafka protocol: is this the REST port?"
-        " Name a Kafka address, host:port, with --bootstrap."
+        "h:8080 answers HTTP, not the Kafka protocol: is this the REST port? Give --bootstrap "
+        "the host:port of a Kafka listener."
     )

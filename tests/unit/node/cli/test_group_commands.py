@@ -22,10 +22,10 @@ A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b",
 
 
 def test_states_and_types_in_any_case() -> None:
-    states, noun = group_commands.STATES, "state of a group"
+    states, noun = group_commands.STATES, "group state"
     assert group_commands.parse_words("stable, EMPTY", states, noun) == ["Stable", "Empty"]
     assert group_commands.parse_words(None, group_commands.TYPES, "type of a group") == []
-    with pytest.raises(CommandError, match="'calm' is no state of a group; choose of Stable, ") as refused:
+    with pytest.raises(CommandError, match="Unknown group state 'calm'; use Stable, ") as refused:
         group_commands.parse_words("stable,calm", states, noun)
     assert refused.value.exit_code == EXIT_USAGE
 
@@ -126,8 +126,8 @@ def test_a_timeline_in_words(capsys: pytest.CaptureFixture[str]) -> None:
         "0 -> 1      2        MemberJoined anna-1 (first start); MemberJoined bert-1; 7 more"
     )
     assert lines[2].split() == ["1970-01-01T00:00:05.000Z", "-", "1", "->", "?", "-", "GroupTooLarge"]
-    assert lines[3] == "No rebalance since its coordinator took the group over."
-    assert lines[4] == "This server keeps no timeline of its groups."
+    assert lines[3] == "There was no rebalance since the current coordinator took over the group."
+    assert lines[4] == "This server does not record the rebalances of its groups."
 
 
 def test_a_timeline_for_programs() -> None:

@@ -26,13 +26,13 @@ def test_a_file_in_the_place_of_the_directory_is_one_sentence(tmp_path: Path) ->
     file = tmp_path / "file"
     file.touch()
 
-    assert refusal(file) == f"{file}/node-0: Not a directory. Choose another directory with --data."
+    assert refusal(file) == f"{file}/node-0: Not a directory. Choose another data directory with --data."
 
 
 def test_a_directory_that_cannot_be_made_is_one_sentence() -> None:
     sentence = refusal(Path("/proc/nowhere/data"))
 
-    assert sentence.endswith(": No such file or directory. Choose another directory with --data.")
+    assert sentence.endswith(": No such file or directory. Choose another data directory with --data.")
 
 
 @pytest.mark.parametrize("name", ["meta.properties", ".lock"])
@@ -50,11 +50,11 @@ def test_the_directory_of_a_single_node_is_left_alone(tmp_path: Path, name: str)
     [
         ("nonsense", "The override 'nonsense' is not name=value."),
         ("num.partitions=many", "Invalid value many for configuration num.partitions"),
-        ("log.dirs=/elsewhere", "`ottla cluster up` decides it: use --data."),
-        ("node.id=7", "`ottla cluster up` decides it: use --nodes."),
-        ("controller.quorum.voters=0@here:1", "`ottla cluster up` decides it: use --nodes."),
-        ("listeners=PLAINTEXT://:9092", "`ottla cluster up` decides it: use --base-port."),
-        ("ottla.rest.listeners=http://:80", "`ottla cluster up` decides it: use --base-port."),
+        ("log.dirs=/elsewhere", "`ottla cluster up` sets it itself; use --data instead."),
+        ("node.id=7", "`ottla cluster up` sets it itself; use --nodes instead."),
+        ("controller.quorum.voters=0@here:1", "`ottla cluster up` sets it itself; use --nodes instead."),
+        ("listeners=PLAINTEXT://:9092", "`ottla cluster up` sets it itself; use --base-port instead."),
+        ("ottla.rest.listeners=http://:80", "`ottla cluster up` sets it itself; use --base-port instead."),
         ("foo=1", "Unknown setting foo."),
         ("x\x1b[31m=1", "Unknown setting x\\x1b[31m."),
         ("log.retention.hour=1", "Unknown setting log.retention.hour. Did you mean log.retention.hours?"),
@@ -97,7 +97,7 @@ def test_a_node_that_runs_already_is_named_before_its_port_is(
 
     sentence = refusal(tmp_path, "num.partitions=3", nodes=2)
 
-    assert sentence == f"Node 1 of {tmp_path} runs already, as process 4711; `kill 4711` stops it."
+    assert sentence == f"Node 1 of {tmp_path} is already running as process 4711; `kill 4711` stops it."
     assert (tmp_path / "node-0" / "server.properties").read_text() == before
 
 
@@ -138,4 +138,4 @@ def test_a_node_that_said_nothing_is_not_quoted(tmp_path: Path) -> None:
     home = NodeHome(node_id=0, directory=tmp_path)
     home.log.touch()
 
-    assert home.what_it_waits_for() == "it has not said why."
+    assert home.what_it_waits_for() == "reason unknown"

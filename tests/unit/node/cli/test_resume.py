@@ -103,6 +103,6 @@ def test_a_search_that_fell_short_is_told(
 
     assert placed.found == {PLACE: 95}
     assert capsys.readouterr().err == (
-        "ottla: orders-0 is read from offset 95; it may have fewer than 5 records from there on:"
-        " the search for them had no more time (--timeout).\n"
+        "ottla: orders-0 is read from offset 95, where fewer than 5 records may be left: the "
+        "search for them ran out of time (--timeout).\n"
     )

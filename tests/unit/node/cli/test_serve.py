@@ -10,24 +10,27 @@ from ottla.node.cli import serve
 from ottla.node.cli.failure import CommandError
 from ottla.node.process import run_node
 
-OPENED = "listeners=PLAINTEXT://1.2.3.4:9092 cannot be opened: "
+REFUSED = "Cannot listen on listeners=PLAINTEXT://1.2.3.4:9092: "
 REASONS = [
     (
         OSError(errno.EADDRINUSE, "taken"),
-        OPENED + "another process has that port; choose another with --port.",
+        REFUSED + "another process uses that port; choose another port with --port.",
     ),
-    (PermissionError(errno.EACCES, "denied"), OPENED + "no permission; choose a port above 1023."),
+    (
+        PermissionError(errno.EACCES, "denied"),
+        REFUSED + "no permission for that port; choose one above 1023.",
+    ),
     (
         OSError(errno.EADDRNOTAVAIL, "while attempting to bind"),
-        OPENED + "this machine has no such address; name one of its own.",
+        REFUSED + "this machine does not have that address; use one of its own.",
     ),
     (
         socket.gaierror(socket.EAI_NONAME, "Name or service not known"),
-        OPENED + "this machine has no such address; name one of its own.",
+        REFUSED + "this machine does not have that address; use one of its own.",
     ),
     (
         PermissionError(errno.EACCES, "Permission denied", "/data"),
-        "/data: Permission denied. Choose another directory with --data.",
+        "/data: Permission denied. Choose another data directory with --data.",
     ),
 ]
 
