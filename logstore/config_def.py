@@ -92,7 +92,7 @@ class ConfigKey:
     def parse(self, text: str) -> ConfigValue:
         """The typed value of `text`, checked; INVALID_CONFIG if Kafka would refuse it."""
         if "\0" in text:  # no file or host may be called so, and nothing else needs it
-            raise invalid_value(self.name, "(hidden)" if self.sensitive else text, "it has a zero byte.")
+            raise invalid_value(self.name, "(hidden)" if self.sensitive else text, "it contains a zero byte.")
         value = _typed(self, text)
         self.check(value, text)
         return value
@@ -238,7 +238,7 @@ def entries(*, may_be_absent: bool = False) -> Validator:
             return None
         if not isinstance(value, tuple) or not value:
             return "it must not be empty."
-        return None if all(value) else "no entry of it may be empty."
+        return None if all(value) else "it must not contain an empty entry."
 
     return Validator(allowed="non-empty", problem_of=problem_of)
 

@@ -171,9 +171,7 @@ def check_topic_configs(
     typed = {name: TOPIC_CONFIG_DEF.parse(name, text) for name, text in overrides.items()}
     check_compaction_lags({**topic_defaults(broker_values or {}), **typed})
     if typed.get("remote.storage.enable"):
-        raise invalid_value(
-            "remote.storage.enable", "true", "this cluster has no tiered storage, leave it at false."
-        )
+        raise invalid_value("remote.storage.enable", "true", "tiered storage is not supported; use false.")
     return typed
 
 
@@ -182,7 +180,9 @@ def check_compaction_lags(values: Mapping[str, ConfigValue]) -> None:
     low, high = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
     if isinstance(low, int) and isinstance(high, int) and low > high:
         raise invalid_value(
-            "min.compaction.lag.ms", low, f"it must be at most max.compaction.lag.ms, which is {high}."
+            "min.compaction.lag.ms",
+            low,
+            f"it must not be greater than max.compaction.lag.ms, which is {high}.",
         )
 
 
@@ -279,7 +279,7 @@ TOPIC_CONFIG_DEF = ConfigDef(
             name=INTERNAL_SEGMENT_BYTES,
             type=_INT,
             default=None,
-            documentation="A segment.bytes without its lower limit, for tests; shown where it is set.",
+            documentation="The segment size, without the minimum of segment.bytes; for tests only.",
             internal=True,
         ),
     ),
@@ -361,7 +361,8 @@ def _broker_key(topic_key: ConfigKey, synonym: BrokerSynonym) -> ConfigKey:
         type=type_,
         default=default,
         validator=validator,
-        documentation=f"The {topic_key.name} of topics without their own{unit}. {topic_key.documentation}",
+        documentation=f"The default {topic_key.name} of topics that do not set it{unit}. "
+        f"{topic_key.documentation}",
         importance=Importance.HIGH if topic_key.name.startswith("retention") else Importance.MEDIUM,
         scope=ConfigScope.READ_ONLY if synonym.name in _BROKER_READ_ONLY else ConfigScope.CLUSTER_WIDE,
     )
@@ -377,9 +378,10 @@ BROKER_LOG_KEYS: tuple[ConfigKey, ...] = (
         name=VALIDATE_RECORDS,
         type=_BOOLEAN,
         default=True,
-        documentation="Whether a leader opens every batch of a client and checks each record, as Apache "
-        "Kafka does. With false the batch header is believed once its checksum and sizes agree: compressed "
-        "batches cost less, and a client can store what no reader gets past.",
+        documentation="Whether the leader decompresses each batch of a client and checks every "
+        "record, as Apache Kafka does. With false, only the batch header is "
+        "checked, its checksum and sizes: compressed batches cost less, but a "
+        "client can store records that no consumer can read.",
         scope=ConfigScope.CLUSTER_WIDE,
     ),
 )

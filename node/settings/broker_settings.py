@@ -41,42 +41,46 @@ _CLUSTER_ID = re.compile(r"[A-Za-z0-9_-]{22}")
 def _cluster_id_problem(value: ConfigValue) -> str | None:
     if value is None or (isinstance(value, str) and _CLUSTER_ID.fullmatch(value)):
         return None
-    return "it must be a uuid as 22 characters of base64url."
+    return "it must be a UUID as 22 characters of base64url."
 
 
 def _memory_problem(value: ConfigValue) -> str | None:
     if value == -1 or (isinstance(value, int) and value >= MIN_MEMORY_BYTES):
         return None
-    return f"it must be -1, or at least {MIN_MEMORY_BYTES}: an idle node has about as much."
+    return f"it must be -1 or at least {MIN_MEMORY_BYTES}, about what an idle node uses."
 
 
 _IDENTITY = (
-    setting("node.id", INT, 0, "The number of this node in its cluster.", at_least(0), importance=HIGH),
-    setting("broker.id", INT, -1, "The old name of node.id; if both are given they must agree."),
+    setting("node.id", INT, 0, "The id of this node, unique in the cluster.", at_least(0), importance=HIGH),
+    setting("broker.id", INT, -1, "The former name of node.id. If both are set, they must be equal."),
     setting(
         "cluster.id",
         STRING,
         None,
-        "The id of the cluster that a fresh node founds, a uuid as 22 characters of base64url; random if none"
-        " is given. A node whose data belongs to another cluster refuses to start.",
+        "The id of the cluster, used when a new cluster is founded: a UUID as 22 characters of "
+        "base64url, random if not set. A node whose data belongs to another cluster refuses to "
+        "start.",
         Validator(allowed="22 characters of base64url", problem_of=_cluster_id_problem),
     ),
     setting(
         "pid.file",
         STRING,
         None,
-        "A file in which the id of the process stands while the node runs. `ottla cluster up` sets it.",
+        "A file that holds the process id while the node runs. `ottla cluster up` sets it.",
     ),
     setting(
         "ottla.log.format",
         STRING,
         "text",
-        "How the process of this node writes its own log: a line of text an event, or one of JSON.",
+        "The format of the node's own log: text writes one line per event, json one JSON object per event.",
         one_of("text", "json"),
         importance=LOW,
     ),
     setting(
-        "broker.rack", STRING, None, "Where this node stands; replicas of a partition go to different racks."
+        "broker.rack",
+        STRING,
+        None,
+        "The rack of this broker. Replicas of a partition are spread over different racks.",
     ),
 )
 
@@ -85,30 +89,31 @@ _NETWORK = (
         "listeners",
         LIST,
         ("PLAINTEXT://:9092",),
-        "Where this node listens, as NAME://HOST:PORT. Without a host it listens on all addresses; port 0"
-        " takes a free one.",
+        "The addresses to listen on, as NAME://HOST:PORT. Without a host, the node listens on "
+        "all addresses; port 0 picks a free port.",
         importance=HIGH,
     ),
     setting(
         "advertised.listeners",
         LIST,
         None,
-        "What clients are told to connect to, as NAME://HOST:PORT. Without it they are told the address that"
-        " they reached.",
+        "The addresses that clients are told to connect to, as NAME://HOST:PORT. If empty, "
+        "clients are told the address that they connected to.",
         importance=HIGH,
     ),
     setting(
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener name, as NAME:PROTOCOL pairs. PLAINTEXT alone is served.",
+        "The security protocol of each listener name, as NAME:PROTOCOL pairs. Clients can "
+        "use PLAINTEXT only.",
         importance=LOW,
     ),
     setting(
         "socket.request.max.bytes",
         INT,
         100 * 1024 * 1024,
-        "The largest request; a longer one closes its connection.",
+        "The largest request in bytes. A connection that sends a larger one is closed.",
         at_least(1),
         importance=HIGH,
     ),
@@ -116,28 +121,29 @@ _NETWORK = (
         "socket.listen.backlog.size",
         INT,
         512,
-        "How many connections may wait to be accepted.",
+        "How many connections can wait to be accepted.",
         at_least(1),
     ),
     setting(
         "socket.send.buffer.bytes",
         INT,
         100 * 1024,
-        "SO_SNDBUF of connections that read records; -1 leaves it, like all others, to the system.",
+        "The SO_SNDBUF size of connections that fetch records; -1 leaves it to the operating "
+        "system, as for all other connections.",
         importance=HIGH,
     ),
     setting(
         "connections.max.idle.ms",
         LONG,
         600_000,
-        "A connection on which nothing happened for this long is closed.",
+        "Close a connection after this time without activity.",
     ),
     setting(
         "max.connections",
         INT,
         INT_MAX,
-        "How many connections this node holds; a further one is closed at once. As"
-        " listener.name.NAME.max.connections it limits one listener.",
+        "The maximum number of connections to this node; any further one is closed at once. Set "
+        "listener.name.NAME.max.connections to limit a single listener.",
         at_least(1),
         scope=_CLUSTER_WIDE,
     ),
@@ -145,7 +151,7 @@ _NETWORK = (
         "max.connections.per.ip",
         INT,
         INT_MAX,
-        "How many connections one address may hold.",
+        "The maximum number of connections from one IP address.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
@@ -153,37 +159,42 @@ _NETWORK = (
         "max.connections.per.ip.overrides",
         STRING,
         "",
-        "Other limits for single addresses, as ADDRESS:LIMIT,ADDRESS:LIMIT.",
+        "Limits for single IP addresses or host names that override max.connections.per.ip, "
+        "as ADDRESS:LIMIT,ADDRESS:LIMIT.",
         scope=_CLUSTER_WIDE,
     ),
     setting(
         "queued.max.request.bytes",
         LONG,
         -1,
-        "How many bytes of requests may be in memory at a time; no connection is read beyond. -1 takes a"
-        " share of what the node may have (ottla.memory.max.bytes).",
+        "The maximum total size of requests in memory. Beyond it, the node stops reading from "
+        "connections. -1 uses a share of the node's memory (ottla.memory.max.bytes).",
     ),
     setting(
         "ottla.memory.max.bytes",
         LONG,
         -1,
-        "How much memory the process of this node may have; six tenths of it may be held for clients. -1"
-        " takes the limit of the cgroup, as of a container, or the memory of the machine.",
+        "The memory that the process of this node may use; up to six tenths of it is for client "
+        "data. -1 uses the memory limit of the cgroup, such as a container's, or the memory of "
+        "the machine.",
         Validator(allowed="-1, or at least 67108864", problem_of=_memory_problem),
     ),
-    setting("fetch.max.bytes", INT, 55 * 1024 * 1024, "The most that one fetch returns.", at_least(1024)),
+    setting(
+        "fetch.max.bytes", INT, 55 * 1024 * 1024, "The maximum size of a fetch response.", at_least(1024)
+    ),
     setting(
         "max.incremental.fetch.session.cache.slots",
         INT,
         1000,
-        "How many incremental fetch sessions are kept, if there is memory for their partitions.",
+        "The maximum number of incremental fetch sessions kept, as far as there is memory "
+        "for their partitions.",
         at_least(0),
     ),
     setting(
         "max.request.partition.size.limit",
         INT,
         2000,
-        "The most partitions that one DescribeTopicPartitions returns.",
+        "The maximum number of partitions in a DescribeTopicPartitions response.",
         at_least(1),
     ),
 )
@@ -193,12 +204,12 @@ _TOPICS = (
         "auto.create.topics.enable",
         BOOLEAN,
         True,
-        "Whether a topic comes into being when a client that allows it asks for it.",
+        "Create a topic automatically when a client that allows it asks for a topic that does not exist.",
         importance=HIGH,
     ),
-    setting("num.partitions", INT, 1, "Partitions of a topic created without a number.", at_least(1)),
-    setting("default.replication.factor", INT, 1, "Replicas of a topic created without a number."),
-    setting("delete.topic.enable", BOOLEAN, True, "Whether topics can be deleted.", importance=HIGH),
+    setting("num.partitions", INT, 1, "The default number of partitions of new topics.", at_least(1)),
+    setting("default.replication.factor", INT, 1, "The default replication factor of new topics."),
+    setting("delete.topic.enable", BOOLEAN, True, "Allow topics to be deleted.", importance=HIGH),
 )
 
 _STORAGE = (
@@ -206,23 +217,30 @@ _STORAGE = (
         "log.dirs",
         LIST,
         None,
-        "The directories of the data; log.dir if none is given.",
+        "The directories that hold the data. If not set, log.dir is used.",
         entries(may_be_absent=True),
         importance=HIGH,
     ),
-    setting("log.dir", LIST, ("/tmp/ottla-logs",), "The directory of the data.", entries(), importance=HIGH),
+    setting(
+        "log.dir",
+        LIST,
+        ("/tmp/ottla-logs",),
+        "The directory that holds the data, if log.dirs is not set.",
+        entries(),
+        importance=HIGH,
+    ),
     setting(
         "metadata.log.dir",
         STRING,
         None,
-        "The directory of the metadata; the first of log.dirs if none is given.",
+        "The directory that holds the cluster metadata. If not set, the first of log.dirs is used.",
         importance=HIGH,
     ),
     setting(
         "metadata.log.max.record.bytes.between.snapshots",
         LONG,
         20 * 1024 * 1024,
-        "A snapshot of the metadata is made after this many bytes of changes.",
+        "Take a snapshot of the metadata after this many bytes of new metadata records.",
         at_least(1),
         importance=HIGH,
     ),
@@ -230,7 +248,8 @@ _STORAGE = (
         "metadata.log.max.snapshot.interval.ms",
         LONG,
         3_600_000,
-        "A snapshot of the metadata is made after this time, if anything changed; 0 turns that off.",
+        "Take a snapshot of the metadata after this time if there are new metadata records; "
+        "0 turns this off.",
         at_least(0),
         importance=HIGH,
     ),
@@ -238,7 +257,7 @@ _STORAGE = (
         "num.recovery.threads.per.data.dir",
         INT,
         2,
-        "Threads for each data directory that open logs at start.",
+        "The number of threads per data directory that open logs at startup.",
         at_least(1),
         importance=HIGH,
     ),
@@ -246,14 +265,14 @@ _STORAGE = (
         "log.retention.check.interval.ms",
         LONG,
         300_000,
-        "How often old segments are looked for.",
+        "How often to look for segments past their retention.",
         at_least(1),
     ),
     setting(
         "log.initial.task.delay.ms",
         LONG,
         30_000,
-        "How long after the start the first housekeeping of logs begins.",
+        "The delay between startup and the first log cleanup.",
         at_least(0),
         importance=LOW,
         internal=True,
@@ -262,7 +281,7 @@ _STORAGE = (
         "log.flush.offset.checkpoint.interval.ms",
         INT,
         60_000,
-        "How often the recovery points are written.",
+        "How often to write the recovery points of the logs.",
         at_least(0),
         importance=HIGH,
     ),
@@ -270,7 +289,7 @@ _STORAGE = (
         "log.flush.start.offset.checkpoint.interval.ms",
         INT,
         60_000,
-        "How often the log start offsets are written.",
+        "How often to write the log start offsets.",
         at_least(0),
         importance=HIGH,
     ),
@@ -278,15 +297,20 @@ _STORAGE = (
         "replica.high.watermark.checkpoint.interval.ms",
         LONG,
         5_000,
-        "How often the high watermarks are written.",
+        "How often to write the high watermarks.",
         importance=HIGH,
     ),
-    setting("log.cleaner.enable", BOOLEAN, True, "Whether compacted topics are compacted."),
+    setting(
+        "log.cleaner.enable",
+        BOOLEAN,
+        True,
+        "Run the cleaner, which compacts topics with cleanup.policy=compact.",
+    ),
     setting(
         "log.cleaner.threads",
         INT,
         1,
-        "Logs that are compacted at the same time.",
+        "The number of logs that can be compacted at the same time.",
         at_least(1),
         scope=_CLUSTER_WIDE,
     ),
@@ -294,15 +318,15 @@ _STORAGE = (
         DEDUPE_BUFFER,
         LONG,
         128 * 1024 * 1024,
-        "Memory for the keys of the logs that are compacted, all of them together. Where it is not set, it is"
-        " less on a node with less than 3 GiB (ottla.memory.max.bytes).",
+        "The memory for the keys of all logs being compacted. The default is lower on a node "
+        "with less than 3 GiB of memory (ottla.memory.max.bytes).",
         scope=_CLUSTER_WIDE,
     ),
     setting(
         "log.cleaner.io.buffer.size",
         INT,
         512 * 1024,
-        "Memory for reading and writing while compacting.",
+        "The memory for reading and writing while compacting.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
@@ -310,21 +334,21 @@ _STORAGE = (
         "log.cleaner.io.buffer.load.factor",
         DOUBLE,
         0.9,
-        "How full the memory for keys may become.",
+        "How full the memory for keys may become, from 0 to 1. A higher value cleans more of a log per pass.",
         scope=_CLUSTER_WIDE,
     ),
     setting(
         "log.cleaner.io.max.bytes.per.second",
         DOUBLE,
         1.7976931348623157e308,
-        "How much compaction may read and write in a second.",
+        "The maximum bytes per second that compaction reads and writes.",
         scope=_CLUSTER_WIDE,
     ),
     setting(
         "log.cleaner.backoff.ms",
         LONG,
         15_000,
-        "How long to wait when there is nothing to compact.",
+        "How long the cleaner sleeps when there is nothing to compact.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
@@ -332,8 +356,9 @@ _STORAGE = (
         "ottla.log.scrub.interval.ms",
         LONG,
         604_800_000,
-        "How often all logs of a node are read whole to find damage: segments are then repaired from another"
-        " replica, indexes built anew. 0 for never; damage that a reader meets is looked at all the same.",
+        "How often to read all logs of the node completely to find damage: damaged segments are "
+        "repaired from another replica, damaged indexes rebuilt. 0 turns these checks off; "
+        "damage found by a reader is still repaired.",
         at_least(0),
         scope=_CLUSTER_WIDE,
     ),
@@ -341,7 +366,7 @@ _STORAGE = (
         "ottla.log.scrub.bytes.per.second",
         LONG,
         10_485_760,
-        "How much of the logs is read in a second to find damage, and copied to repair it, at most.",
+        "The maximum bytes per second read to find damage and copied to repair it.",
         at_least(1),
         scope=_CLUSTER_WIDE,
     ),
@@ -349,7 +374,7 @@ _STORAGE = (
         "producer.id.expiration.ms",
         INT,
         86_400_000,
-        "A producer that wrote nothing for this long is forgotten.",
+        "Forget the state of a producer id after this time without writes.",
         at_least(1),
         importance=LOW,
         scope=_CLUSTER_WIDE,
@@ -358,7 +383,7 @@ _STORAGE = (
         "producer.id.expiration.check.interval.ms",
         INT,
         600_000,
-        "How often such producers are looked for.",
+        "How often to look for expired producer ids.",
         at_least(1),
         importance=LOW,
         internal=True,

@@ -54,7 +54,7 @@ def parse_voters(entries: Sequence[str]) -> tuple[QuorumVoter, ...]:
         node_id = int(id_text)
         host, port = _address(name, entry, address)
         if node_id in voters:
-            raise _invalid(name, entry, f"the node {node_id} is there twice.")
+            raise _invalid(name, entry, f"it names node {node_id} twice.")
         if any((one.host, one.port) == (host, port) for one in voters.values()):
             raise _invalid(name, entry, f"two voters cannot share {host}:{port}.")
         voters[node_id] = QuorumVoter(node_id=node_id, host=host, port=port)
@@ -69,7 +69,7 @@ def parse_bootstrap_servers(entries: Sequence[str]) -> tuple[tuple[str, int], ..
 def _address(name: str, entry: str, address: str) -> tuple[str, int]:
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match[3]) <= _MAX_PORT:
-        raise _invalid(name, entry, f"it needs HOST:PORT with a port of at most {_MAX_PORT}.")
+        raise _invalid(name, entry, f"it must be HOST:PORT with a port of at most {_MAX_PORT}.")
     return match[1] or match[2], int(match[3])
 
 
@@ -84,8 +84,9 @@ _QUORUM = (
         "process.roles",
         LIST,
         (),
-        "What this process does: broker,controller or broker. Every node is a broker; those in"
-        " controller.quorum.voters are controllers too, which is what an empty list stands for.",
+        "The roles of this process: broker,controller or broker. Every node is a broker; the "
+        "nodes in controller.quorum.voters must be controllers too. If empty, the node gets the "
+        "roles that controller.quorum.voters implies.",
         list_of("broker", "controller"),
         importance=HIGH,
     ),
@@ -93,38 +94,41 @@ _QUORUM = (
         "controller.listener.names",
         LIST,
         (),
-        "The listeners over which the controllers talk to each other; clients are not served there. A node"
-        " that is no controller takes from the first of them how to reach the controllers.",
+        "The names of the listeners for communication between controllers; clients are not "
+        "served there. A node that is only a broker uses the first of them to connect to the "
+        "controllers.",
         importance=HIGH,
     ),
     setting(
         "controller.quorum.voters",
         LIST,
         (),
-        "The nodes that decide about the cluster's metadata, as ID@HOST:PORT of their controller listeners."
-        " Without it a node is a cluster of its own.",
+        "The initial voters of the metadata quorum, as ID@HOST:PORT of their controller "
+        "listeners. If empty, and controller.quorum.bootstrap.servers is empty too, the node is "
+        "a cluster of its own.",
         importance=HIGH,
     ),
     setting(
         "controller.quorum.bootstrap.servers",
         LIST,
         (),
-        "Controllers' addresses, as HOST:PORT, of a cluster that this node joins without being one of its"
-        " voters at the start.",
+        "Addresses of controllers, as HOST:PORT, through which this node joins a cluster without "
+        "being one of its initial voters.",
         importance=HIGH,
     ),
     setting(
         "controller.quorum.request.timeout.ms",
         INT,
         2_000,
-        "How long one request to the controller may take before it is sent again, perhaps to another.",
+        "How long to wait for the answer to a request to the controller before it is sent "
+        "again, possibly to another controller.",
         at_least(1),
     ),
     setting(
         "controller.quorum.retry.backoff.ms",
         INT,
         20,
-        "How long to wait before a request to the controller is sent again; twice as long each time.",
+        "How long to wait before retrying a request to the controller; the delay doubles with each attempt.",
         at_least(0),
         importance=LOW,
     ),
@@ -132,28 +136,31 @@ _QUORUM = (
 
 _BROKERS = (
     setting(
-        "inter.broker.listener.name", STRING, None, "The listener over which brokers talk to each other."
+        "inter.broker.listener.name",
+        STRING,
+        None,
+        "The name of the listener for communication between brokers.",
     ),
     setting(
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
-        "The security protocol among brokers, where inter.broker.listener.name is not given.",
+        "The security protocol between brokers, if inter.broker.listener.name is not set.",
         one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     ),
     setting(
         "broker.heartbeat.interval.ms",
         INT,
         2_000,
-        "How often a broker tells the controller that it lives.",
+        "How often a broker sends a heartbeat to the controller.",
         at_least(1),
     ),
     setting(
         "broker.session.timeout.ms",
         INT,
         9_000,
-        "How long a broker may be silent before others lead its partitions. One whose connection breaks is"
-        " fenced within about a second.",
+        "A broker that sends no heartbeat for this long is fenced, and other brokers lead its "
+        "partitions. A broker whose connection breaks is fenced within about a second.",
         at_least(1),
     ),
     setting(
@@ -167,20 +174,20 @@ _BROKERS = (
         "controlled.shutdown.enable",
         BOOLEAN,
         True,
-        "Whether a broker that is told to stop hands its partitions over first.",
+        "Move leadership away from this broker before it shuts down.",
     ),
     setting(
         "auto.leader.rebalance.enable",
         BOOLEAN,
         True,
-        "Whether partitions go back to their preferred leaders by themselves.",
+        "Return leadership to the preferred leaders automatically.",
         importance=HIGH,
     ),
     setting(
         "leader.imbalance.check.interval.seconds",
         LONG,
         300,
-        "How often partitions that their preferred leaders do not lead are looked for.",
+        "How often to look for partitions that are not led by their preferred leader.",
         at_least(1),
         importance=HIGH,
     ),
@@ -188,7 +195,7 @@ _BROKERS = (
         "unclean.leader.election.interval.ms",
         LONG,
         300_000,
-        "How often partitions without a leader are looked for whose topic allows an unclean election.",
+        "How often to look for leaderless partitions whose topic allows unclean leader election.",
         at_least(1),
     ),
 )
@@ -198,7 +205,7 @@ _REPLICATION = (
         "num.replica.fetchers",
         INT,
         1,
-        "How many connections a follower has to each leader.",
+        "The number of connections from a follower to each leader.",
         at_least(1),
         importance=HIGH,
         scope=ConfigScope.CLUSTER_WIDE,
@@ -207,43 +214,50 @@ _REPLICATION = (
         "replica.lag.time.max.ms",
         LONG,
         30_000,
-        "A follower that has not caught up for this long is no longer in sync.",
+        "A follower that has not caught up with the leader for this long is removed from the ISR.",
         importance=HIGH,
     ),
     setting(
         "replica.fetch.max.bytes",
         INT,
         1024 * 1024,
-        "How much a follower asks of each partition at a time; a larger batch comes whole.",
+        "The bytes that a follower tries to fetch per partition and request. A larger batch "
+        "is still returned whole.",
         at_least(0),
     ),
-    setting("replica.fetch.min.bytes", INT, 1, "How much a leader waits for, at least.", importance=HIGH),
+    setting(
+        "replica.fetch.min.bytes",
+        INT,
+        1,
+        "The minimum bytes that a leader waits for before it answers a follower's fetch.",
+        importance=HIGH,
+    ),
     setting(
         "replica.fetch.wait.max.ms",
         INT,
         500,
-        "How long a leader holds a follower's fetch back while there is nothing to give.",
+        "The maximum time that a leader waits for new records before it answers a follower's fetch.",
         importance=HIGH,
     ),
     setting(
         "replica.fetch.response.max.bytes",
         INT,
         10 * 1024 * 1024,
-        "How much a follower asks for at a time, all partitions together.",
+        "The bytes that a follower tries to fetch per request, over all partitions.",
         at_least(0),
     ),
     setting(
         "replica.fetch.backoff.ms",
         INT,
         1_000,
-        "How long a follower leaves a partition alone after a failure.",
+        "How long a follower waits before it fetches a partition again after an error.",
         at_least(0),
     ),
     setting(
         "replica.socket.timeout.ms",
         INT,
         30_000,
-        "How long a follower waits for an answer before it gives the connection up.",
+        "How long a follower waits for an answer before it closes the connection.",
         at_least(1),
         importance=HIGH,
     ),
@@ -251,8 +265,8 @@ _REPLICATION = (
         "request.timeout.ms",
         INT,
         30_000,
-        "How long this node waits for what it asks others about transactions: to write how one ended, and"
-        " whether one goes on.",
+        "How long to wait for answers to requests between brokers about transactions, such as "
+        "transaction markers and verification.",
         at_least(1),
         importance=HIGH,
     ),
@@ -260,15 +274,15 @@ _REPLICATION = (
         "replica.selector.class",
         STRING,
         None,
-        f"From which replica a consumer is told to fetch: {LEADER_SELECTOR}, which is the default, or"
-        f" {RACK_AWARE_SELECTOR} for one in its own rack.",
+        f"How to choose the replica that a consumer fetches from: {LEADER_SELECTOR} (the default) "
+        f"or {RACK_AWARE_SELECTOR}, which prefers a replica in the consumer's rack.",
         one_of(LEADER_SELECTOR, RACK_AWARE_SELECTOR),
     ),
     setting(
         "leader.replication.throttled.rate",
         LONG,
         LONG_MAX,
-        "Bytes a second that this broker sends to the throttled followers of its partitions.",
+        "The maximum bytes per second that this broker, as leader, sends to throttled followers.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -276,7 +290,7 @@ _REPLICATION = (
         "follower.replication.throttled.rate",
         LONG,
         LONG_MAX,
-        "Bytes a second that this broker fetches for its throttled followers.",
+        "The maximum bytes per second that this broker, as follower, fetches for throttled replicas.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -284,7 +298,7 @@ _REPLICATION = (
         "replica.alter.log.dirs.io.max.bytes.per.second",
         LONG,
         LONG_MAX,
-        "Bytes a second that replicas on their way from one log directory to another are copied with.",
+        "The maximum bytes per second for copying replicas between the log directories of this broker.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -292,7 +306,7 @@ _REPLICATION = (
         "replication.quota.window.num",
         INT,
         11,
-        "Samples by which the rate of throttled replication is known.",
+        "The number of samples kept to measure throttled replication.",
         at_least(1),
         importance=LOW,
     ),
@@ -300,7 +314,7 @@ _REPLICATION = (
         "replication.quota.window.size.seconds",
         INT,
         1,
-        "How long each of these samples is.",
+        "The time span of each of these samples.",
         at_least(1),
         importance=LOW,
     ),
@@ -311,9 +325,9 @@ _SECURITY = (
         "cluster.secret",
         PASSWORD,
         None,
-        "What every node of the cluster knows and nobody else: nodes prove to each other, by challenge, that"
-        f" they have it; it is never sent. At least {MIN_SECRET_CHARACTERS} characters, best in the"
-        " environment as OTTLA_CLUSTER_SECRET.",
+        "A secret shared by all nodes of the cluster. Nodes prove to each other by challenge and "
+        f"response that they know it; it is never sent. Use at least {MIN_SECRET_CHARACTERS} "
+        "characters, and preferably set it by the environment variable OTTLA_CLUSTER_SECRET.",
         Validator(allowed=f"at least {MIN_SECRET_CHARACTERS} characters", problem_of=_secret_problem),
         importance=HIGH,
     ),
@@ -321,39 +335,46 @@ _SECURITY = (
         "ottla.anonymous.administrators",
         STRING,
         CLUSTER,
-        "From where requests are taken that change the cluster itself (settings of brokers, voters,"
-        " features, registrations, leaders, where replicas lie, markers of transactions), since nobody can"
-        f" log in yet: {CLUSTER} is the machines of its nodes, {ANYWHERE} is everybody who reaches it.",
+        "Where requests may come from that change the cluster itself: broker settings, voters, "
+        "features, registrations, leaders, replica placement and transaction markers. Clients "
+        f"cannot authenticate yet, so their address decides: {CLUSTER} allows the machines of the "
+        f"cluster's nodes, {ANYWHERE} allows everybody who can connect.",
         one_of(CLUSTER, ANYWHERE),
     ),
     setting(
         "ssl.keystore.type",
         STRING,
         "PEM",
-        "The format of the keystore; PEM alone is read.",
+        "The format of the keystore; only PEM is supported.",
         one_of("PEM"),
     ),
     setting(
         "ssl.keystore.location",
         STRING,
         None,
-        "A PEM file with the private key of this node and the chain of its certificate, for the listeners of"
-        " controllers whose protocol is SSL.",
+        "A PEM file with this node's private key and certificate chain, for controller listeners "
+        "with the protocol SSL.",
         importance=HIGH,
     ),
-    setting("ssl.key.password", PASSWORD, None, "The password of that private key.", importance=HIGH),
+    setting(
+        "ssl.key.password",
+        PASSWORD,
+        None,
+        "The password of the private key in the keystore.",
+        importance=HIGH,
+    ),
     setting(
         "ssl.truststore.type",
         STRING,
         "PEM",
-        "The format of the truststore; PEM alone is read.",
+        "The format of the truststore; only PEM is supported.",
         one_of("PEM"),
     ),
     setting(
         "ssl.truststore.location",
         STRING,
         None,
-        "A PEM file with the certificates that vouch for the other nodes.",
+        "A PEM file with the certificates of the authorities that sign the certificates of the other nodes.",
         importance=HIGH,
     ),
 )

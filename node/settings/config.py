@@ -225,11 +225,14 @@ class BrokerConfig:
             for name, text in texts.items():
                 try:
                     if BROKER_CONFIG_DEF.key(name).scope < lowest:
-                        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} cannot be set so.")
+                        raise KafkaError(
+                            ErrorCode.INVALID_CONFIG,
+                            f"{name} cannot be set per broker or cluster at run time.",
+                        )
                     BROKER_CONFIG_DEF.parse(name, text)
                     good[name] = within_limits(self.values, name, text)
                     if good[name] != text:
-                        warnings.append(f"{name}={text} is not allowed any more; {good[name]} holds.")
+                        warnings.append(f"{name}={text} is no longer allowed; {good[name]} is used instead.")
                 except KafkaError as error:
                     warnings.append(f"A dynamic setting is ignored: {error.detail}")
             accepted.append(good)
@@ -324,7 +327,7 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
         if name in BROKER_CONFIG_DEF:
             known[name] = text
         elif _is_kafkas_own(name):
-            all_warnings.append(f"The setting {name} of Apache Kafka has no effect here.")
+            all_warnings.append(f"The Apache Kafka setting {name} is not supported and has no effect.")
         else:
             all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
     config = _build(known, {}, {}, tuple(all_warnings))
@@ -344,8 +347,8 @@ def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None
         if not (is_met and _plain_name(name) == "ssl.client.auth"):
             raise _invalid(
                 name[:200],
-                "nothing enforces it yet, so this node would be open to everybody who reaches it. Leave it"
-                " out if that is what you want.",
+                "it is not enforced yet, so everybody who can connect has access to this node. "
+                "Remove the setting if you accept that.",
             )
 
 
@@ -373,7 +376,7 @@ def _misspelt_variables(environment: Mapping[str, str]) -> list[str]:
     names = [environment_name(name) for name in (*BROKER_CONFIG_DEF.keys, *sorted(NOT_HONOURED))]
     known = frozenset(names)
     return [
-        f"The variable {variable[:200]} is unknown and has no effect. Did you mean {near[0]}?"
+        f"The environment variable {variable[:200]} is unknown and has no effect. Did you mean {near[0]}?"
         for variable in sorted(environment)
         if variable.startswith(ENVIRONMENT_PREFIX) and variable not in known
         if (near := get_close_matches(variable[:200], names, n=1, cutoff=NEAR_VARIABLE))
@@ -383,10 +386,10 @@ def _misspelt_variables(environment: Mapping[str, str]) -> list[str]:
 def _read(path: Path) -> dict[str, str]:
     try:
         with path.open("rb") as file:
-            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), f"The configuration {path}")
+            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), f"The configuration file {path}")
     except OSError as error:
         raise KafkaError(
-            ErrorCode.INVALID_CONFIG, f"The configuration {path} cannot be read: {error.strerror}."
+            ErrorCode.INVALID_CONFIG, f"The configuration file {path} cannot be read: {error.strerror}."
         ) from None
 
 
@@ -426,7 +429,7 @@ def _build(
         controllers,
     )
     if not listeners:
-        raise _invalid("listeners", "no listener for clients is left.")
+        raise _invalid("listeners", "all listeners are controller listeners; add one for clients.")
     check_served(listeners)
     _check_advertised(listeners, advertised)
     node_id = _node_id(static_texts, typed)
@@ -467,7 +470,7 @@ def _build(
     if not typed["max_connections_per_ip"] and not special["max_connections_per_ip_overrides"]:
         raise _invalid(
             "max.connections.per.ip",
-            "0 needs addresses in max.connections.per.ip.overrides that may connect.",
+            "with 0, max.connections.per.ip.overrides must name the addresses that may connect.",
         )
     return BrokerConfig(
         **{name: value for name, value in typed.items() if name in _PLAIN_FIELDS},
@@ -532,15 +535,18 @@ def _quorum(node_id: int, typed: Mapping[str, Any], listeners: Sequence[Listener
     servers = parse_bootstrap_servers(typed["controller_quorum_bootstrap_servers"])
     roles = set(typed["process_roles"])
     if roles == {"controller"}:
-        raise _invalid("process.roles", "every node of this cluster is a broker: add broker.")
+        raise _invalid("process.roles", "it must contain broker: every node of this cluster is a broker.")
     is_named = any(voter.node_id == node_id for voter in voters)
     if voters and "controller" in roles and not is_named:
-        raise _invalid("controller.quorum.voters", f"it does not name this controller, node {node_id}.")
+        raise _invalid("controller.quorum.voters", f"it does not contain this controller, node {node_id}.")
     if is_named and roles == {"broker"}:
-        raise _invalid("process.roles", "controller.quorum.voters names this node: add controller.")
+        raise _invalid(
+            "process.roles", "it must contain controller, because controller.quorum.voters names this node."
+        )
     if not voters and roles == {"broker"} and not servers:
         raise _invalid(
-            "controller.quorum.voters", "a node that is only a broker needs it, or ...bootstrap.servers."
+            "controller.quorum.voters",
+            "a node that is only a broker needs this setting or controller.quorum.bootstrap.servers.",
         )
     # Apache Kafka's own example of a single node names itself as the server to begin with.
     own_ports = {listener.port for listener in listeners}
@@ -549,12 +555,14 @@ def _quorum(node_id: int, typed: Mapping[str, Any], listeners: Sequence[Listener
     _check_peers_prove_themselves(len(voters) > 1 or not is_voter, typed, listeners)
     if len(voters) > 1 and is_voter and not listeners:
         raise _invalid(
-            "controller.listener.names", "a voter among others needs a listener for controllers in listeners."
+            "controller.listener.names",
+            "a voter of a quorum of several nodes needs a controller listener in listeners.",
         )
     if listeners and typed["cluster_secret"] is None:
         # Whoever reaches it could be anybody.
         warning = (
-            "The listeners of controllers are not opened without cluster.secret; a lone node needs none."
+            "Controller listeners are not opened, because cluster.secret is not set; a "
+            "single node needs neither."
         )
         return _Quorum(is_voter, (), voters, servers, (warning,))
     return _Quorum(is_voter, tuple(listeners), voters, servers)
@@ -568,10 +576,13 @@ def _check_peers_prove_themselves(
             raise _invalid("controller.listener.names", f"{listener.name} must be PLAINTEXT or SSL.")
         is_complete = typed["ssl_keystore_location"] and typed["ssl_truststore_location"]
         if listener.security_protocol == "SSL" and not is_complete:
-            raise _invalid("ssl.keystore.location", "an SSL listener needs it, and ssl.truststore.location.")
+            raise _invalid(
+                "ssl.keystore.location", "an SSL listener needs this setting and ssl.truststore.location."
+            )
     if has_peers and typed["cluster_secret"] is None:
         raise _invalid(
-            "cluster.secret", "a node among others needs it: without it anybody could speak as one of them."
+            "cluster.secret",
+            "a node of a cluster needs it; without it, anyone could pose as one of the nodes.",
         )
 
 
@@ -588,9 +599,11 @@ def _check_advertised(listeners: Sequence[Listener], advertised: Sequence[Listen
     names = {listener.name for listener in listeners}
     for listener in advertised:
         if listener.name not in names:
-            raise _invalid("advertised.listeners", f"{listener.name} is not among listeners.")
+            raise _invalid("advertised.listeners", f"{listener.name} is not in listeners.")
         if listener.host in ("", "0.0.0.0", "::"):
-            raise _invalid("advertised.listeners", f"{listener.name} has no address that a client can use.")
+            raise _invalid(
+                "advertised.listeners", f"{listener.name} has no address that clients can connect to."
+            )
 
 
 def _node_id(static_texts: Mapping[str, str], typed: Mapping[str, Any]) -> int:
@@ -598,7 +611,7 @@ def _node_id(static_texts: Mapping[str, str], typed: Mapping[str, Any]) -> int:
     if broker_id < 0:
         return node_id
     if "node.id" in static_texts and broker_id != node_id:
-        raise _invalid("broker.id", f"it is {broker_id} and node.id is {node_id}; give one of them.")
+        raise _invalid("broker.id", f"it is {broker_id}, but node.id is {node_id}; remove one of them.")
     return broker_id
 
 
@@ -608,17 +621,17 @@ def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listene
         protocol = typed["security_inter_broker_protocol"]
         found = [listener.name for listener in listeners if listener.security_protocol == protocol]
         if not found:
-            raise _invalid("security.inter.broker.protocol", f"no listener speaks {protocol}.")
+            raise _invalid("security.inter.broker.protocol", f"no listener uses {protocol}.")
         return protocol if protocol in found else found[0]
     if name.upper() not in {listener.name for listener in listeners}:
-        raise _invalid("inter.broker.listener.name", f"{name} is not among listeners.")
+        raise _invalid("inter.broker.listener.name", f"{name} is not in listeners.")
     return name.upper()
 
 
 def _directories(names: Sequence[str]) -> tuple[Path, ...]:
     directories = tuple(Path(name) for name in names)
     if len({directory.resolve() for directory in directories}) != len(directories):
-        raise _invalid("log.dirs", "it names a directory twice.")
+        raise _invalid("log.dirs", "it names the same directory twice.")
     return directories
 
 

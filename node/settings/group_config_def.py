@@ -58,24 +58,29 @@ def _not_used(
         f"{kind}.{name}",
         type_,
         default,
-        f"Kept and not used: {kind} groups are not served.",
+        f"Stored but not used: {kind} groups are not supported.",
         validator,
         scope=ConfigScope.CLUSTER_WIDE,
     )
 
 
 _CONSUMER: Final = (
-    _consumer("session.timeout.ms", 45_000, "How long a member of the consumer group may be silent.", 1),
+    _consumer(
+        "session.timeout.ms",
+        45_000,
+        "A member of this consumer group that sends no heartbeat for this long is removed from the group.",
+        1,
+    ),
     _consumer(
         "heartbeat.interval.ms",
         5_000,
-        "How often members of the consumer group are told to send a heartbeat.",
+        "The heartbeat interval given to members of this consumer group.",
         1,
     ),
     _consumer(
         "assignment.interval.ms",
         1_000,
-        "How long after a new assignment of the consumer group the next one may be made.",
+        "The minimum time between two assignments of this consumer group.",
         0,
     ),
 )
@@ -111,7 +116,8 @@ _OWN: Final = (
         OFFSETS_RETENTION,
         LONG,
         AS_THE_BROKER,
-        "How long offsets are kept that no member needs: -1 for ever, -2 as offsets.retention.minutes says.",
+        "How long to keep committed offsets that no member uses: -1 keeps them forever, -2 "
+        "uses offsets.retention.minutes.",
         at_least(AS_THE_BROKER),
         scope=ConfigScope.CLUSTER_WIDE,
     ),

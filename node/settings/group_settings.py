@@ -36,34 +36,53 @@ CONSUMER: Final = "consumer"
 def _protocols_problem(value: ConfigValue) -> str | None:
     known = list_of(CONSUMER, CLASSIC, "share", "streams", may_be_empty=False).problem_of(value)
     if known is None and isinstance(value, tuple) and CLASSIC not in value:
-        return "classic cannot be turned off."
+        return "classic cannot be disabled."
     return known
 
 
 GROUP_SETTINGS: Final = (
-    setting("group.min.session.timeout.ms", INT, 6_000, "The shortest session timeout of a member."),
-    setting("group.max.session.timeout.ms", INT, 1_800_000, "The longest session timeout of a member."),
+    setting(
+        "group.min.session.timeout.ms",
+        INT,
+        6_000,
+        "The minimum session timeout that a member of a classic group may use.",
+    ),
+    setting(
+        "group.max.session.timeout.ms",
+        INT,
+        1_800_000,
+        "The maximum session timeout that a member of a classic group may use.",
+    ),
     setting(
         "group.initial.rebalance.delay.ms",
         INT,
         3_000,
-        "How long an empty group waits for more members before its first rebalance.",
+        "How long a new, empty group waits for more members before its first rebalance.",
     ),
-    setting("group.max.size", INT, INT_MAX, "The most members of a group.", at_least(1)),
+    setting("group.max.size", INT, INT_MAX, "The maximum number of members of a classic group.", at_least(1)),
     setting(
         "ottla.group.heartbeat.hold.ms",
         INT,
         10_000,
-        "How long a heartbeat may wait for its member to have something to learn; 0 answers all at once.",
+        "How long a member's heartbeat may be held until there is something to tell the "
+        "member; 0 answers every heartbeat at once.",
         at_least(0),
     ),
-    setting("offset.metadata.max.bytes", INT, 4096, "The longest text beside a committed offset."),
-    setting("offsets.commit.timeout.ms", INT, 5_000, "How long a commit waits for replicas.", at_least(1)),
+    setting(
+        "offset.metadata.max.bytes", INT, 4096, "The maximum size of the metadata of a committed offset."
+    ),
+    setting(
+        "offsets.commit.timeout.ms",
+        INT,
+        5_000,
+        "How long an offset commit waits for the replicas of the offsets topic.",
+        at_least(1),
+    ),
     setting(
         "offsets.retention.minutes",
         INT,
         10_080,
-        "The offsets of a group without members are forgotten after this time.",
+        "How long to keep the committed offsets of a group after it has lost all its members.",
         at_least(1),
         importance=HIGH,
     ),
@@ -71,14 +90,15 @@ GROUP_SETTINGS: Final = (
         "offsets.retention.check.interval.ms",
         LONG,
         600_000,
-        "How often such offsets are looked for.",
+        "How often to look for expired offsets.",
         at_least(1),
     ),
     setting(
         "offsets.topic.num.partitions",
         INT,
         50,
-        "Partitions of the topic that holds offsets and groups; not to be changed once it exists.",
+        "The number of partitions of the offsets topic, which stores offsets and groups; do "
+        "not change it once the topic exists.",
         at_least(1),
         importance=HIGH,
     ),
@@ -86,75 +106,82 @@ GROUP_SETTINGS: Final = (
         "offsets.topic.replication.factor",
         SHORT,
         3,
-        "Replicas of that topic; while the cluster has fewer nodes, as many as it has.",
+        "The replication factor of the offsets topic. While the cluster has fewer brokers, "
+        "the number of brokers is used.",
         at_least(1),
         importance=HIGH,
     ),
     setting(
-        "offsets.topic.segment.bytes", INT, 100 * 1024 * 1024, "Segment size of that topic.", at_least(1)
+        "offsets.topic.segment.bytes",
+        INT,
+        100 * 1024 * 1024,
+        "The segment size of the offsets topic.",
+        at_least(1),
     ),
     setting(
         "offsets.topic.compression.codec",
         INT,
         0,
-        "How that topic is compressed: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        "The compression of the offsets topic: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
         between(0, 4),
     ),
     setting(
         "group.coordinator.rebalance.protocols",
         LIST,
         (CLASSIC, CONSUMER, "streams"),
-        "The protocols that groups may speak. Without consumer, requests of consumer groups (KIP-848) are"
-        " refused with UNSUPPORTED_VERSION. Groups of the protocols share and streams are not served.",
+        "The enabled group protocols. Without consumer, requests of consumer groups (KIP-848) "
+        "are rejected with UNSUPPORTED_VERSION. The protocols share and streams are accepted "
+        "here but not supported.",
         Validator(allowed="[consumer, classic, share, streams]", problem_of=_protocols_problem),
     ),
     setting(
         "group.consumer.session.timeout.ms",
         INT,
         45_000,
-        "How long a member of a consumer group may be silent.",
+        "The session timeout of consumer groups: a member that sends no heartbeat for this "
+        "long is removed from the group.",
         at_least(1),
     ),
     setting(
         "group.consumer.min.session.timeout.ms",
         INT,
         45_000,
-        "The shortest session timeout that a consumer group may be given.",
+        "The minimum session timeout that can be set for a consumer group.",
         at_least(1),
     ),
     setting(
         "group.consumer.max.session.timeout.ms",
         INT,
         60_000,
-        "The longest session timeout that a consumer group may be given.",
+        "The maximum session timeout that can be set for a consumer group.",
         at_least(1),
     ),
     setting(
         "group.consumer.heartbeat.interval.ms",
         INT,
         5_000,
-        "How often members of consumer groups are told to send a heartbeat.",
+        "The heartbeat interval given to members of consumer groups.",
         at_least(1),
     ),
     setting(
         "group.consumer.min.heartbeat.interval.ms",
         INT,
         5_000,
-        "The shortest heartbeat interval that a consumer group may be given.",
+        "The minimum heartbeat interval that can be set for a consumer group.",
         at_least(1),
     ),
     setting(
         "group.consumer.max.heartbeat.interval.ms",
         INT,
         15_000,
-        "The longest heartbeat interval that a consumer group may be given.",
+        "The maximum heartbeat interval that can be set for a consumer group.",
         at_least(1),
     ),
     setting(
         "group.consumer.assignment.interval.ms",
         INT,
         1_000,
-        "How long after a new assignment of a consumer group the next one may be made.",
+        "The minimum time between two assignments of a consumer group.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
     ),
@@ -162,38 +189,45 @@ GROUP_SETTINGS: Final = (
         "group.consumer.min.assignment.interval.ms",
         INT,
         0,
-        "The shortest assignment interval that a consumer group may be given.",
+        "The minimum assignment interval that can be set for a consumer group.",
         at_least(0),
     ),
     setting(
         "group.consumer.max.assignment.interval.ms",
         INT,
         15_000,
-        "The longest assignment interval that a consumer group may be given.",
+        "The maximum assignment interval that can be set for a consumer group.",
         at_least(0),
     ),
-    setting("group.consumer.max.size", INT, INT_MAX, "The most members of a consumer group.", at_least(1)),
+    setting(
+        "group.consumer.max.size",
+        INT,
+        INT_MAX,
+        "The maximum number of members of a consumer group.",
+        at_least(1),
+    ),
     setting(
         "group.consumer.assignors",
         LIST,
         ("uniform", "range"),
-        "The assignors that members of consumer groups may ask for, by name or by the name of Kafka's class;"
-        " the first is taken where nobody asks.",
+        "The assignors that members of consumer groups can choose from, by name or by the class "
+        "name in Kafka; the first one is the default.",
         list_of(*_ASSIGNORS, may_be_empty=False),
     ),
     setting(
         "group.consumer.migration.policy",
         STRING,
         MigrationPolicy.BIDIRECTIONAL.value,
-        "Which way a group with members may change its protocol: upgrade from the classic to the consumer"
-        " protocol, downgrade back, bidirectional, or disabled. Groups without members always may.",
+        "How groups with members may change their protocol: upgrade (from classic to consumer), "
+        "downgrade (back), bidirectional, or disabled. Groups without members may always change.",
         one_of(*(each.value for each in MigrationPolicy), ignore_case=True),
     ),
     setting(
         "group.consumer.regex.refresh.interval.ms",
         INT,
         600_000,
-        "How long the topics that match a group's expressions are good for, if no topic is made.",
+        "How often to match the regular expressions of consumer groups with the topics "
+        "again. New topics are matched at once.",
         at_least(10_000),
         internal=True,
     ),

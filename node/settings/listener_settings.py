@@ -40,7 +40,7 @@ def parse_listeners(
         if not 0 <= port <= MAX_PORT:
             raise _invalid(setting, entry, f"its port must be at most {MAX_PORT}.")
         if name in found:
-            raise _invalid(setting, entry, f"the listener name {name} is there twice.")
+            raise _invalid(setting, entry, f"it contains the listener name {name} twice.")
         if any(port and other.port == port and other.host == host for other in found.values()):
             raise _invalid(setting, entry, f"two listeners cannot share the port {port}.")
         protocol = protocols.get(name)
@@ -60,7 +60,8 @@ def parse_protocol_map(text: str) -> dict[str, str]:
             raise _invalid(
                 "listener.security.protocol.map",
                 entry,
-                f"it must be a list of NAME:PROTOCOL with one of {', '.join(_PROTOCOLS)}.",
+                "it must be a list of NAME:PROTOCOL pairs, where PROTOCOL is one of "
+                f"{', '.join(_PROTOCOLS)}.",
             )
         protocols[name] = protocol
     return protocols
@@ -73,7 +74,7 @@ def check_served(listeners: Sequence[Listener]) -> None:
             raise _invalid(
                 "listeners",
                 f"{listener.name}://{listener.host}:{listener.port}",
-                f"it needs {listener.security_protocol}, and only PLAINTEXT listeners are served.",
+                f"it needs {listener.security_protocol}, but only PLAINTEXT listeners are supported.",
             )
 
 

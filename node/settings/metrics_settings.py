@@ -13,7 +13,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.topics.max",
         INT,
         2_000,
-        "Of so many topics a node tells its counters one by one; of all of them together it always does.",
+        "The maximum number of topics with metrics of their own on a node. The totals always "
+        "include all topics.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
@@ -22,7 +23,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.partitions.max",
         INT,
         5_000,
-        "Of so many partitions a node tells offsets and sizes one by one, some 20 series each; 0 for none.",
+        "The maximum number of partitions with offset and size metrics of their own on a "
+        "node, some 20 series each; 0 turns these metrics off.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
@@ -31,8 +33,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.group.offsets.max",
         INT,
         5_000,
-        "So many committed offsets, and how far they are behind, a node tells of the groups that it"
-        " coordinates; 0 for none.",
+        "The maximum number of committed offsets, with their lags, that a node reports for the "
+        "groups that it coordinates; 0 turns these metrics off.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
@@ -41,7 +43,7 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.groups.max",
         INT,
         5_000,
-        "Of so many groups a node tells members and state one by one, and what they have committed.",
+        "The maximum number of groups for which a node reports members, state and committed offsets.",
         at_least(0),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
@@ -50,8 +52,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.bytes.max",
         INT,
         33_554_432,
-        "The most bytes of one scrape. Series beyond them are left out; ottla_scrape_cut_series counts them."
-        " The first of each name are always there.",
+        "The maximum size of one scrape in bytes. Series beyond it are left out and counted by "
+        "ottla_scrape_cut_series; the first series of each metric is always included.",
         at_least(4_194_304),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,
@@ -60,8 +62,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.loop.look.ms",
         INT,
         100,
-        "A timer on the node's loop falls due so often; how late it is tells how long turns of the loop are."
-        " 5 finds every turn that clients could notice, for a two-thousandth of a processor.",
+        "How often to measure the latency of the node's event loop. With 5 every delay is found "
+        "that clients could notice, at a cost of 0.05 % of a CPU.",
         between(1, 10_000),
         importance=LOW,
     ),
@@ -69,8 +71,8 @@ METRICS_SETTINGS: Final = (
         "ottla.metrics.exporters",
         LIST,
         (KAFKA_EXPORTER, KMINION),
-        "Under whose names topics and groups are told beside those of Kafka's own metrics: kafka_exporter,"
-        " kminion, or both.",
+        "Which metric names to use for topics and groups, besides Kafka's own metrics: those of "
+        "kafka_exporter, those of kminion, or both.",
         list_of(KAFKA_EXPORTER, KMINION),
         scope=ConfigScope.CLUSTER_WIDE,
         importance=LOW,

@@ -42,39 +42,41 @@ REST_SETTINGS: Final = (
         REST_LISTENERS,
         LIST,
         (f"http://:{DEFAULT_REST_PORT}",),
-        "Where the REST API, the metrics and the console are served, as http://HOST:PORT; port 0 is a free"
-        " one, an empty list turns them off. A node whose default port is taken goes on without; one whose"
-        " port was named does not start.",
+        "Where to serve the REST API, the metrics and the console, as http://HOST:PORT; port 0 "
+        "picks a free port, an empty list turns them off. If the default port is in use, the "
+        "node starts without them; if a port set here is in use, the node does not start.",
         importance=HIGH,
     ),
     setting(
         ADVERTISED_REST_LISTENER,
         STRING,
         None,
-        "Where clients of the REST API reach this node, as http://HOST:PORT: the links in its answers begin"
-        " with it. Without it they begin with what the client asked.",
+        "The URLs by which clients of the REST API reach this node, as http://HOST:PORT; links "
+        "in its answers begin with them. If empty, links begin with the address that the client "
+        "used.",
     ),
     setting(
         PROBE_LISTENER,
         STRING,
         None,
-        "Where /healthz and /readyz are answered beside the REST API, as HOST:PORT: by a thread of their own,"
-        " whatever the REST API is asked meanwhile, from the start of the node to its end, under any host"
-        " name. Without it only the REST API has them.",
+        "An extra address for /healthz and /readyz, as HOST:PORT. A separate thread answers them "
+        "there from start to end of the node, under any host name and however busy the REST API "
+        "is. If empty, only the REST API serves them.",
     ),
     setting(
         "ottla.rest.allowed.hosts",
         LIST,
         (),
-        "Names by which the REST API may be asked, beside IP addresses, localhost, the name of the machine"
-        " and the advertised names; *.example.com stands for all below it. It keeps pages of foreign sites"
-        " from reaching the API by a name that they control.",
+        "Host names under which the REST API may be called, besides IP addresses, localhost, the "
+        "machine's name and the advertised names; *.example.com matches all names below it. This "
+        "keeps web pages of other sites from reaching the API through a host name that they "
+        "control (DNS rebinding).",
     ),
     setting(
         "ottla.rest.request.max.bytes",
         INT,
         10 * 1024 * 1024,
-        "The longest body of a request to the REST API.",
+        "The maximum size of the body of a REST request.",
         between(1024, 256 * 1024 * 1024),
         importance=LOW,
     ),
@@ -82,7 +84,8 @@ REST_SETTINGS: Final = (
         READS_MAX,
         INT,
         16,
-        "How many pages of records the REST API reads at a time, with a filter or without; others wait.",
+        "The maximum number of pages of records that the REST API reads at the same time; "
+        "further requests wait.",
         between(1, 64),
         importance=LOW,
     ),
@@ -90,7 +93,8 @@ REST_SETTINGS: Final = (
         "ottla.rest.reads.max.per.address",
         INT,
         8,
-        "How many of them for one address (for IPv6 one network of 64 bits); see ottla.rest.trusted.proxies.",
+        "The maximum number of these pages for one address, or for one /64 network of IPv6; "
+        "see ottla.rest.trusted.proxies.",
         at_least(1),
         importance=LOW,
     ),
@@ -98,8 +102,8 @@ REST_SETTINGS: Final = (
         "ottla.rest.reads.waiting.max",
         INT,
         256,
-        "How many pages may wait for their turn, which goes around among addresses; others are told 429 with"
-        " Retry-After.",
+        "The maximum number of requests that wait to read a page of records; addresses take "
+        "turns. Further requests get status 429 with Retry-After.",
         at_least(0),
         importance=LOW,
     ),
@@ -107,7 +111,7 @@ REST_SETTINGS: Final = (
         "ottla.rest.reads.waiting.max.per.address",
         INT,
         64,
-        "How many of them for one address.",
+        "The maximum number of these waiting requests for one address.",
         at_least(0),
         importance=LOW,
     ),
@@ -115,7 +119,8 @@ REST_SETTINGS: Final = (
         "ottla.rest.tails.max",
         INT,
         24,
-        "How many live tails of records the REST API serves at a time; others are told 429.",
+        "The maximum number of live tails of records that the REST API serves at the same "
+        "time; further requests get status 429.",
         at_least(0),
         importance=LOW,
     ),
@@ -123,7 +128,7 @@ REST_SETTINGS: Final = (
         "ottla.rest.tails.max.per.address",
         INT,
         8,
-        "How many of them for one address.",
+        "The maximum number of live tails for one address.",
         at_least(0),
         importance=LOW,
     ),
@@ -131,8 +136,9 @@ REST_SETTINGS: Final = (
         TRUSTED_PROXIES,
         LIST,
         (),
-        "Addresses and networks (10.0.0.0/8) of proxies whose X-Forwarded-For says for which client they ask"
-        " the REST API, so that each client has its own share. Without it a proxy is one client.",
+        "Addresses or networks (such as 10.0.0.0/8) of proxies whose X-Forwarded-For header is "
+        "trusted to name the client, so that each client has its own share of the limits. If "
+        "empty, each proxy counts as one client.",
     ),
 )
 
@@ -140,7 +146,7 @@ REST_SETTINGS: Final = (
 def parse_rest_listeners(entries: Sequence[str]) -> tuple[RestAddress, ...]:
     """The addresses of `ottla.rest.listeners`; INVALID_CONFIG with one sentence otherwise."""
     if len(entries) > MAX_LISTENERS:
-        raise _invalid(REST_LISTENERS, f"{len(entries)} addresses", f"at most {MAX_LISTENERS} are served.")
+        raise _invalid(REST_LISTENERS, f"{len(entries)} addresses", f"at most {MAX_LISTENERS} are allowed.")
     return tuple(_parse(REST_LISTENERS, entry.strip()) for entry in entries)
 
 
@@ -150,14 +156,14 @@ def parse_advertised_rest_listener(text: str | None) -> RestAddress | None:
         return None
     address = _parse(ADVERTISED_REST_LISTENER, text.strip())
     if address.host in ("", "0.0.0.0", "::") or not address.port:
-        raise _invalid(ADVERTISED_REST_LISTENER, text, "it has no address that a client can use.")
+        raise _invalid(ADVERTISED_REST_LISTENER, text, "it has no address that clients can connect to.")
     return address
 
 
 def parse_trusted_proxies(entries: Sequence[str]) -> tuple[Network, ...]:
     """Return the networks of `ottla.rest.trusted.proxies`; INVALID_CONFIG otherwise."""
     if len(entries) > MAX_PROXIES:
-        raise _invalid(TRUSTED_PROXIES, f"{len(entries)} entries", f"at most {MAX_PROXIES} are looked at.")
+        raise _invalid(TRUSTED_PROXIES, f"{len(entries)} entries", f"at most {MAX_PROXIES} are allowed.")
     found = []
     for entry in entries:
         try:

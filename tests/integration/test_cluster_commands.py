@@ -91,7 +91,7 @@ def test_partitions_move_and_are_led_as_preferred(four: Cluster) -> None:
     assert ottla(four, "topic", "reassign", "moved") == "no partition of moved is moving\n"
     assert ottla(four, "topic", "reassign", "moved", "--output", "json") == "[]\n"
     assert "no partition of moved is moving" in ottla(four, "topic", "reassign", "moved", "--cancel")
-    assert "none of them 9" in ottla(four, "topic", "reassign", "moved", "-r", "9:0", code=1)
+    assert "has no partition 9" in ottla(four, "topic", "reassign", "moved", "-r", "9:0", code=1)
     refused = ottla(four, "topic", "reassign", "moved", "-r", "0,77", code=1)
     assert refused.startswith("ottla: ") and refused.count("\n") == 1 and "77" in refused
     ottla(four, "topic", "delete", "moved")

@@ -93,7 +93,7 @@ def test_compacted_topics_roll_within_the_compaction_lag() -> None:
             {"segment.bytes": "5"},
             "Invalid value 5 for configuration segment.bytes: it must be at least 1048576.",
         ),
-        ({"remote.storage.enable": "true"}, "this cluster has no tiered storage"),
+        ({"remote.storage.enable": "true"}, "tiered storage is not supported"),
         (
             {"min.compaction.lag.ms": "100", "max.compaction.lag.ms": "50"},
             "Invalid value 100 for configuration min.compaction.lag.ms",

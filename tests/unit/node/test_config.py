@@ -76,11 +76,11 @@ REFUSED = [
     ({"process.roles": "controller"}, "process.roles"),
     ({"log.dirs": "/a,/b,/a/../b"}, "twice"),
     ({"log.dirs": ""}, "log.dirs: it must not be empty"),
-    ({"log.dirs": "/a,,/b"}, "log.dirs: no entry of it may be empty"),
+    ({"log.dirs": "/a,,/b"}, "log.dirs: it must not contain an empty entry"),
     ({"log.dir": ""}, "log.dir: it must not be empty"),
-    ({"log.dirs": "/a\0b"}, "log.dirs: it has a zero byte"),
-    ({"metadata.log.dir": "/a\0b"}, "metadata.log.dir: it has a zero byte"),
-    ({"advertised.listeners": "PLAINTEXT://h\0:1"}, "advertised.listeners: it has a zero byte"),
+    ({"log.dirs": "/a\0b"}, "log.dirs: it contains a zero byte"),
+    ({"metadata.log.dir": "/a\0b"}, "metadata.log.dir: it contains a zero byte"),
+    ({"advertised.listeners": "PLAINTEXT://h\0:1"}, "advertised.listeners: it contains a zero byte"),
     ({"cluster.id": "short"}, "cluster.id"),
     ({"group.max.session.timeout.ms": "5", "group.min.session.timeout.ms": "6"}, "group.max"),
     ({"max.connections.per.ip.overrides": "host"}, "ADDRESS:LIMIT"),
@@ -148,7 +148,7 @@ def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:
     config = load_config(overrides=[f"{name}=1" for name in names], environment={})
 
     assert config.warnings == tuple(
-        f"The setting {name} of Apache Kafka has no effect here." for name in names
+        f"The Apache Kafka setting {name} is not supported and has no effect." for name in names
     )
 
 
@@ -212,21 +212,21 @@ def test_controllers_with_tls_show_each_other_certificates_as_required(name: str
         }
     )
 
-    assert config.warnings == (f"The setting {name} of Apache Kafka has no effect here.",)
+    assert config.warnings == (f"The Apache Kafka setting {name} is not supported and has no effect.",)
 
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)
 def test_a_setting_of_security_that_restricts_nothing_only_warns(name: str, value: str) -> None:
     config = parse_config({name: value})
 
-    assert config.warnings == (f"The setting {name} of Apache Kafka has no effect here.",)
+    assert config.warnings == (f"The Apache Kafka setting {name} is not supported and has no effect.",)
 
 
 def test_a_variable_that_is_nearly_one_of_a_setting_is_warned_of() -> None:
     config = load_config(environment={"OTTLA_LOG_DIR_S": "/data", "OTTLA_HOME": "x", "OTTLA_BOOTSTRAP": "y"})
 
     assert config.warnings == (
-        "The variable OTTLA_LOG_DIR_S is unknown and has no effect. Did you mean OTTLA_LOG_DIRS?",
+        "The environment variable OTTLA_LOG_DIR_S is unknown and has no effect. Did you mean OTTLA_LOG_DIRS?",
     )
 
 
@@ -412,4 +412,4 @@ def test_a_properties_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     with pytest.raises(KafkaError) as refused:
         load_config(file)
 
-    assert refused.value.detail == f"The configuration {file} is not UTF-8 text."
+    assert refused.value.detail == f"The configuration file {file} is not UTF-8 text."

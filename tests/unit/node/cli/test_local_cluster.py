@@ -75,7 +75,7 @@ def test_an_override_without_effect_is_told_on_the_terminal(
     refusal(tmp_path, "num.io.threads=1", "ottla.rest.listeners=")
 
     assert capsys.readouterr().err == (
-        "ottla: The setting num.io.threads of Apache Kafka has no effect here.\n"
+        "ottla: The Apache Kafka setting num.io.threads is not supported and has no effect.\n"
     )
 
 
