@@ -18,14 +18,14 @@ from ottla.metadata_raft.commands import (
 from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND, ControllerConfig
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
-from ottla.metadata_raft.leader_election import Election
+from ottla.metadata_raft.leader_election import LeaderElection
 from ottla.metadata_raft.partition_change import change_partition
 from ottla.metadata_raft.partition_control import allows_unclean_election, leader_acceptor
 from ottla.metadata_raft.records import MetadataRecord, PartitionChangeRecord
 
 MAX_ELECTIONS_AT_ONCE: Final = 1_000  # of those that are due; Kafka's number
 
-_ELECTIONS = {ElectionType.PREFERRED: Election.PREFERRED, ElectionType.UNCLEAN: Election.UNCLEAN}
+_ELECTIONS = {ElectionType.PREFERRED: LeaderElection.PREFERRED, ElectionType.UNCLEAN: LeaderElection.UNCLEAN}
 
 
 def elect_leaders(image: MetadataImage, command: ElectLeaders) -> Decision:
@@ -68,7 +68,7 @@ def preferred_elections(image: MetadataImage) -> Iterator[PartitionChangeRecord]
         for partition in topic.partitions:
             if partition.leader == partition.replicas[0]:
                 continue
-            change = _change(image, topic, partition, Election.PREFERRED)
+            change = _change(image, topic, partition, LeaderElection.PREFERRED)
             if change is not None:
                 yield change
 
@@ -79,7 +79,7 @@ def unclean_elections(image: MetadataImage, config: ControllerConfig) -> Iterato
         leaderless = [partition for partition in topic.partitions if not partition.has_leader]
         if leaderless and allows_unclean_election(image, topic.name, config):
             for partition in leaderless:
-                change = _change(image, topic, partition, Election.UNCLEAN)
+                change = _change(image, topic, partition, LeaderElection.UNCLEAN)
                 if change is not None:
                     yield change
 
@@ -122,7 +122,7 @@ def _elect(
 
 
 def _change(
-    image: MetadataImage, topic: TopicImage, partition: PartitionImage, election: Election
+    image: MetadataImage, topic: TopicImage, partition: PartitionImage, election: LeaderElection
 ) -> PartitionChangeRecord | None:
     return change_partition(
         image,

@@ -13,7 +13,7 @@ from ottla.metadata_raft.image import PartitionImage
 from ottla.metadata_raft.records import NO_LEADER
 
 
-class Election(Enum):
+class LeaderElection(Enum):
     """What an election may do."""
 
     PREFERRED = "preferred"  # the first replica if it can lead, else as ONLINE
@@ -33,18 +33,18 @@ def elect_leader(
     *,
     replicas: Sequence[int],
     isr: Sequence[int],
-    election: Election,
+    election: LeaderElection,
     is_acceptable: Callable[[int], bool],
 ) -> Elected:
     """The leader of `partition` among its coming `replicas` and `isr`; acceptable are those that are up."""
-    if election is Election.PREFERRED and replicas[0] in isr and is_acceptable(replicas[0]):
+    if election is LeaderElection.PREFERRED and replicas[0] in isr and is_acceptable(replicas[0]):
         return Elected(replicas[0])
     if partition.leader in isr and is_acceptable(partition.leader):
         return Elected(partition.leader)
     for replica in replicas:
         if replica in isr and is_acceptable(replica):
             return Elected(replica)
-    if election is Election.UNCLEAN:
+    if election is LeaderElection.UNCLEAN:
         for replica in replicas:
             if is_acceptable(replica):
                 return Elected(replica, is_unclean=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
-from ottla.metadata_raft.leader_election import Election, elect_leader
+from ottla.metadata_raft.leader_election import LeaderElection, elect_leader
 from ottla.metadata_raft.records import NO_LEADER, UNASSIGNED_DIRECTORY, PartitionChangeRecord
 
 RECOVERED: Final = 0
@@ -32,7 +32,7 @@ def change_partition(
     partition: PartitionImage,
     *,
     is_acceptable: Callable[[int], bool],
-    election: Election = Election.ONLINE,
+    election: LeaderElection = LeaderElection.ONLINE,
     isr: Sequence[int] | None = None,
     reassignment: Reassignment | None = None,
     leader_recovery_state: int | None = None,

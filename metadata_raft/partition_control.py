@@ -7,7 +7,7 @@ from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema import replace
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
-from ottla.metadata_raft.leader_election import Election
+from ottla.metadata_raft.leader_election import LeaderElection
 from ottla.metadata_raft.partition_change import change_partition, default_directory, is_up
 from ottla.metadata_raft.records import LAST_RESERVED_DIRECTORY, PartitionChangeRecord, PartitionRecord
 
@@ -101,9 +101,9 @@ def allows_unclean_election(image: MetadataImage, topic: str, config: Controller
     return bool(config.broker_values.get(UNCLEAN_ELECTION, False))
 
 
-def online_election(image: MetadataImage, topic: str, config: ControllerConfig) -> Election:
+def online_election(image: MetadataImage, topic: str, config: ControllerConfig) -> LeaderElection:
     """How leaders of a topic are elected when nobody asks for them."""
-    return Election.UNCLEAN if allows_unclean_election(image, topic, config) else Election.ONLINE
+    return LeaderElection.UNCLEAN if allows_unclean_election(image, topic, config) else LeaderElection.ONLINE
 
 
 def leaders_after_fence(
@@ -123,7 +123,7 @@ def leaders_after_fence(
     One that goes `for_good`, or comes back as another process, stays only where it is the last.
     """
     for topic in image.topics.by_name.values():
-        election: Election | None = None
+        election: LeaderElection | None = None
         for partition in topic.partitions:
             if broker_id not in partition.isr:
                 continue
@@ -257,7 +257,7 @@ def _leave(
     topic_id: bytes,
     partition: PartitionImage,
     broker_id: int,
-    election: Election,
+    election: LeaderElection,
     *,
     absent: Set[int] = frozenset(),
     must_leave: bool = False,

@@ -109,7 +109,7 @@ class RaftCore:
         self.links: RaftLinks | None = None
         self.member: RaftMember
 
-    # ---- life ------------------------------------------------------------------------------------------
+    # ---- start and stop --------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Be a voter until `close`; whatever ends it otherwise is fatal to the node."""

@@ -110,7 +110,7 @@ class RaftLinks:
         self.refused = 0
         self._troubles = LinkTroubles()
 
-    # ---- life ------------------------------------------------------------------------------------------
+    # ---- start and stop --------------------------------------------------------------------------------
 
     async def listen(self) -> None:
         """Bind the controller listener; OSError if the address is taken."""

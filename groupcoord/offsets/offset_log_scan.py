@@ -42,7 +42,7 @@ class ScannedLog(NamedTuple):
     unreadable: Unreadable
 
 
-class _Place(NamedTuple):
+class _GroupTopic(NamedTuple):
     """Where the offsets of one topic in one group are kept."""
 
     partitions: dict[int, bytes]
@@ -57,7 +57,7 @@ class OffsetLogScan:
         self._pauses = Pauses(pause)
         self._unreadable = Unreadable()
         self._offsets: Offsets = {}
-        self._places: dict[bytes, _Place] = {}  # by the key without its partition
+        self._places: dict[bytes, _GroupTopic] = {}  # by the key without its partition
         self._topics: dict[str, str] = {}  # one string for each name, however many groups read the topic
         self._pending = PendingOffsets()
         self._others: dict[bytes, bytes | None] = {}
@@ -119,14 +119,14 @@ class OffsetLogScan:
                     self._unreadable.add(f"a key of {len(key)} bytes names no offset")
                     return
                 topic = self._topics.setdefault(names[1], names[1])
-                place = _Place(self._partitions(names[0], topic), names[0], topic)
+                place = _GroupTopic(self._partitions(names[0], topic), names[0], topic)
                 self._places[prefix] = place
             self._put(place, _INT32.unpack_from(key, len(key) - 4)[0], value, producer)
         else:
             self._others.pop(key, None)  # so that it moves to the end, into the order of the log
             self._others[key] = value
 
-    def _put(self, place: _Place, partition: int, value: bytes | None, producer: int | None) -> None:
+    def _put(self, place: _GroupTopic, partition: int, value: bytes | None, producer: int | None) -> None:
         key = OffsetKey(place.group_id, place.topic, partition)
         if value is None:
             place.partitions.pop(partition, None)

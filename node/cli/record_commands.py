@@ -241,7 +241,7 @@ class _Output:
 
 async def consume(client: Client, options: ConsumeOptions) -> int:
     try:
-        begin = parse_place(options.begin)
+        begin = parse_offset_spec(options.begin)
         output = _Output(_printer(options), options.count)
     except ValueError as error:
         raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
@@ -257,7 +257,7 @@ async def consume(client: Client, options: ConsumeOptions) -> int:
 
 
 async def _consume_alone(
-    client: Client, consumer: Consumer, output: _Output, begin: "Place", options: ConsumeOptions
+    client: Client, consumer: Consumer, output: _Output, begin: "OffsetSpec", options: ConsumeOptions
 ) -> None:
     partitions: list[TopicPartition] = []
     for name in options.topics:
@@ -298,7 +298,7 @@ async def _consume_alone(
 
 
 async def _consume_in_group(
-    client: Client, consumer: Consumer, output: _Output, begin: "Place", options: ConsumeOptions
+    client: Client, consumer: Consumer, output: _Output, begin: "OffsetSpec", options: ConsumeOptions
 ) -> None:
     assert options.group is not None
     for name in options.topics:
@@ -396,7 +396,7 @@ async def resume(
     client: Client,
     member: GroupMember,
     partitions: Sequence[TopicPartition],
-    begin: "Place",
+    begin: "OffsetSpec",
     *,
     read_committed: bool,
 ) -> Answers[int] | None:
@@ -465,29 +465,29 @@ def _printer(options: ConsumeOptions) -> Printer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A place in a log: an offset, so many records before the end, or a time (also LATEST and EARLIEST)."""
+class OffsetSpec:
+    """Where reading begins in a log: an offset, so many records before the end, or a time (LATEST, too)."""
 
     offset: int | None = None
     before_end: int | None = None
     timestamp: int | None = None
 
 
-def parse_place(text: str) -> Place:
+def parse_offset_spec(text: str) -> OffsetSpec:
     """`beginning`, `end`, `42`, `-10`, `@1700000000000`, `@2026-01-31T12:00:00Z`; ValueError for others."""
     if text in ("beginning", "start", "earliest"):
-        return Place(timestamp=topic_admin.EARLIEST)
+        return OffsetSpec(timestamp=topic_admin.EARLIEST)
     if text in ("end", "latest"):
-        return Place(timestamp=topic_admin.LATEST)
+        return OffsetSpec(timestamp=topic_admin.LATEST)
     if re.fullmatch(r"[0-9]{1,18}", text):
-        return Place(offset=int(text))
+        return OffsetSpec(offset=int(text))
     if re.fullmatch(r"-[0-9]{1,18}", text):
-        return Place(before_end=-int(text))
+        return OffsetSpec(before_end=-int(text))
     if re.fullmatch(r"@[0-9]{1,18}", text):
-        return Place(timestamp=int(text[1:]))
+        return OffsetSpec(timestamp=int(text[1:]))
     if text.startswith("@"):
         # Below zero stand the places that have names: -1 would be the end.
-        return Place(timestamp=max(0, parse_moment(text[1:])))
+        return OffsetSpec(timestamp=max(0, parse_moment(text[1:])))
     raise ValueError(f"--from {text!r} is not beginning, end, an offset, -N, @MILLISECONDS or @DATE")
 
 
@@ -498,7 +498,7 @@ async def _always() -> bool:
 async def place_all(
     client: Client,
     partitions: Sequence[TopicPartition],
-    place: Place,
+    place: OffsetSpec,
     *,
     read_committed: bool,
     searcher: Client | None = None,

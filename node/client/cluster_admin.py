@@ -177,7 +177,7 @@ async def list_moves(client: Client) -> dict[TopicPartition, OngoingPartitionRea
     }
 
 
-class Election(NamedTuple):
+class ElectionResult(NamedTuple):
     """How the election of one partition ended; ELECTION_NOT_NEEDED if the right one leads already."""
 
     partition: TopicPartition
@@ -186,7 +186,7 @@ class Election(NamedTuple):
 
 async def elect_leaders(
     client: Client, partitions: Iterable[TopicPartition], election_type: int
-) -> list[Election]:
+) -> list[ElectionResult]:
     """Have leaders elected; one line of outcome for each partition."""
     topics = [
         TopicPartitions(topic=name, partitions=[one.partition for one in mine])
@@ -210,12 +210,12 @@ async def elect_leaders(
     ]
 
 
-def _election(partition: TopicPartition, result: PartitionResult) -> Election:
+def _election(partition: TopicPartition, result: PartitionResult) -> ElectionResult:
     try:
         check(result.error_code, result.error_message, str(partition))
     except KafkaError as error:
-        return Election(partition, error)
-    return Election(partition, None)
+        return ElectionResult(partition, error)
+    return ElectionResult(partition, None)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:

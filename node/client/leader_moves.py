@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ottla.logstore.errors import ErrorCode
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.client import cluster_admin, topic_admin
-from ottla.node.client.cluster_admin import Election
+from ottla.node.client.cluster_admin import ElectionResult
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.leadership import (
     Kept,
@@ -25,7 +25,7 @@ class LeaderMoves(NamedTuple):
     """What came of it: the partitions by their new order, their elections, and what was left alone."""
 
     orders: Sequence[NewOrder]
-    elections: Sequence[Election]
+    elections: Sequence[ElectionResult]
     kept: Sequence[Kept]
 
 

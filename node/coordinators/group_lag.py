@@ -46,8 +46,8 @@ MAX_LAG_MS: Final = 2**63 - 1
 _NOTHING_LEFT: Final = Oldest(2**63 - 1)
 
 
-class Place(NamedTuple):
-    """Where a group is in a partition; None if it has committed nothing there."""
+class GroupOffset(NamedTuple):
+    """What a group has committed in a partition; None if it has committed nothing there."""
 
     partition: TopicPartition
     committed: int | None
@@ -95,8 +95,8 @@ class GroupLag:
         self._lane = asyncio.Lock()  # one step in a thread at a time, whoever asks
 
     async def measure(
-        self, places: Iterable[Place], *, timeout_s: float = TIMEOUT_S
-    ) -> dict[Place, PartitionLag]:
+        self, places: Iterable[GroupOffset], *, timeout_s: float = TIMEOUT_S
+    ) -> dict[GroupOffset, PartitionLag]:
         """The lag of each place whose partition's leader answers in time; others are left out."""
         deadline = asyncio.get_running_loop().time() + timeout_s
         by_leader = await take_turns(self._by_leader(places))
@@ -111,9 +111,9 @@ class GroupLag:
             ]
         return {place: lag for one in asked for place, lag in one.result().items()}
 
-    def _by_leader(self, places: Iterable[Place]) -> Steps[dict[int, list[Place]]]:
+    def _by_leader(self, places: Iterable[GroupOffset]) -> Steps[dict[int, list[GroupOffset]]]:
         image = self._image()
-        by_leader: dict[int, list[Place]] = {}
+        by_leader: dict[int, list[GroupOffset]] = {}
         for place in dict.fromkeys(places):
             yield
             found = image.topics.partition(place.partition)
@@ -123,13 +123,15 @@ class GroupLag:
 
     # ---- partitions that this node leads ------------------------------------------------------------
 
-    async def _measure_here(self, places: Iterable[Place], deadline: float) -> dict[Place, PartitionLag]:
-        lags: dict[Place, PartitionLag] = {}
+    async def _measure_here(
+        self, places: Iterable[GroupOffset], deadline: float
+    ) -> dict[GroupOffset, PartitionLag]:
+        lags: dict[GroupOffset, PartitionLag] = {}
         looks = await take_turns(self._look_at_ends(places, lags))
         max_bytes = FIRST_READ_BYTES
         loop = asyncio.get_running_loop()
         while looks:
-            later: dict[Place, _Look] = {}
+            later: dict[GroupOffset, _Look] = {}
             rest = iter(looks.items())
             while some := dict(islice(rest, READS_AT_ONCE)):
                 if loop.time() >= deadline:
@@ -145,10 +147,10 @@ class GroupLag:
         return lags
 
     def _look_at_ends(
-        self, places: Iterable[Place], lags: dict[Place, PartitionLag]
-    ) -> Steps[dict[Place, _Look]]:
+        self, places: Iterable[GroupOffset], lags: dict[GroupOffset, PartitionLag]
+    ) -> Steps[dict[GroupOffset, _Look]]:
         """Put what is known without reading into `lags`; where to read for the rest."""
-        looks: dict[Place, _Look] = {}
+        looks: dict[GroupOffset, _Look] = {}
         for place in places:
             yield
             try:
@@ -167,7 +169,9 @@ class GroupLag:
                 looks[place] = _Look(partition, place.committed)
         return looks
 
-    async def _find_oldest(self, looks: Mapping[Place, _Look], max_bytes: int) -> dict[Place, Oldest]:
+    async def _find_oldest(
+        self, looks: Mapping[GroupOffset, _Look], max_bytes: int
+    ) -> dict[GroupOffset, Oldest]:
         """What the next bytes of each log say; those that cannot be read are left out."""
         cold = [
             read
@@ -177,7 +181,9 @@ class GroupLag:
         if cold:
             await self._in_thread(partial(_read_indexes, cold))
         reads = {place: piece for place, look in looks.items() if (piece := _piece_of(look, max_bytes))}
-        found: dict[Place, Oldest | KafkaError | OSError] = await self._in_thread(partial(_read_all, reads))
+        found: dict[GroupOffset, Oldest | KafkaError | OSError] = await self._in_thread(
+            partial(_read_all, reads)
+        )
         for place, one in found.items():
             if isinstance(one, OSError):
                 looks[place].partition.log.flush_failed(one)  # it serves nothing any more
@@ -193,8 +199,8 @@ class GroupLag:
     # ---- partitions that others lead ----------------------------------------------------------------
 
     async def _ask_peer(
-        self, leader: int, places: Iterable[Place], deadline: float
-    ) -> dict[Place, PartitionLag]:
+        self, leader: int, places: Iterable[GroupOffset], deadline: float
+    ) -> dict[GroupOffset, PartitionLag]:
         try:
             async with asyncio.timeout_at(deadline):
                 peer = await self._connect(leader, PURPOSE)
@@ -205,7 +211,7 @@ class GroupLag:
         except (KafkaError, TimeoutError):
             return {}  # nobody can be asked but the leader
 
-    def _question(self, places: Iterable[Place], timeout_ms: int) -> Steps[DescribeLagRequest]:
+    def _question(self, places: Iterable[GroupOffset], timeout_ms: int) -> Steps[DescribeLagRequest]:
         image = self._image()
         by_topic: dict[bytes, list[LagPartition]] = {}
         for place in places:
@@ -220,9 +226,9 @@ class GroupLag:
         topics = [LagTopic(topic_id=topic_id, partitions=ones) for topic_id, ones in by_topic.items()]
         return DescribeLagRequest(timeout_ms=timeout_ms, topics=topics)
 
-    def _answers(self, response: DescribeLagResponse) -> Steps[dict[Place, PartitionLag]]:
+    def _answers(self, response: DescribeLagResponse) -> Steps[dict[GroupOffset, PartitionLag]]:
         image = self._image()
-        lags: dict[Place, PartitionLag] = {}
+        lags: dict[GroupOffset, PartitionLag] = {}
         for topic in response.topics:
             named = image.topics.by_id.get(topic.topic_id)
             if named is None:
@@ -262,8 +268,8 @@ class GroupLag:
         )
 
 
-def _place(topic: str, partition: int, committed: int) -> Place:
-    return Place(TopicPartition(topic, partition), None if committed < 0 else committed)
+def _place(topic: str, partition: int, committed: int) -> GroupOffset:
+    return GroupOffset(TopicPartition(topic, partition), None if committed < 0 else committed)
 
 
 def _piece_of(look: _Look, max_bytes: int) -> "tuple[FileSlice, int] | None":
@@ -283,8 +289,8 @@ def _read_indexes(reads: Iterable[ColdRead]) -> None:
 
 
 def _read_all(
-    reads: Mapping[Place, tuple[FileSlice, int]],
-) -> dict[Place, Oldest | KafkaError | OSError]:
+    reads: Mapping[GroupOffset, tuple[FileSlice, int]],
+) -> dict[GroupOffset, Oldest | KafkaError | OSError]:
     return {place: _read(piece, offset) for place, (piece, offset) in reads.items()}
 
 

@@ -229,7 +229,7 @@ class Cluster:
             self._network.assign(controllers[node_id], node_id)
         self._ports = clients
 
-    # ---- life ------------------------------------------------------------------------------------
+    # ---- start and stop --------------------------------------------------------------------------
 
     def start(self) -> "Cluster":
         """All nodes at once; returns when they serve."""

@@ -17,7 +17,7 @@ from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.schema_compiler import encoder
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
-from ottla.node.coordinators.group_lag import PartitionLag, Place
+from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
@@ -57,7 +57,7 @@ API: Final = ApiDescription(
 )
 
 Answer: TypeAlias = OffsetFetchResult | KafkaError  # of the coordinator, for one group
-Lags: TypeAlias = Mapping[Place, PartitionLag]
+Lags: TypeAlias = Mapping[GroupOffset, PartitionLag]
 
 FIRST_GROUP_ERROR_VERSION = 2
 FIRST_SEVERAL_GROUPS_VERSION = 8
@@ -126,7 +126,7 @@ def _fetch(
     return answer
 
 
-def _places_of(answers: Sequence[Answer]) -> Iterator[Place]:
+def _places_of(answers: Sequence[Answer]) -> Iterator[GroupOffset]:
     for answer in answers:
         if not isinstance(answer, KafkaError):
             for name, partitions in answer.topics:
@@ -134,8 +134,8 @@ def _places_of(answers: Sequence[Answer]) -> Iterator[Place]:
                     yield _place(name, one)
 
 
-def _place(topic: str, one: FetchedOffset) -> Place:
-    return Place(TopicPartition(topic, one.partition), None if one.offset == NO_OFFSET else one.offset)
+def _place(topic: str, one: FetchedOffset) -> GroupOffset:
+    return GroupOffset(TopicPartition(topic, one.partition), None if one.offset == NO_OFFSET else one.offset)
 
 
 def _handle_one_group(

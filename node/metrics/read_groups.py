@@ -11,7 +11,7 @@ from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.shard import Group
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.node.coordinators.group_lag import PartitionLag, Place
+from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.metrics.readings import CommittedReading, GroupReading
 from ottla.node.services import Services
 from ottla.node.work.turns import Steps
@@ -91,26 +91,26 @@ def with_offsets(group: GroupReading, offsets: Offsets) -> GroupReading:
     return replace(group, committed=committed)
 
 
-def places_of(groups: Sequence[GroupReading]) -> list[Place]:
+def places_of(groups: Sequence[GroupReading]) -> list[GroupOffset]:
     """Where logs have to be looked at for the lag of these groups; each place once."""
     return list(
         dict.fromkeys(
-            Place(TopicPartition(one.topic, one.partition), one.offset)
+            GroupOffset(TopicPartition(one.topic, one.partition), one.offset)
             for group in groups
             for one in group.committed
         )
     )
 
 
-async def measure(services: Services, places: Sequence[Place]) -> dict[Place, PartitionLag]:
+async def measure(services: Services, places: Sequence[GroupOffset]) -> dict[GroupOffset, PartitionLag]:
     """How far each place is behind, as far as leaders answer in time."""
     return await services.group_lag.measure(places, timeout_s=LAG_TIMEOUT_S)
 
 
-def with_lag(group: GroupReading, lags: Mapping[Place, PartitionLag]) -> GroupReading:
+def with_lag(group: GroupReading, lags: Mapping[GroupOffset, PartitionLag]) -> GroupReading:
     """The group with what was measured."""
     found = []
     for one in group.committed:
-        lag = lags.get(Place(TopicPartition(one.topic, one.partition), one.offset))
+        lag = lags.get(GroupOffset(TopicPartition(one.topic, one.partition), one.offset))
         found.append(one if lag is None else one._replace(lag=lag.records, lag_ms=lag.behind_ms))
     return replace(group, committed=found)

@@ -31,7 +31,7 @@ json_stream     documents out of a stream of bytes
 record_json     records as JSON, in both directions
 record_filter   which records a reader wants
 record_stream   documents in, reports out
-record_place    where reading begins and ends
+offset_spec     where reading begins and ends
 record_reader   records in rounds, and the place behind each
 read_records    a page of records, or a live tail
 produce_records  records into a topic: one, a stream, a batch

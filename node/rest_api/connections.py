@@ -27,12 +27,12 @@ SWEEP_S: Final = 0.5
 MAX_WORDS: Final = 200  # characters of what aiohttp says is wrong with a request
 
 
-class Connections:
+class HttpConnections:
     """The places of one node, on one loop; `run` ends those whose time is over."""
 
     def __init__(self) -> None:
         # By address; the connection that was still for longest is the first.
-        self._places: dict[str, dict[Connection, None]] = {}
+        self._places: dict[str, dict[HttpConnection, None]] = {}
         self._count = 0
 
     async def run(self) -> None:
@@ -45,7 +45,7 @@ class Connections:
                 if one.deadline_s < now_s:
                     one.cut_off()
 
-    def enter(self, connection: "Connection") -> bool:
+    def enter(self, connection: "HttpConnection") -> bool:
         """Whether there is a place for it, if need be one that another had to leave."""
         if self._count >= MAX_CONNECTIONS:
             stillest = self._stillest()
@@ -58,21 +58,21 @@ class Connections:
         self._count += 1
         return True
 
-    def _stillest(self) -> "Connection | None":
+    def _stillest(self) -> "HttpConnection | None":
         for places in sorted(self._places.values(), key=len, reverse=True):
             for one in places:
                 if not one.is_at_work:
                     return one
         return None
 
-    def moved(self, connection: "Connection") -> None:
+    def moved(self, connection: "HttpConnection") -> None:
         """Something came from the client, or went to it."""
         places = self._places.get(connection.address, {})
         if connection in places:
             del places[connection]
             places[connection] = None
 
-    def leave(self, connection: "Connection") -> None:
+    def leave(self, connection: "HttpConnection") -> None:
         places = self._places.get(connection.address, {})
         if connection in places:
             del places[connection]
@@ -81,12 +81,12 @@ class Connections:
                 del self._places[connection.address]
 
 
-class Connection(RequestHandler):
+class HttpConnection(RequestHandler):
     """A connection that has a place. What is no HTTP, or has too long a line, is answered as JSON too."""
 
     __slots__ = ("_body", "_places", "_socket", "_work", "address", "deadline_s", "is_at_work")
 
-    def __init__(self, places: Connections, server: web.Server, **settings: Any) -> None:
+    def __init__(self, places: HttpConnections, server: web.Server, **settings: Any) -> None:
         super().__init__(server, keepalive_timeout=KEEPALIVE_TIMEOUT_S, **settings)
         self._places = places
         self._socket: asyncio.Transport | None = None

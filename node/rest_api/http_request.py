@@ -14,7 +14,7 @@ from aiohttp import hdrs, web
 
 from ottla.node.rest_api.answer_room import AnswerPart
 from ottla.node.rest_api.body_room import BodyPart
-from ottla.node.rest_api.connections import Connection
+from ottla.node.rest_api.connections import HttpConnection
 from ottla.node.rest_api.json_schema import Json, Schema, problem_of
 from ottla.node.rest_api.request_guard import SAFE_METHODS, check_content_type
 from ottla.node.rest_api.rest_error import RestError, bad_request, invalid_payload, not_found
@@ -117,7 +117,7 @@ async def _read(request: web.Request, part: BodyPart) -> bytes:
 
 async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
     connection = request.protocol
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, HttpConnection)
     while not request.content.at_eof():
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):

@@ -25,7 +25,7 @@ from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
 from ottla.node.rest_api.body_room import BodyPart, BodyRoom
 from ottla.node.rest_api.client_address import client_of
 from ottla.node.rest_api.client_pool import ClientPool
-from ottla.node.rest_api.connections import Connection, Connections
+from ottla.node.rest_api.connections import HttpConnection, HttpConnections
 from ottla.node.rest_api.fair_places import Bounds, FairPlaces
 from ottla.node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
 from ottla.node.rest_api.http_request import judge_request
@@ -73,7 +73,7 @@ class HttpServer:
         self.stopping = asyncio.Event()
         self._request_max_bytes = config.ottla_rest_request_max_bytes
         self._guard = RequestGuard(configured_names(config))
-        self._connections = Connections()
+        self._connections = HttpConnections()
         self.bodies = BodyRoom(config.ottla_rest_request_max_bytes, memory.rest_bodies)
         self.answers = AnswerRoom(time.monotonic, memory.rest_answers)
         advertised = config.ottla_rest_advertised_listener
@@ -121,7 +121,7 @@ class HttpServer:
     def _accept(self) -> asyncio.BaseProtocol:
         server = self._runner.server
         assert server is not None
-        return Connection(
+        return HttpConnection(
             self._connections,
             server,
             loop=asyncio.get_running_loop(),
@@ -182,7 +182,7 @@ class HttpServer:
         self,
         route: Route,
         request: web.Request,
-        connection: Connection,
+        connection: HttpConnection,
         body_part: BodyPart,
         answer_part: AnswerPart,
     ) -> web.StreamResponse:
@@ -276,7 +276,7 @@ async def _within(deadline: Deadline, handling: Awaitable[Answer]) -> Answer:
         ) from None
 
 
-def _connection_of(request: web.Request) -> Connection:
+def _connection_of(request: web.Request) -> HttpConnection:
     connection = request.protocol
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, HttpConnection)
     return connection

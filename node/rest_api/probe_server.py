@@ -112,9 +112,9 @@ class ProbeServer:
             if self._is_ended:
                 return
             self._loop, self._end = loop, end
-        places: dict[_Connection, None] = {}
+        places: dict[_ProbeConnection, None] = {}
         server = await loop.create_server(
-            lambda: _Connection(loop, self._pulse, places), sock=listening.dup(), backlog=BACKLOG
+            lambda: _ProbeConnection(loop, self._pulse, places), sock=listening.dup(), backlog=BACKLOG
         )
         try:
             await end.wait()
@@ -124,11 +124,11 @@ class ProbeServer:
                 one.cut_off()
 
 
-class _Connection(asyncio.Protocol):
+class _ProbeConnection(asyncio.Protocol):
     """One request and its answer."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, pulse: NodePulse, places: "dict[_Connection, None]"
+        self, loop: asyncio.AbstractEventLoop, pulse: NodePulse, places: "dict[_ProbeConnection, None]"
     ) -> None:
         self._pulse = pulse
         self._places = places  # the oldest first

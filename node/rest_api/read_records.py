@@ -23,9 +23,7 @@ from ottla.node.client.ask_leaders import Answers
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.newest_records import MAX_COUNTED, Shortfall, Span
-from ottla.node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
-from ottla.node.rest_api.record_json import AUTO, FORMATS, shown_record
-from ottla.node.rest_api.record_place import (
+from ottla.node.rest_api.offset_spec import (
     CURSOR_PATTERN,
     EARLIEST,
     LATEST,
@@ -33,14 +31,16 @@ from ottla.node.rest_api.record_place import (
     MAX_PARTITIONS,
     OFFSET_PATTERN,
     TIMESTAMP_PATTERN,
-    Place,
+    OffsetSpec,
     Positions,
     cursor_text,
     parse_cursor,
-    parse_place,
+    parse_offset_spec,
     positions,
     spans,
 )
+from ottla.node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
+from ottla.node.rest_api.record_json import AUTO, FORMATS, shown_record
 from ottla.node.rest_api.record_reader import Found, RecordReader
 from ottla.node.rest_api.resource import Data, DataPieces, collection, collection_schema, url
 from ottla.node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, bad_request, rest_error_of
@@ -93,7 +93,7 @@ class _Wish(NamedTuple):
     topic: str
     partitions: list[TopicPartition]
     is_whole: bool  # all that the topic has, not only those that were named
-    place: Place
+    place: OffsetSpec
     is_wanted: Filter | None
     form: str
     read_committed: bool
@@ -118,12 +118,12 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
 async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish:
     query = request.query
     default = LATEST if is_tail else EARLIEST
-    place = parse_place(query.get("offset"), query.get("timestamp"), default)
+    place = parse_offset_spec(query.get("offset"), query.get("timestamp"), default)
     topic, partition = request.path["topic_name"], request.path.get("partition_id")
     is_whole = partition is None and place.cursor is None
     last_event_id = request.headers.get("Last-Event-ID")
     if is_tail and last_event_id:
-        place = Place(cursor=parse_cursor(last_event_id))
+        place = OffsetSpec(cursor=parse_cursor(last_event_id))
     return _Wish(
         topic,
         await _partitions(client, topic, partition, place, is_whole=is_whole),
@@ -136,7 +136,7 @@ async def _wish(client: Client, request: RestRequest, *, is_tail: bool) -> _Wish
 
 
 async def _partitions(
-    client: Client, topic: str, partition: int | None, place: Place, *, is_whole: bool
+    client: Client, topic: str, partition: int | None, place: OffsetSpec, *, is_whole: bool
 ) -> list[TopicPartition]:
     leaders = (await client.topic_as_it_is(topic)).leaders
     wanted = set(leaders if place.cursor is None else place.cursor)

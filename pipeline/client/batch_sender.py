@@ -24,7 +24,7 @@ from ottla.node.wire.messages.produce import (
     TopicProduceData,
 )
 from ottla.pipeline.client.answers import to_error
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.retries import is_retriable, monotonic_ms
@@ -61,7 +61,7 @@ class _Batch:
 
 
 class _Sent(NamedTuple):
-    connection: Connection
+    connection: BrokerConnection
     ticket: Ticket
     batch: _Batch
 

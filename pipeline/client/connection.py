@@ -42,7 +42,7 @@ class Ticket(NamedTuple):
     deadline_ms: int  # of the monotonic clock
 
 
-class Connection:
+class BrokerConnection:
     """A socket on which both ends have agreed on versions; made by `connect`."""
 
     def __init__(self, stream: socket.socket, peer: str, settings: ClientSettings) -> None:
@@ -54,7 +54,7 @@ class Connection:
         self._awaited: deque[Ticket] = deque()
 
     @classmethod
-    def connect(cls, host: str, port: int, settings: ClientSettings) -> "Connection":
+    def connect(cls, host: str, port: int, settings: ClientSettings) -> "BrokerConnection":
         """A connection to that address; NETWORK_EXCEPTION if nobody answers there in time."""
         peer = f"{host}:{port}"
         timeout_s = settings.socket_connection_setup_timeout_ms / 1000

@@ -12,7 +12,7 @@ from typing import Final
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.client_settings import ClientSettings
-from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.setting_names import PREFIX
 from ottla.pipeline.words import OptionError
 
@@ -27,14 +27,14 @@ class Purpose(Enum):
     PRODUCE = "produce"
 
 
-class Connections:
-    """Connections by node and purpose; addresses of nodes are learnt from metadata."""
+class BrokerConnections:
+    """BrokerConnections by node and purpose; addresses of nodes are learnt from metadata."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
         self._pid = os.getpid()
         self._addresses: dict[int, tuple[str, int]] = {}
-        self._open: dict[tuple[str, int, Purpose], Connection] = {}
+        self._open: dict[tuple[str, int, Purpose], BrokerConnection] = {}
         self._asked: tuple[str, int] | None = None  # who was asked last of those that anybody may be
         self._passed_over: dict[tuple[str, int], int] = {}  # how often
 
@@ -57,7 +57,7 @@ class Connections:
         """The nodes of the last metadata, in order."""
         return sorted(self._addresses)
 
-    def to(self, node_id: int, purpose: Purpose) -> Connection:
+    def to(self, node_id: int, purpose: Purpose) -> BrokerConnection:
         """A connection to one node; LEADER_NOT_AVAILABLE (retriable) if it is not in the cluster now."""
         address = self._addresses.get(node_id)
         if address is None:
@@ -73,7 +73,7 @@ class Connections:
         if asked is not None:
             self._passed_over[asked] = self._times_passed_over(asked) + 1
 
-    def to_any(self) -> Connection:
+    def to_any(self) -> BrokerConnection:
         """A connection for questions to whichever node answers first: open ones, bootstrap, all others. Those
         that were passed over more often come later.
 
@@ -109,13 +109,13 @@ class Connections:
     def _times_passed_over(self, address: tuple[str, int]) -> int:
         return self._passed_over.get(address, 0)
 
-    def _to(self, address: tuple[str, int], purpose: Purpose) -> Connection:
+    def _to(self, address: tuple[str, int], purpose: Purpose) -> BrokerConnection:
         self._mind_the_process()
         key = (*address, purpose)
         connection = self._open.get(key)
         if connection is None or not connection.is_open():
             self._open.pop(key, None)
-            connection = self._open[key] = Connection.connect(*address, self.settings)
+            connection = self._open[key] = BrokerConnection.connect(*address, self.settings)
         return connection
 
     def _mind_the_process(self) -> None:

@@ -12,7 +12,7 @@ from ottla.node.wire.messages.consumer_group_describe import (
 from ottla.node.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from ottla.node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from ottla.pipeline.client.answers import check
-from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.metadata import Cluster, Kind
 
@@ -99,7 +99,7 @@ def has_members(cluster: Cluster, group: ListedGroup | None) -> bool:
     return state not in WITHOUT_MEMBERS
 
 
-def _describe(connection: Connection, group_id: str) -> DescribedGroup:
+def _describe(connection: BrokerConnection, group_id: str) -> DescribedGroup:
     of_new = _describe_new(connection, group_id)
     if of_new is not None:
         return of_new
@@ -113,7 +113,7 @@ def _describe(connection: Connection, group_id: str) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, state=one.group_state, members_count=len(one.members))
 
 
-def _describe_new(connection: Connection, group_id: str) -> DescribedGroup | None:
+def _describe_new(connection: BrokerConnection, group_id: str) -> DescribedGroup | None:
     """None where it is no group of the new protocol, or the node has none of those."""
     try:
         response: ConsumerGroupDescribeResponse = connection.request(

@@ -22,7 +22,7 @@ from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from ottla.pipeline.client.answers import check
-from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Kind, TopicGone
 
 # From 10 on topics are asked by id; a group remembers topics by name, those that are gone as well.
@@ -70,7 +70,7 @@ def commit_offsets(
 
     asks = 0
 
-    def attempt(connection: Connection) -> None:
+    def attempt(connection: BrokerConnection) -> None:
         nonlocal asks
         response: OffsetCommitResponse = connection.request(request, most=BY_NAME)
         answers = [
@@ -102,7 +102,7 @@ def committed_offsets(
     """
     names = None if partitions is None else _by_topic(partitions)
 
-    def attempt(connection: Connection) -> dict[TopicPartition, CommittedOffset]:
+    def attempt(connection: BrokerConnection) -> dict[TopicPartition, CommittedOffset]:
         response: OffsetFetchResponse = connection.request(_fetch_request(group_id, names), most=BY_NAME)
         return _read(response, group_id)
 

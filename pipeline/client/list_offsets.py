@@ -12,7 +12,7 @@ from ottla.node.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ottla.pipeline.client.answers import to_error
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.metadata import Cluster, Leader
 from ottla.pipeline.client.retries import is_retriable
@@ -64,7 +64,7 @@ def _ask_leaders(
         leader = cluster.leader(partition)
         by_node.setdefault(leader.node_id, {})[partition] = leader
     outcomes: dict[TopicPartition, int | KafkaError] = {}
-    sent: list[tuple[Connection, Ticket, Iterable[TopicPartition]]] = []
+    sent: list[tuple[BrokerConnection, Ticket, Iterable[TopicPartition]]] = []
     for node_id, leaders in by_node.items():
         try:
             connection = cluster.connections.to(node_id, Purpose.CONTROL)

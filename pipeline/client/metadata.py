@@ -21,8 +21,8 @@ from ottla.node.wire.messages.metadata import (
 )
 from ottla.pipeline.client.answers import check, to_error
 from ottla.pipeline.client.client_settings import ClientSettings
-from ottla.pipeline.client.connection import Connection
-from ottla.pipeline.client.connections import Connections, Purpose
+from ottla.pipeline.client.connection import BrokerConnection
+from ottla.pipeline.client.connections import BrokerConnections, Purpose
 from ottla.pipeline.client.retries import Retries, is_retriable, monotonic_ms
 
 R = TypeVar("R")
@@ -97,7 +97,7 @@ class Cluster:
 
     def __init__(self, settings: ClientSettings, retries: Retries | None = None) -> None:
         self.settings = settings
-        self.connections = Connections(settings)
+        self.connections = BrokerConnections(settings)
         self.retries = retries or Retries(settings)
         self._topics: dict[str, tuple[Topic, int]] = {}  # with the time of the answer
         # As they were told last, and not forgotten when they are stale: what is older is not believed.
@@ -210,7 +210,7 @@ class Cluster:
             self._told = dict(found)  # those that are gone are not remembered for ever
         return found
 
-    def _request_topics(self, names: Sequence[str] | None, asked: Connection) -> MetadataResponse:
+    def _request_topics(self, names: Sequence[str] | None, asked: BrokerConnection) -> MetadataResponse:
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(
             topics=wanted, allow_auto_topic_creation=self.settings.allow_auto_create_topics
@@ -221,7 +221,7 @@ class Cluster:
 
     # ---- coordinators -----------------------------------------------------------------------------
 
-    def coordinator(self, kind: Kind, key: str) -> Connection:
+    def coordinator(self, kind: Kind, key: str) -> BrokerConnection:
         """A connection to the coordinator of a group or a transactional id; one attempt, to be retried."""
         node_id = self._coordinators.get((kind, key))
         if node_id is None or not self.connections.knows(node_id):
@@ -262,7 +262,7 @@ class Cluster:
         self._coordinators.pop((kind, key), None)
 
     def retry_with_coordinator(
-        self, kind: Kind, key: str, attempt: Callable[[Connection], R], *, budget_ms: int | None = None
+        self, kind: Kind, key: str, attempt: Callable[[BrokerConnection], R], *, budget_ms: int | None = None
     ) -> R:
         """What `attempt` gives of a connection to the coordinator, through all its moves."""
         return self.retry(
@@ -271,7 +271,7 @@ class Cluster:
             budget_ms=budget_ms,
         )
 
-    def _find_coordinator(self, kind: Kind, key: str, asked: Connection) -> int:
+    def _find_coordinator(self, kind: Kind, key: str, asked: BrokerConnection) -> int:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
         response: FindCoordinatorResponse = asked.request(request)
         subject = f"the coordinator of {'group' if kind is Kind.GROUP else 'transactional id'} {key}"

@@ -21,7 +21,7 @@ from ottla.node.wire.messages.fetch import (
     PartitionData,
 )
 from ottla.pipeline.client.answers import check, to_error
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
 from ottla.pipeline.client.metadata import Cluster
@@ -70,7 +70,7 @@ class TopicReplaced(Exception):
 
 
 class _Asked(NamedTuple):
-    connection: Connection
+    connection: BrokerConnection
     ticket: Ticket
     position: int
 

@@ -22,7 +22,7 @@ from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.pipeline.client.answers import check
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.group_offsets import CommittedOffset
 from ottla.pipeline.client.metadata import MOVED, Cluster, Kind
@@ -72,7 +72,7 @@ class Transactions:
             check(answer.error_code, f"transactional id {transactional_id}")
             return ProducerPair(answer.producer_id, answer.producer_epoch)
 
-        def most(connection: Connection) -> int:
+        def most(connection: BrokerConnection) -> int:
             if not two_phase:
                 return BEFORE_TWO_PHASE
             if connection.version_of(InitProducerIdRequest) < TWO_PHASE:
@@ -132,7 +132,7 @@ class Transactions:
         self._ask_all([transactional_id], lambda _id: request, read, lambda _c: LAST_BY_CLIENTS)
         commit = _offset_commit(transactional_id, pair, group_id, offsets)
 
-        def attempt(connection: Connection) -> None:
+        def attempt(connection: BrokerConnection) -> None:
             answer = connection.request(commit, most=LAST_BY_NAME)
             for topic in answer.topics:
                 for one in topic.partitions:
@@ -222,7 +222,7 @@ class Transactions:
         ids: Sequence[str],
         request: Callable[[str], object],
         read: Callable[[str, Any], R],
-        most: Callable[[Connection], int | None],
+        most: Callable[[BrokerConnection], int | None],
     ) -> dict[str, R]:
         """What `read` makes of the answer about each id; those with retriable errors are asked again."""
         found: dict[str, R] = {}
@@ -251,18 +251,18 @@ class Transactions:
         self,
         ids: Sequence[str],
         request: Callable[[str], object],
-        most: Callable[[Connection], int | None],
+        most: Callable[[BrokerConnection], int | None],
     ) -> dict[str, Any]:
         """The answer, or the KafkaError, by id."""
         outcomes: dict[str, Any] = {}
-        coordinators: list[tuple[str, Connection]] = []
+        coordinators: list[tuple[str, BrokerConnection]] = []
         # All coordinators first: the question about one goes over the same connections.
         for one in ids:
             try:
                 coordinators.append((one, self._cluster.coordinator(Kind.TRANSACTION, one)))
             except KafkaError as error:
                 outcomes[one] = error
-        sent: list[tuple[str, Connection, Ticket]] = []
+        sent: list[tuple[str, BrokerConnection, Ticket]] = []
         for one, connection in coordinators:
             try:
                 sent.append((one, connection, connection.send(request(one), most=most(connection))))

@@ -37,7 +37,7 @@ def judge(status: int) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class RecordOrigin:
     """Where a record is from: its topic, partition and offset, or None for all and its row in the task."""
 
     topic: str | None
@@ -48,7 +48,7 @@ class Place:
         return f"row {self.offset}" if self.topic is None else f"{self.topic}-{self.partition}@{self.offset}"
 
 
-def idempotency_key(query_id: str, batch: int, task: int, first: Place, last: Place) -> str:
+def idempotency_key(query_id: str, batch: int, task: int, first: RecordOrigin, last: RecordOrigin) -> str:
     """The same for the same records when a batch is sent again."""
     of = f"task-{task}" if first.topic is None else f"{first.topic}-{first.partition}"
     return f"{query_id}/{batch}/{of}/{first.offset}-{last.offset}"

@@ -19,7 +19,7 @@ from ottla.pipeline.columns.header_columns import HEADERS_TYPE
 from ottla.pipeline.connect.http_client import Answer, HttpClient, HttpFailure
 from ottla.pipeline.connect.http_options import HttpOptions
 from ottla.pipeline.connect.http_requests import (
-    Place,
+    RecordOrigin,
     Verdict,
     content_type,
     idempotency_key,
@@ -42,7 +42,7 @@ _CONTEXT: Final = "__connect.errors."  # Kafka Connect's headers of dead letters
 class Record(NamedTuple):
     """One record on its way, with the part of a body that it makes."""
 
-    place: Place
+    place: RecordOrigin
     key: bytes | None
     value: bytes | None
     headers: Sequence[dict[str, Any]] | None
@@ -210,7 +210,7 @@ def to_records(batch: pa.RecordBatch, rows_before: int) -> Iterator[Record]:
         *(column(name) for name in ("topic", "partition", "key", "value", "headers")), offsets, strict=True
     )
     for topic, partition, key, value, headers, offset in rows:
-        yield Record(Place(topic=topic, partition=partition, offset=offset), key, value, headers)
+        yield Record(RecordOrigin(topic=topic, partition=partition, offset=offset), key, value, headers)
 
 
 def groups_of(records: Sequence[Record], most: int) -> Iterator[Sequence[Record]]:

@@ -12,7 +12,7 @@ from ottla.pipeline.jobs.option_judge import judge
 from ottla.pipeline.jobs.problems import unknown
 from ottla.pipeline.jobs.python_functions import FunctionError, check_function, parse_function
 from ottla.pipeline.jobs.registry import SINKS, SOURCES, TASKS
-from ottla.pipeline.jobs.tree_values import Place, TreeValues, Value
+from ottla.pipeline.jobs.tree_values import SourceLocation, TreeValues, Value
 from ottla.pipeline.query import OutputMode
 
 K = TypeVar("K", SourceKind, SinkKind)
@@ -41,7 +41,7 @@ class FlowReader:
         self._python_path = [str(folder), *python_path]
 
     def read(
-        self, place: Place, members: dict[str, Value], full_name: str, output_mode: OutputMode
+        self, place: SourceLocation, members: dict[str, Value], full_name: str, output_mode: OutputMode
     ) -> job.Flow | job.Task | None:
         """The work of a job: exactly one of `sink` and the tasks is there."""
         given = [name for name in ("sink", *TASKS) if name in members]
@@ -67,7 +67,7 @@ class FlowReader:
     # ---- sources ------------------------------------------------------------------------------------
 
     def _sources(
-        self, place: Place, members: dict[str, Value], *, is_flow: bool
+        self, place: SourceLocation, members: dict[str, Value], *, is_flow: bool
     ) -> dict[str, job.Endpoint] | None:
         one, many = members.get("source"), members.get("sources")
         if one is not None and many is not None:
@@ -228,7 +228,7 @@ class FlowReader:
         given = {} if arguments is None else arguments.values
         return job.PythonStep(module=module, function=function, arguments=given, view=view)
 
-    def _sql_of_file(self, place: Place, name: str) -> str | None:
+    def _sql_of_file(self, place: SourceLocation, name: str) -> str | None:
         path = self._folder / name
         try:
             content = path.read_bytes()
@@ -246,7 +246,7 @@ class FlowReader:
             self._values.wrong(place, f"is {path}, which is empty")
         return text
 
-    def _check_view(self, place: Place, name: str | None) -> None:
+    def _check_view(self, place: SourceLocation, name: str | None) -> None:
         if name is not None and not _VIEW.fullmatch(name):
             self._values.wrong(place, "is to be a name for SQL: letters, digits and _, and no digit first")
 

@@ -15,7 +15,7 @@ from ottla.pipeline.jobs.flow_reader import FlowReader
 from ottla.pipeline.jobs.job import Flow, Job, JobFile
 from ottla.pipeline.jobs.problems import JobFileError, Problem, Problems
 from ottla.pipeline.jobs.registry import TASKS
-from ottla.pipeline.jobs.tree_values import Place, TreeValues, Value
+from ottla.pipeline.jobs.tree_values import SourceLocation, TreeValues, Value
 from ottla.pipeline.jobs.yaml_tree import YamlError, read_tree
 from ottla.pipeline.query import (
     OUTPUT_MODES,
@@ -69,7 +69,7 @@ def read_job_file(
     reader = _Reader(
         path, TreeValues(problems, environment), sys.path if python_path is None else python_path
     )
-    read = reader.read(Value(tree=tree, place=Place(line=tree.line, key="")), problems)
+    read = reader.read(Value(tree=tree, place=SourceLocation(line=tree.line, key="")), problems)
     problems.raise_if_any(path)
     assert read is not None
     return read
@@ -130,7 +130,7 @@ class _Reader:
             self._check_name(value.place, text)
         return text
 
-    def _check_name(self, place: Place, name: str) -> None:
+    def _check_name(self, place: SourceLocation, name: str) -> None:
         if not _NAME.fullmatch(name):
             self._values.wrong(
                 place, "is to be a name of at most 100 letters, digits, _, - and dots, no dot first"
@@ -222,7 +222,7 @@ class _Reader:
             case _:
                 return "append"
 
-    def _refuse_shared(self, place: Place, jobs: Sequence[Job]) -> None:
+    def _refuse_shared(self, place: SourceLocation, jobs: Sequence[Job]) -> None:
         """Two queries that keep their progress or transactions in one place would spoil each other's."""
         checkpoints: dict[str, str] = {}
         transactions: dict[str, str] = {}

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from ottla.pipeline.jobs.tree_values import Options, Place, TreeValues
+from ottla.pipeline.jobs.tree_values import Options, SourceLocation, TreeValues
 from ottla.pipeline.words import OptionError
 
 # A judge stops at the first. What it refuses is taken away and it is asked again, for so many.
@@ -11,7 +11,7 @@ MAX_PROBLEMS: Final = 20
 
 
 def judge(
-    values: TreeValues, place: Place, options: Options, by: Callable[[Mapping[str, str]], object]
+    values: TreeValues, place: SourceLocation, options: Options, by: Callable[[Mapping[str, str]], object]
 ) -> None:
     """Add a problem for each option that the kind refuses, and for the first one that it misses."""
     left = dict(options.values)

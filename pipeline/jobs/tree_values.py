@@ -10,14 +10,16 @@ from ottla.pipeline.jobs.yaml_tree import Items, Members, Text, Tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class SourceLocation:
     """Where something stands in the file, and the path of keys to it."""
 
     line: int
     key: str
 
-    def below(self, name: str, line: int | None = None) -> "Place":
-        return Place(line=self.line if line is None else line, key=f"{self.key}.{name}" if self.key else name)
+    def below(self, name: str, line: int | None = None) -> "SourceLocation":
+        return SourceLocation(
+            line=self.line if line is None else line, key=f"{self.key}.{name}" if self.key else name
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +27,7 @@ class Value:
     """A key's value with its place."""
 
     tree: Tree
-    place: Place
+    place: SourceLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +45,7 @@ class TreeValues:
         self._problems = problems
         self._environment = environment
 
-    def wrong(self, place: Place, reason: str) -> None:
+    def wrong(self, place: SourceLocation, reason: str) -> None:
         self._problems.add(place.line, place.key, reason)
 
     def members(self, value: Value) -> dict[str, Value] | None:
@@ -75,7 +77,7 @@ class TreeValues:
             self.wrong(value.place, "is to be a list: items with a dash before each")
             return None
         return [
-            Value(tree=item, place=Place(line=item.line, key=f"{value.place.key}[{number}]"))
+            Value(tree=item, place=SourceLocation(line=item.line, key=f"{value.place.key}[{number}]"))
             for number, item in enumerate(value.tree.items, start=1)
         ]
 

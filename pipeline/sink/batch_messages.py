@@ -16,7 +16,7 @@ class Begun:
 
     generation: ProducerPair
     first_ticket: ProducerPair
-    life: int
+    incarnation: int
     slots: tuple[Participant, ...]
     timeout_ms: int
     two_phase: bool

@@ -7,7 +7,7 @@ together. `record_parts` divides what is longer.
     version  |  query id  run id  |  batch id  |  producer id  epoch of T-c    |  flags   | count participants
     1 byte   |  16        16      |  varint    |  varint       varint          |  1 byte  |  varint
 
-A participant is four varints: the differences of life, slot, producer id and epoch.
+A participant is four varints: the differences of incarnation, slot, producer id and epoch.
 """
 
 from base64 import b64decode, b64encode
@@ -94,15 +94,15 @@ def decode_record(metadata: str) -> CommitRecord:
 
 
 def _participants(numbers: "_Numbers", count: int) -> Iterator[Participant]:
-    life = slot = producer_id = epoch = 0
+    incarnation = slot = producer_id = epoch = 0
     for _ in range(count):
-        life += numbers.next()
+        incarnation += numbers.next()
         slot += numbers.next()
         producer_id += numbers.next()
         epoch += numbers.next()
-        if min(life, slot, producer_id, epoch) < 0 or epoch >= 2**15 or producer_id >= 2**63:
+        if min(incarnation, slot, producer_id, epoch) < 0 or epoch >= 2**15 or producer_id >= 2**63:
             raise _corrupt("a participant is out of bounds")
-        yield Participant(Slot(life, slot), ProducerPair(producer_id, epoch))
+        yield Participant(Slot(incarnation, slot), ProducerPair(producer_id, epoch))
 
 
 class _Numbers:

@@ -153,7 +153,7 @@ def expired(
 
 def slots_to_prepare(
     *,
-    life: int,
+    incarnation: int,
     count: int,
     handed_out: Iterable[Slot],
     left_open: Iterable[Slot],
@@ -167,7 +167,7 @@ def slots_to_prepare(
     free: list[Slot] = []
     number = 0
     while len(free) < count:
-        if (slot := Slot(life, number)) not in taken:
+        if (slot := Slot(incarnation, number)) not in taken:
             free.append(slot)
         number += 1
     fenced = ({*handed_out, *left_open} - taken) | {*free}

@@ -35,7 +35,7 @@ from ottla.pipeline.sink.decisions import (
 )
 from ottla.pipeline.sink.sink_cluster import COORDINATING_TIMEOUT_MS, SinkCluster, has_two_phase
 from ottla.pipeline.sink.sink_options import SinkOptions
-from ottla.pipeline.sink.slots import Names, Participant, Slot, life_of, tickets_between
+from ottla.pipeline.sink.slots import Names, Participant, Slot, incarnation_of, tickets_between
 from ottla.pipeline.words import OptionError
 
 # Slots of the first batch, of whose tasks nothing is known; each costs an id, and one too few no more.
@@ -48,7 +48,7 @@ _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Life:
+class _Incarnation:
     """What a process that plans batches remembers of its last one."""
 
     number: int
@@ -57,13 +57,15 @@ class _Life:
 
 
 class Driver:
-    """One sink's driver. `lives` is the process's memory of its batches by id; what it has forgotten costs
-    time alone."""
+    """One sink's driver. `incarnations` is what the process remembers of its batches, by id; what it has
+    forgotten costs time alone."""
 
-    def __init__(self, options: SinkOptions, cluster: SinkCluster, lives: dict[SinkOptions, "_Life"]) -> None:
+    def __init__(
+        self, options: SinkOptions, cluster: SinkCluster, incarnations: dict[SinkOptions, "_Incarnation"]
+    ) -> None:
         self._options = options
         self._cluster = cluster
-        self._lives = lives
+        self._incarnations = incarnations
         self._names = Names(options.transactional_id)
 
     # ---- before a batch ---------------------------------------------------------------------------
@@ -73,27 +75,31 @@ class Driver:
 
         TransactionsLost where a decided batch can not be completed; OptionError; KafkaError.
         """
-        life = self._lives.pop(self._options, None)
+        incarnation = self._incarnations.pop(self._options, None)
         names = self._names
         pairs = self._cluster.init(
             [names.coordinating, names.tickets], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False
         )
         generation, ticket = pairs[names.coordinating], pairs[names.tickets]
-        record = None if life is None else self._complete(generation)
-        used = None if life is None else tickets_between(life.begun.first_ticket, ticket)
-        if life is None or not _is_settled(life, record, used):
-            life = None
+        record = None if incarnation is None else self._complete(generation)
+        used = None if incarnation is None else tickets_between(incarnation.begun.first_ticket, ticket)
+        if incarnation is None or not _is_settled(incarnation, record, used):
+            incarnation = None
             self._cluster.settle_record(names.group_id)
             record = self._complete(generation)
-        number, timeout_ms, two_phase = self._new_life() if life is None else _of(life)
-        handed_out = () if life is None else [one.slot for one in life.begun.slots]
+        number, timeout_ms, two_phase = self._new_incarnation() if incarnation is None else _of(incarnation)
+        handed_out = () if incarnation is None else [one.slot for one in incarnation.begun.slots]
         now_ms = monotonic_ms()
-        is_due = life is None or (used or 0) > len(handed_out) or now_ms - life.swept_ms > SWEEP_INTERVAL_MS
+        is_due = (
+            incarnation is None
+            or (used or 0) > len(handed_out)
+            or now_ms - incarnation.swept_ms > SWEEP_INTERVAL_MS
+        )
         left_open = self._left_open(generation) if is_due else None
         # One more than last time: a task that is tried again finds a slot, too.
         count = 1 + max(used or 0, len(record.participants if record else ()) or FIRST_SLOTS)
         free, fenced = slots_to_prepare(
-            life=number, count=count, handed_out=handed_out, left_open=left_open or (), record=record
+            incarnation=number, count=count, handed_out=handed_out, left_open=left_open or (), record=record
         )
         given = self._cluster.init(
             [names.of(slot) for slot in fenced], timeout_ms=timeout_ms, two_phase=two_phase
@@ -101,15 +107,17 @@ class Driver:
         begun = Begun(
             generation=generation,
             first_ticket=ticket,
-            life=number,
+            incarnation=number,
             slots=tuple(Participant(slot, given[names.of(slot)]) for slot in free),
             timeout_ms=timeout_ms,
             two_phase=two_phase,
             record=record,
         )
         # Where nobody could tell, it is due again at once.
-        swept_ms = now_ms if left_open is not None else life.swept_ms if life is not None else NEVER_MS
-        self._lives[self._options] = _Life(number=number, begun=begun, swept_ms=swept_ms)
+        swept_ms = (
+            now_ms if left_open is not None else incarnation.swept_ms if incarnation is not None else NEVER_MS
+        )
+        self._incarnations[self._options] = _Incarnation(number=number, begun=begun, swept_ms=swept_ms)
         return begun
 
     def _complete(self, generation: ProducerPair) -> CommitRecord | None:
@@ -142,9 +150,9 @@ class Driver:
         if not record.two_phase:
             self._cluster.note_completed(self._names.group_id, _note_of(record))
 
-    def _new_life(self) -> tuple[int, int, bool]:
+    def _new_incarnation(self) -> tuple[int, int, bool]:
         """A number for it, how long its transactions may be open, and whether they have two phases."""
-        wanted, name = self._options.client.two_phase, self._names.lives
+        wanted, name = self._options.client.two_phase, self._names.incarnations
         two_phase = wanted is not TwoPhase.NEVER and has_two_phase(self._cluster, name)
         if wanted is TwoPhase.ALWAYS and not two_phase:
             raise OptionError(
@@ -154,7 +162,7 @@ class Driver:
         pair = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
         timeout_ms = self._options.client.transaction_timeout_ms or self._cluster.max_timeout_ms()
         self._cluster.keep_record(self._names.group_id)
-        return life_of(pair), timeout_ms, two_phase
+        return incarnation_of(pair), timeout_ms, two_phase
 
     def _left_open(self, generation: ProducerPair) -> set[Slot] | None:
         """Slots whose transaction is open, of drivers and tasks before; None if nobody can tell."""
@@ -293,10 +301,10 @@ class Driver:
             raise TransactionsLost(batch_id, tuple(refusals), str(next(iter(refusals.values()))))
 
 
-def _is_settled(life: _Life, record: CommitRecord | None, used: int | None) -> bool:
+def _is_settled(incarnation: _Incarnation, record: CommitRecord | None, used: int | None) -> bool:
     """Whether nothing is left of the last batch that this process has planned: it is decided, or no task of
     it has taken a ticket. Else somebody may be at work for it still."""
-    was_decided = record is not None and record.generation == life.begun.generation
+    was_decided = record is not None and record.generation == incarnation.begun.generation
     return used is not None and (was_decided or used == 0)
 
 
@@ -312,5 +320,5 @@ def _note_of(record: CommitRecord) -> CommittedOffset:
     return CommittedOffset(offset=record.batch_id + 1, metadata=f"{producer_id}:{epoch}")
 
 
-def _of(life: _Life) -> tuple[int, int, bool]:
-    return life.number, life.begun.timeout_ms, life.begun.two_phase
+def _of(incarnation: _Incarnation) -> tuple[int, int, bool]:
+    return incarnation.number, incarnation.begun.timeout_ms, incarnation.begun.two_phase

@@ -62,7 +62,7 @@ class TaskTransaction:
 
     def _unprepared(self, ticket: ProducerPair) -> Participant:
         """A slot that bears the ticket's number, so nobody else has it."""
-        slot = Slot(self._begun.life, FIRST_UNPREPARED + ticket.epoch)
+        slot = Slot(self._begun.incarnation, FIRST_UNPREPARED + ticket.epoch)
         name = self._names.of(slot)
         given = self._cluster.init([name], timeout_ms=self._begun.timeout_ms, two_phase=self._begun.two_phase)
         return Participant(slot, given[name])

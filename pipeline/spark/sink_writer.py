@@ -21,7 +21,7 @@ from ottla.pipeline.spark.task_message import TaskMessage
 from ottla.pipeline.spark.worker_process import TravelsToTasks
 
 # What this process knows of the batches that it has planned; not pickled.
-_LIVES: Final[dict[SinkOptions, Any]] = {}
+_INCARNATIONS: Final[dict[SinkOptions, Any]] = {}
 
 
 class SinkWriter(TravelsToTasks):
@@ -53,7 +53,7 @@ class SinkWriter(TravelsToTasks):
 
     def _driver(self) -> Driver:
         """The driver's part, with what this process remembers."""
-        return Driver(self._options, self._connect(self._options), _LIVES)
+        return Driver(self._options, self._connect(self._options), _INCARNATIONS)
 
 
 def reports_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskReport]:

@@ -11,15 +11,15 @@ from ottla.logstore.log_config import check_topic_configs
 from ottla.logstore.record import Record
 from ottla.node.rest_api.json_schema import problem_of
 from ottla.node.rest_api.json_stream import JsonStream
-from ottla.node.rest_api.record_filter import parse_filter
-from ottla.node.rest_api.record_json import delivery_report, parse_record, shown_record
-from ottla.node.rest_api.record_place import (
+from ottla.node.rest_api.offset_spec import (
     LATEST,
     OFFSET_PATTERN,
     TIMESTAMP_PATTERN,
     parse_cursor,
     parse_place,
 )
+from ottla.node.rest_api.record_filter import parse_filter
+from ottla.node.rest_api.record_json import delivery_report, parse_record, shown_record
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.settings.config import BROKER_CONFIG_DEF, parse_config, parse_overrides, refuse_unknown
 from ottla.node.settings.group_config_def import check_group_configs

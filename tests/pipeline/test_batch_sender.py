@@ -13,7 +13,7 @@ from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.node.wire.messages.produce import ProduceRequest, TopicProduceData
 from ottla.pipeline.client.batch_sender import UNKNOWN_OFFSET, BatchSender
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.metadata import Cluster, TopicGone
 from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.client.partition_fetcher import PartitionFetcher
@@ -86,10 +86,10 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
 ) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
-    send, receive = Connection.send, Connection.receive
+    send, receive = BrokerConnection.send, BrokerConnection.receive
     seen = {"sent": 0, "received": 0}
 
-    def cut_at_send(connection: Connection, request: object, **more: Any) -> Ticket:
+    def cut_at_send(connection: BrokerConnection, request: object, **more: Any) -> Ticket:
         if not isinstance(request, ProduceRequest):
             return send(connection, request, **more)
         number, seen["sent"] = seen["sent"], seen["sent"] + 1
@@ -100,7 +100,7 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
             connection.close()
         return ticket
 
-    def cut_at_receive(connection: Connection, ticket: Ticket) -> Any:
+    def cut_at_receive(connection: BrokerConnection, ticket: Ticket) -> Any:
         answer = receive(connection, ticket)
         number, seen["received"] = seen["received"], seen["received"] + (ticket.api_key == 0)
         if (number, moment, ticket.api_key) == (at, "after its answer", 0):
@@ -108,8 +108,8 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")
         return answer
 
-    monkeypatch.setattr(Connection, "send", cut_at_send)
-    monkeypatch.setattr(Connection, "receive", cut_at_receive)
+    monkeypatch.setattr(BrokerConnection, "send", cut_at_send)
+    monkeypatch.setattr(BrokerConnection, "receive", cut_at_receive)
 
     for _ in range(BATCHES):
         producer.send()
@@ -128,9 +128,9 @@ def test_a_first_batch_that_is_refused_is_overtaken_by_none(
     """As by a leader that has not heard of the topic yet, and has when the next one comes."""
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
-    send, seen = Connection.send, []
+    send, seen = BrokerConnection.send, []
 
-    def send_the_first_elsewhere(connection: Connection, request: object, **more: Any) -> Ticket:
+    def send_the_first_elsewhere(connection: BrokerConnection, request: object, **more: Any) -> Ticket:
         if not isinstance(request, ProduceRequest):
             return send(connection, request, **more)
         seen.append(request)
@@ -139,7 +139,7 @@ def test_a_first_batch_that_is_refused_is_overtaken_by_none(
         to = [elsewhere] if len(seen) == 1 else [topic]
         return send(connection, ProduceRequest(acks=-1, timeout_ms=30_000, topic_data=to), **more)
 
-    monkeypatch.setattr(Connection, "send", send_the_first_elsewhere)
+    monkeypatch.setattr(BrokerConnection, "send", send_the_first_elsewhere)
     for _ in range(BATCHES):
         producer.send()
     placed = producer.sender.flush()
@@ -264,7 +264,7 @@ def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_there_once(
     cluster = client(Role.SINK)
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
-    send, receive = Connection.send, Connection.receive
+    send, receive = BrokerConnection.send, BrokerConnection.receive
     waiting = [lost]
 
     def lose() -> None:
@@ -273,14 +273,14 @@ def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_there_once(
         }
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "it is lost")
 
-    def lossy_send(connection: Connection, request: object, **more: Any) -> Ticket:
+    def lossy_send(connection: BrokerConnection, request: object, **more: Any) -> Ticket:
         if isinstance(request, ProduceRequest) and waiting == ["request"]:
             waiting.clear()
             connection.close()
             lose()
         return send(connection, request, **more)
 
-    def lossy_receive(connection: Connection, ticket: Ticket) -> Any:
+    def lossy_receive(connection: BrokerConnection, ticket: Ticket) -> Any:
         answer = receive(connection, ticket)
         if ticket.api_key == 0 and waiting == ["answer"]:
             waiting.clear()
@@ -288,8 +288,8 @@ def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_there_once(
             lose()
         return answer
 
-    monkeypatch.setattr(Connection, "send", lossy_send)
-    monkeypatch.setattr(Connection, "receive", lossy_receive)
+    monkeypatch.setattr(BrokerConnection, "send", lossy_send)
+    monkeypatch.setattr(BrokerConnection, "receive", lossy_receive)
     values = [[b"%d.%d" % (number, row) * 100 for row in range(6)] for number in range(2)]
     for number, rows in enumerate(values):
         data = batch(rows, base_sequence=number * 6, **producer.pair)

@@ -14,14 +14,14 @@ from ottla.node.wire.messages.api_versions import ApiVersion, ApiVersionsRespons
 from ottla.node.wire.messages.metadata import MetadataRequest, MetadataResponse
 from ottla.pipeline.client import connection as connection_module
 from ottla.pipeline.client.client_settings import ClientSettings
-from ottla.pipeline.client.connection import Connection
-from ottla.pipeline.client.connections import Connections, Purpose
+from ottla.pipeline.client.connection import BrokerConnection
+from ottla.pipeline.client.connections import BrokerConnections, Purpose
 from ottla.pipeline.words import OptionError
 from tests.ports import free_port
 
 SETTINGS = ClientSettings(bootstrap_servers=(("127.0.0.1", 1),), request_timeout_ms=60_000)
 METADATA = 1  # the version that the pairs below agree on
-Pair = tuple[Connection, socket.socket]
+Pair = tuple[BrokerConnection, socket.socket]
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def pair() -> Iterator[Pair]:
     """A connection, and the end of the node that it has."""
     ours, theirs = socket.socketpair()
     with theirs:
-        connection = Connection(ours, "node", SETTINGS)
+        connection = BrokerConnection(ours, "node", SETTINGS)
         connection.versions = {ApiKey.METADATA: (0, METADATA)}
         yield connection, theirs
         connection.close()
@@ -113,7 +113,7 @@ def test_a_connection_that_ends_has_no_answer(pair: Pair, said: bytes) -> None:
 def test_silence_has_an_end() -> None:
     ours, theirs = socket.socketpair()
     settings = ClientSettings(bootstrap_servers=SETTINGS.bootstrap_servers, request_timeout_ms=1)
-    connection = Connection(ours, "node", settings)
+    connection = BrokerConnection(ours, "node", settings)
     connection.versions = {ApiKey.METADATA: (0, METADATA)}
 
     with theirs, pytest.raises(KafkaError, match="no answer to Metadata in 1 ms") as silent:
@@ -186,7 +186,7 @@ def settings_for(bootstrap: str) -> ClientSettings:
 
 @pytest.mark.slow
 def test_a_node_is_found_behind_any_address(ottla_cluster: Cluster) -> None:
-    connections = Connections(settings_for(f"127.0.0.1:{free_port()},{ottla_cluster.bootstrap}"))
+    connections = BrokerConnections(settings_for(f"127.0.0.1:{free_port()},{ottla_cluster.bootstrap}"))
 
     response = connections.to_any().request(MetadataRequest(topics=[]))
     connections.learn([(one.node_id, one.host, one.port) for one in response.brokers])
@@ -203,7 +203,7 @@ def test_a_node_is_found_behind_any_address(ottla_cluster: Cluster) -> None:
 def test_a_child_process_has_connections_of_its_own(
     ottla_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connections = Connections(settings_for(ottla_cluster.bootstrap))
+    connections = BrokerConnections(settings_for(ottla_cluster.bootstrap))
     of_parent = connections.to_any()
     ticket = of_parent.send(MetadataRequest(topics=[]))
 
@@ -218,17 +218,17 @@ def test_a_child_process_has_connections_of_its_own(
 def test_nobody_there_is_told_with_the_address() -> None:
     port = free_port()
 
-    with pytest.raises(KafkaError, match=f"127.0.0.1:{port}: Connection refused"):
-        Connections(settings_for(f"127.0.0.1:{port}")).to_any()
+    with pytest.raises(KafkaError, match=f"127.0.0.1:{port}: BrokerConnection refused"):
+        BrokerConnections(settings_for(f"127.0.0.1:{port}")).to_any()
 
 
 def test_a_name_that_nobody_knows_is_the_options_fault() -> None:
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers: no host of these names is known"):
-        Connections(settings_for("nobody.invalid:9092")).to_any()
+        BrokerConnections(settings_for("nobody.invalid:9092")).to_any()
 
 
 def test_a_node_that_left_is_not_spoken_to() -> None:
-    connections = Connections(SETTINGS)
+    connections = BrokerConnections(SETTINGS)
     connections.learn([(1, "127.0.0.1", free_port())])
     connections.learn([])
 

@@ -15,7 +15,7 @@ from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.embedded import Cluster as Nodes
 from ottla.node.wire.messages.fetch import FetchResponse, PartitionData
 from ottla.pipeline.client import partition_fetcher
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.list_offsets import LATEST, list_offsets
 from ottla.pipeline.client.metadata import Cluster, TopicGone
@@ -67,9 +67,9 @@ def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
 ) -> None:
     """Apache Kafka answers it without a partition, and reads its next request later."""
     cluster = client(max_partition_fetch_bytes="2000")
-    receive, throttled = Connection.receive, []
+    receive, throttled = BrokerConnection.receive, []
 
-    def receive_every_second_one(connection: Connection, ticket: Ticket) -> Any:
+    def receive_every_second_one(connection: BrokerConnection, ticket: Ticket) -> Any:
         answer = receive(connection, ticket)
         if isinstance(answer, FetchResponse) and len(throttled) % 2 == 0:
             answer = FetchResponse(throttle_time_ms=7)
@@ -77,7 +77,7 @@ def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
             throttled.append(not answer.responses)
         return answer
 
-    monkeypatch.setattr(Connection, "receive", receive_every_second_one)
+    monkeypatch.setattr(BrokerConnection, "receive", receive_every_second_one)
 
     assert read(cluster, filled, 0, 1000) == list(enumerate(VALUES))
     assert throttled.count(True) > 2
@@ -98,8 +98,8 @@ def test_ranges_follow_each_other_on_one_connection(
 ) -> None:
     cluster = client(max_partition_fetch_bytes="2000")
     made = []
-    connect = Connection.connect
-    monkeypatch.setattr(Connection, "connect", lambda *args: made.append(args) or connect(*args))
+    connect = BrokerConnection.connect
+    monkeypatch.setattr(BrokerConnection, "connect", lambda *args: made.append(args) or connect(*args))
 
     for start in range(0, 1000, 250):
         assert read(cluster, filled, start, start + 250) == list(enumerate(VALUES))[start : start + 250]

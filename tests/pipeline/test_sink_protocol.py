@@ -30,7 +30,7 @@ from ottla.pipeline.sink.driver import SWEEP_INTERVAL_MS, Driver
 from ottla.pipeline.sink.row_writer import Producer, RowWriter
 from ottla.pipeline.sink.sink_cluster import KafkaSinkCluster
 from ottla.pipeline.sink.sink_options import SinkOptions
-from ottla.pipeline.sink.slots import FIRST_UNPREPARED, LIVES, Names
+from ottla.pipeline.sink.slots import FIRST_UNPREPARED, INCARNATIONS, Names
 from ottla.pipeline.sink.task_transaction import TaskTransaction
 from ottla.pipeline.words import OptionError
 from tests.compat.wire_client import WireClient, eventually
@@ -288,8 +288,8 @@ def test_a_life_ends_with_a_batch_that_was_not_decided(sink: Sink) -> None:
     second = sink.driver.begin()
     sink.task(second, 0).write("a")
 
-    assert second.life == first.life
-    assert sink.driver.begin().life != first.life
+    assert second.incarnation == first.incarnation
+    assert sink.driver.begin().incarnation != first.incarnation
 
 
 def test_what_is_left_open_is_looked_for_at_first_and_each_minute(
@@ -414,9 +414,11 @@ def test_what_is_open_is_seen_by_the_command_line(sink: Sink, bootstrap: str) ->
     assert row.startswith(f"{task.name} ") and row.endswith(" s")  # for so long, with such a time-out
 
 
-def test_lives_come_again_after_sixty_four(sink: Sink) -> None:
-    first = sink.driver.begin().life
-    assert [sink.new_driver().begin().life for _ in range(3)] == [(first + by) % LIVES for by in (1, 2, 3)]
+def test_incarnations_come_again_after_sixty_four(sink: Sink) -> None:
+    first = sink.driver.begin().incarnation
+    assert [sink.new_driver().begin().incarnation for _ in range(3)] == [
+        (first + by) % INCARNATIONS for by in (1, 2, 3)
+    ]
 
 
 def retention_of(cluster: Cluster, group_id: str) -> str | None:

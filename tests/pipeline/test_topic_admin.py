@@ -8,7 +8,7 @@ import pytest
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.wire.api_keys import ApiKey
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.topic_admin import (
     ConfigSource,
@@ -123,9 +123,9 @@ def test_a_topic_whose_making_was_not_heard_of_is_found_made(
     client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster, name = client(Role.SINK), new_name()
-    receive, lost = Connection.receive, []
+    receive, lost = BrokerConnection.receive, []
 
-    def lose_the_first(connection: Connection, ticket: Ticket) -> Any:
+    def lose_the_first(connection: BrokerConnection, ticket: Ticket) -> Any:
         answer = receive(connection, ticket)
         if ticket.api_key == ApiKey.CREATE_TOPICS and not lost:
             lost.append(answer)
@@ -133,7 +133,7 @@ def test_a_topic_whose_making_was_not_heard_of_is_found_made(
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")
         return answer
 
-    monkeypatch.setattr(Connection, "receive", lose_the_first)
+    monkeypatch.setattr(BrokerConnection, "receive", lose_the_first)
 
     made = create_topics(cluster, [NewTopic(name=name)])
 

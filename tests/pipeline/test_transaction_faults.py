@@ -29,7 +29,7 @@ from ottla.node.wire.messages.produce import ProduceRequest
 from ottla.node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.pipeline.client.batch_sender import BatchSender
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import Connection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, Ticket
 from ottla.pipeline.client.group_offsets import CommittedOffset, committed_offsets
 from ottla.pipeline.client.metadata import Cluster, Kind
 from ottla.pipeline.client.transactions import Transactions
@@ -48,7 +48,7 @@ STEPS = (
     EndTxnRequest,
 )
 ROWS = [b"first", b"second", b"third"]
-Interrupt = Callable[[Connection], None]
+Interrupt = Callable[[BrokerConnection], None]
 
 
 class Transaction:
@@ -115,11 +115,11 @@ class AtStep:
         self.api_key = schema_of(step).api_key
         self.step, self.moment, self.do = step, moment, do
         self.is_done = False
-        self._send, self._receive = Connection.send, Connection.receive
-        monkeypatch.setattr(Connection, "send", lambda *args, **more: self.send(*args, **more))
-        monkeypatch.setattr(Connection, "receive", lambda *args: self.receive(*args))
+        self._send, self._receive = BrokerConnection.send, BrokerConnection.receive
+        monkeypatch.setattr(BrokerConnection, "send", lambda *args, **more: self.send(*args, **more))
+        monkeypatch.setattr(BrokerConnection, "receive", lambda *args: self.receive(*args))
 
-    def send(self, connection: Connection, request: object, **more: Any) -> Ticket:
+    def send(self, connection: BrokerConnection, request: object, **more: Any) -> Ticket:
         is_it = isinstance(request, self.step) and not self.is_done
         if is_it and self.moment == "before it is sent":
             self.interrupt(connection)
@@ -128,14 +128,14 @@ class AtStep:
             self.interrupt(connection)
         return ticket
 
-    def receive(self, connection: Connection, ticket: Ticket) -> Any:
+    def receive(self, connection: BrokerConnection, ticket: Ticket) -> Any:
         answer = self._receive(connection, ticket)
         if ticket.api_key == self.api_key and self.moment == "after its answer" and not self.is_done:
             self.interrupt(connection)
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")
         return answer
 
-    def interrupt(self, connection: Connection) -> None:
+    def interrupt(self, connection: BrokerConnection) -> None:
         self.is_done = True
         self.do(connection)
 
@@ -146,7 +146,7 @@ def test_a_transaction_that_is_cut_at_any_step_is_committed_once(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch, step: type, moment: str
 ) -> None:
     transaction = Transaction(client(Role.SINK), TopicPartition(make_topic(bootstrap), 0))
-    at_step = AtStep(monkeypatch, step, moment, Connection.close)
+    at_step = AtStep(monkeypatch, step, moment, BrokerConnection.close)
 
     transaction.run()
 
@@ -188,7 +188,7 @@ def test_a_coordinator_that_dies_under_a_request_has_another_that_knows_all(
     transaction = Transaction(cluster, partition)
     killed: list[int] = []
 
-    def kill_the_coordinator(_connection: Connection) -> None:
+    def kill_the_coordinator(_connection: BrokerConnection) -> None:
         of_group = step is TxnOffsetCommitRequest
         key = (Kind.GROUP, transaction.group) if of_group else (Kind.TRANSACTION, transaction.id)
         killed.append(cluster._coordinators[key])

@@ -246,9 +246,9 @@ class Checkpoint:
 
 @dataclass(slots=True)
 class Planner:
-    """A process that plans batches, one at a time; it may serve several lives of a driver."""
+    """A process that plans batches, one at a time; it may serve several incarnations of a driver."""
 
-    lives: dict[SinkOptions, Any] = field(default_factory=dict)
+    incarnations: dict[SinkOptions, Any] = field(default_factory=dict)
     is_busy: bool = False
 
 
@@ -367,7 +367,7 @@ class Model:
     def _begin_batch(self, planner: Planner | None = None) -> Begun:
         planner = planner or self.planner
         planner.is_busy = True  # for ever, if it is killed in the middle
-        begun = Driver(self.options, self.cluster, planner.lives).begin()
+        begun = Driver(self.options, self.cluster, planner.incarnations).begin()
         planner.is_busy = False
         return begun
 

@@ -85,7 +85,7 @@ def a_list_that_nobody_checks(patch: pytest.MonkeyPatch) -> None:
 
 def lives_that_share_their_slots(patch: pytest.MonkeyPatch) -> None:
     """Every driver has the slots of the one before."""
-    patch.setattr(driver, "life_of", lambda pair: 0)
+    patch.setattr(driver, "incarnation_of", lambda pair: 0)
 
 
 def slots_with_their_old_pairs(patch: pytest.MonkeyPatch) -> None:
@@ -93,9 +93,9 @@ def slots_with_their_old_pairs(patch: pytest.MonkeyPatch) -> None:
     begin = Driver.begin
 
     def again(self: Driver) -> Any:
-        before = self._lives.get(self._options)
+        before = self._incarnations.get(self._options)
         begun = begin(self)
-        if before is None or before.begun.life != begun.life:
+        if before is None or before.begun.incarnation != begun.incarnation:
             return begun
         old = {one.slot: one for one in before.begun.slots}
         pairs = {self._names.of(one.slot): one.pair for one in old.values()}

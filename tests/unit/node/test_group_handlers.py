@@ -18,7 +18,7 @@ from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_headers
 from ottla.logstore.schema_compiler import decode, decoder, encode
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.node.coordinators.group_lag import PartitionLag, Place
+from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.kafka_api import (
     consumer_group_describe,
@@ -191,9 +191,9 @@ def test_lag_is_told_to_those_who_ask_by_its_tag(version: int) -> None:
         await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
         topics = [OffsetFetchRequestTopics(name="flights", topic_id=FLIGHTS, partition_indexes=[0, 1, 2])]
         group = OffsetFetchRequestGroup(group_id="g", topics=topics)
-        asked: list[Place] = []
+        asked: list[GroupOffset] = []
 
-        async def measure(places: Iterable[Place]) -> dict[Place, PartitionLag]:
+        async def measure(places: Iterable[GroupOffset]) -> dict[GroupOffset, PartitionLag]:
             asked.extend(places)
             return {asked[0]: PartitionLag(43, 3, 1_500), asked[2]: PartitionLag(7, None, None)}
 

@@ -11,7 +11,7 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 from ottla.logstore.schema_compiler import decode, encode
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.node.coordinators.group_lag import FIRST_READ_BYTES, GroupLag, PartitionLag, Place
+from ottla.node.coordinators.group_lag import FIRST_READ_BYTES, GroupLag, GroupOffset, PartitionLag
 from ottla.node.kafka_api import describe_lag
 from ottla.node.work.turns import STEPS_PER_TURN
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
@@ -46,11 +46,13 @@ class LagWorld(ReplicaWorld):
         await asyncio.sleep(0)
         return work()
 
-    def measure(self, *places: tuple[TopicPartition, int | None], timeout_s: float = 60) -> dict[Place, Any]:
-        return asyncio.run(self.group_lag.measure([Place(*one) for one in places], timeout_s=timeout_s))
+    def measure(
+        self, *places: tuple[TopicPartition, int | None], timeout_s: float = 60
+    ) -> dict[GroupOffset, Any]:
+        return asyncio.run(self.group_lag.measure([GroupOffset(*one) for one in places], timeout_s=timeout_s))
 
     def lag_of(self, committed: int | None, partition: TopicPartition = T0) -> PartitionLag | None:
-        return self.measure((partition, committed)).get(Place(partition, committed))
+        return self.measure((partition, committed)).get(GroupOffset(partition, committed))
 
     def write(self, content: bytes | bytearray) -> None:
         """Put a batch into the log as it is, offsets and all; it is committed."""
@@ -243,12 +245,12 @@ def test_leaders_elsewhere_are_asked_once_for_all_of_theirs(two: tuple[LagWorld,
 
     assert len(peer.asked) == 1
     assert lags == {
-        Place(T0, 10): PartitionLag(10, 0, 0),
-        Place(far, 1): PartitionLag(4, 3, 2_000),
-        Place(far, 4): PartitionLag(4, 0, 0),
-        Place(far, None): PartitionLag(4, None, None),
-        Place(TopicPartition("far", 2), 0): PartitionLag(0, 0, 0),
-        Place(TopicPartition("wide", 0), 0): PartitionLag(0, 0, 0),
+        GroupOffset(T0, 10): PartitionLag(10, 0, 0),
+        GroupOffset(far, 1): PartitionLag(4, 3, 2_000),
+        GroupOffset(far, 4): PartitionLag(4, 0, 0),
+        GroupOffset(far, None): PartitionLag(4, None, None),
+        GroupOffset(TopicPartition("far", 2), 0): PartitionLag(0, 0, 0),
+        GroupOffset(TopicPartition("wide", 0), 0): PartitionLag(0, 0, 0),
     }
 
 
@@ -259,7 +261,7 @@ def test_a_leader_that_is_away_leaves_its_partitions_out(two: tuple[LagWorld, Pe
 
     lags = world.measure((T0, 9), (TopicPartition("far", 1), 1), (TopicPartition("orphan", 0), 1))
 
-    assert lags == {Place(T0, 9): PartitionLag(10, 1, 30_000)}
+    assert lags == {GroupOffset(T0, 9): PartitionLag(10, 1, 30_000)}
 
 
 def test_a_leader_that_hangs_is_not_waited_for(two: tuple[LagWorld, Peer]) -> None:
@@ -271,8 +273,8 @@ def test_a_leader_that_hangs_is_not_waited_for(two: tuple[LagWorld, Peer]) -> No
     world.peers[OTHER_ID] = peer_of(never)
     lags = world.measure((T0, 9), (TopicPartition("far", 1), 1), timeout_s=0.05)
 
-    assert Place(TopicPartition("far", 1), 1) not in lags
-    assert lags[Place(T0, 9)].records == 1
+    assert GroupOffset(TopicPartition("far", 1), 1) not in lags
+    assert lags[GroupOffset(T0, 9)].records == 1
 
 
 def test_a_node_that_leads_no_more_knows_nothing(two: tuple[LagWorld, Peer]) -> None:
@@ -294,14 +296,17 @@ def test_what_is_not_read_in_time_is_left_out(two: tuple[LagWorld, Peer]) -> Non
 
     lags = world.measure((T0, 9), (T0, 10), timeout_s=0)
 
-    assert lags == {Place(T0, 9): PartitionLag(10, 1, None), Place(T0, 10): PartitionLag(10, 0, 0)}
+    assert lags == {
+        GroupOffset(T0, 9): PartitionLag(10, 1, None),
+        GroupOffset(T0, 10): PartitionLag(10, 0, 0),
+    }
 
 
 def test_very_many_partitions_leave_the_loop_to_others(world: LagWorld) -> None:
     count = 40 * STEPS_PER_TURN
-    places = [Place(TopicPartition("t", 0), 9 - number) for number in range(count)]
+    places = [GroupOffset(TopicPartition("t", 0), 9 - number) for number in range(count)]
 
-    async def run() -> tuple[dict[Place, PartitionLag], int]:
+    async def run() -> tuple[dict[GroupOffset, PartitionLag], int]:
         turns = 0
 
         async def others() -> None:
@@ -317,5 +322,5 @@ def test_very_many_partitions_leave_the_loop_to_others(world: LagWorld) -> None:
 
     lags, turns = asyncio.run(run())
 
-    assert len(lags) == count and lags[Place(T0, 9)] == PartitionLag(10, 1, 30_000)
+    assert len(lags) == count and lags[GroupOffset(T0, 9)] == PartitionLag(10, 1, 30_000)
     assert turns > 80, "two passes in memory, and the reads"

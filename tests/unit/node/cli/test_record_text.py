@@ -7,7 +7,7 @@ import pytest
 from ottla.logstore.escaped_text import CONTROLS
 from ottla.logstore.record import Record
 from ottla.logstore.topic_partition import TopicPartition
-from ottla.node.cli.record_commands import Place, parse_place
+from ottla.node.cli.record_commands import OffsetSpec, parse_offset_spec
 from ottla.node.cli.record_text import (
     column_printer,
     json_printer,
@@ -140,23 +140,23 @@ def test_json_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", Place(timestamp=-2)),
-        ("end", Place(timestamp=-1)),
-        ("42", Place(offset=42)),
-        ("-10", Place(before_end=10)),
-        ("@1700000000000", Place(timestamp=1_700_000_000_000)),
-        ("@2023-11-14T22:13:20Z", Place(timestamp=1_700_000_000_000)),
-        ("@2023-11-14T23:13:20+01:00", Place(timestamp=1_700_000_000_000)),
+        ("beginning", OffsetSpec(timestamp=-2)),
+        ("end", OffsetSpec(timestamp=-1)),
+        ("42", OffsetSpec(offset=42)),
+        ("-10", OffsetSpec(before_end=10)),
+        ("@1700000000000", OffsetSpec(timestamp=1_700_000_000_000)),
+        ("@2023-11-14T22:13:20Z", OffsetSpec(timestamp=1_700_000_000_000)),
+        ("@2023-11-14T23:13:20+01:00", OffsetSpec(timestamp=1_700_000_000_000)),
     ],
 )
-def test_places_in_a_log(text: str, place: Place) -> None:
-    assert parse_place(text) == place
+def test_places_in_a_log(text: str, place: OffsetSpec) -> None:
+    assert parse_offset_spec(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "middle", "@yesterday", "--1", "1e5"])
 def test_a_place_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not"):
-        parse_place(text)
+        parse_offset_spec(text)
 
 
 HOSTILE = Record(

@@ -73,7 +73,7 @@ def test_a_member_is_heard_while_it_searches_for_the_newest_records(
 ) -> None:
     monkeypatch.setattr(record_commands.topic_admin, "find_offsets", find_offsets)
     monkeypatch.setattr(record_commands, "newest_offsets", newest)
-    member, begin = Member(heartbeats), record_commands.Place(before_end=5)
+    member, begin = Member(heartbeats), record_commands.OffsetSpec(before_end=5)
 
     resumed = asyncio.run(
         record_commands.resume(
@@ -97,7 +97,7 @@ def test_a_search_that_fell_short_is_told(
 
     placed = asyncio.run(
         record_commands.place_all(
-            cast(Client, Cluster()), [PLACE], record_commands.Place(before_end=5), read_committed=True
+            cast(Client, Cluster()), [PLACE], record_commands.OffsetSpec(before_end=5), read_committed=True
         )
     )
 

@@ -9,7 +9,7 @@ import pytest
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.client import leader_moves
-from ottla.node.client.cluster_admin import PREFERRED, Election
+from ottla.node.client.cluster_admin import PREFERRED, ElectionResult
 
 ELECTED, LED_BY_IT, FAILED = (TopicPartition("t", index) for index in range(3))
 
@@ -19,11 +19,11 @@ def test_a_partition_that_is_led_as_it_should_be_did_not_move(monkeypatch: pytes
     failure = KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "it is not in sync")
     errors = {LED_BY_IT: KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "it leads"), FAILED: failure}
 
-    async def elect_leaders(_: Any, partitions: Iterable[TopicPartition], __: int) -> list[Election]:
-        return [Election(one, errors.get(one)) for one in partitions]
+    async def elect_leaders(_: Any, partitions: Iterable[TopicPartition], __: int) -> list[ElectionResult]:
+        return [ElectionResult(one, errors.get(one)) for one in partitions]
 
     monkeypatch.setattr("ottla.node.client.cluster_admin.elect_leaders", elect_leaders)
 
     found = asyncio.run(leader_moves.elect(None, [FAILED, LED_BY_IT, ELECTED], PREFERRED))  # type: ignore[arg-type]
 
-    assert found.elections == [Election(ELECTED, None), Election(FAILED, failure)]
+    assert found.elections == [ElectionResult(ELECTED, None), ElectionResult(FAILED, failure)]

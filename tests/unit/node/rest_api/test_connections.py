@@ -6,11 +6,11 @@ from typing import Any, cast
 import pytest
 
 from ottla.node.rest_api import connections
-from ottla.node.rest_api.connections import Connections, network_of
+from ottla.node.rest_api.connections import HttpConnections, network_of
 
 
 class Client:
-    """What `Connections` sees of a connection."""
+    """What `HttpConnections` sees of a connection."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -23,16 +23,16 @@ class Client:
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> Connections:
+def places(monkeypatch: pytest.MonkeyPatch) -> HttpConnections:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
-    return Connections()
+    return HttpConnections()
 
 
-def come(places: Connections, *clients: Client) -> list[bool]:
+def come(places: HttpConnections, *clients: Client) -> list[bool]:
     return [places.enter(cast(Any, one)) for one in clients]
 
 
-def test_who_has_most_connections_gives_the_one_that_was_still_for_longest(places: Connections) -> None:
+def test_who_has_most_connections_gives_the_one_that_was_still_for_longest(places: HttpConnections) -> None:
     lone, many = Client("a"), [Client("b") for _ in range(3)]
     come(places, lone, *many)
     places.moved(cast(Any, many[0]))
@@ -43,7 +43,7 @@ def test_who_has_most_connections_gives_the_one_that_was_still_for_longest(place
     assert [one.is_cut_off for one in (lone, *many)] == [False, False, True, True]
 
 
-def test_who_is_served_keeps_his_place_and_when_all_are_nobody_comes(places: Connections) -> None:
+def test_who_is_served_keeps_his_place_and_when_all_are_nobody_comes(places: HttpConnections) -> None:
     clients = [Client("a") for _ in range(4)]
     come(places, *clients)
     for one in clients[:3]:
@@ -58,7 +58,7 @@ def test_who_is_served_keeps_his_place_and_when_all_are_nobody_comes(places: Con
     assert come(places, Client("c")) == [False]
 
 
-def test_a_place_is_free_again_once(places: Connections) -> None:
+def test_a_place_is_free_again_once(places: HttpConnections) -> None:
     first = Client("a")
     come(places, first, *[Client("b") for _ in range(3)])
 

@@ -26,7 +26,7 @@ from ottla.node.wire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
 from ottla.pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Leader, TopicGone
 from tests.pipeline.topics import settings_for
@@ -73,7 +73,7 @@ class Node:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[ErrorCode]], Cluster]:
     def make(codes: Sequence[ErrorCode]) -> Cluster:
         node = Node(codes)
-        monkeypatch.setattr(Connection, "connect", lambda *_: node)
+        monkeypatch.setattr(BrokerConnection, "connect", lambda *_: node)
         return Cluster(settings_for("node1:9092", Role.SOURCE, retry_backoff_ms="0"))
 
     return make

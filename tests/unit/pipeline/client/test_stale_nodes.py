@@ -31,7 +31,7 @@ from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchResponseGroup,
 )
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import Connection
+from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.group_offsets import committed_offsets
 from ottla.pipeline.client.list_offsets import LATEST, list_offsets
 from ottla.pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
@@ -120,7 +120,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
     def make(known: set[str]) -> tuple[Cluster, Nodes]:
         nodes = {STALE: Node(STALE, known, True), OTHER: Node(OTHER, {"flights"}, False)}
         connect = lambda host, _port, _settings: nodes[int(host[-1])]  # noqa: E731
-        monkeypatch.setattr(Connection, "connect", connect)
+        monkeypatch.setattr(BrokerConnection, "connect", connect)
         settings = settings_for("node1:9092,node2:9092", Role.SOURCE, retry_backoff_ms="0")
         return Cluster(settings), nodes
 

@@ -5,7 +5,14 @@ import json
 import pytest
 
 from ottla.pipeline.connect.http_options import BodyFormat
-from ottla.pipeline.connect.http_requests import Place, Verdict, idempotency_key, judge, to_array, to_element
+from ottla.pipeline.connect.http_requests import (
+    RecordOrigin,
+    Verdict,
+    idempotency_key,
+    judge,
+    to_array,
+    to_element,
+)
 from ottla.pipeline.connect.http_sink import Record, groups_of
 
 
@@ -61,7 +68,7 @@ def test_arrays_are_json() -> None:
 
 def test_groups_keep_to_a_partition_and_a_size() -> None:
     def record(partition: int, offset: int) -> Record:
-        return Record(Place(topic="t", partition=partition, offset=offset), None, b"1", None)
+        return Record(RecordOrigin(topic="t", partition=partition, offset=offset), None, b"1", None)
 
     records = [record(0, 1), record(0, 2), record(0, 3), record(1, 1), record(1, 2)]
 
@@ -74,8 +81,8 @@ def test_groups_keep_to_a_partition_and_a_size() -> None:
 
 
 def test_a_key_names_the_records_and_their_batch() -> None:
-    first, last = (Place(topic="t", partition=3, offset=offset) for offset in (5, 9))
-    row = Place(topic=None, partition=None, offset=4)
+    first, last = (RecordOrigin(topic="t", partition=3, offset=offset) for offset in (5, 9))
+    row = RecordOrigin(topic=None, partition=None, offset=4)
 
     assert idempotency_key("q", 7, 0, first, last) == "q/7/t-3/5-9"
     assert idempotency_key("q", 7, 2, row, row) == "q/7/task-2/4-4"

@@ -18,7 +18,7 @@ from ottla.pipeline.sink.decisions import (
     roll_forward,
     slots_to_prepare,
 )
-from ottla.pipeline.sink.slots import LIVES, Names, Participant, Slot, life_of, tickets_between
+from ottla.pipeline.sink.slots import INCARNATIONS, Names, Participant, Slot, incarnation_of, tickets_between
 from ottla.pipeline.words import OptionError
 
 QUERY, OTHER, RUN, LATER = (UUID(int=number) for number in range(1, 5))
@@ -115,7 +115,7 @@ def test_only_transactions_that_are_open_as_they_were_left_are_decided_over() ->
 
 def test_slots_of_the_newest_record_keep_their_pairs() -> None:
     free, fenced = slots_to_prepare(
-        life=1,
+        incarnation=1,
         count=2,
         handed_out=[Slot(1, number) for number in range(5)],
         left_open=[Slot(9, 5), Slot(1, 100_003), Slot(1, 1)],
@@ -141,8 +141,8 @@ def test_tickets_are_counted_until_epochs_run_out() -> None:
     assert tickets_between(ProducerPair(5, 10), ProducerPair(5, 11)) == 0
     assert tickets_between(ProducerPair(5, 10), ProducerPair(5, 14)) == 3
     assert tickets_between(ProducerPair(5, 10), ProducerPair(6, 0)) is None
-    assert life_of(ProducerPair(1, 2**15 - 2)) == LIVES - 2
-    assert life_of(ProducerPair(1, LIVES + 1)) == 1
+    assert incarnation_of(ProducerPair(1, 2**15 - 2)) == INCARNATIONS - 2
+    assert incarnation_of(ProducerPair(1, INCARNATIONS + 1)) == 1
 
 
 def test_what_is_lost_is_told_by_name() -> None:

@@ -27,7 +27,7 @@ TIMESTAMP_PATTERN: Final = r"^([0-9]{1,18}|[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ].{5,30
 Cursor = Mapping[int, int]  # partition -> the offset of the next record
 
 
-class Place(NamedTuple):
+class OffsetSpec(NamedTuple):
     """One of these; all None is the beginning."""
 
     offset: int | None = None
@@ -43,25 +43,25 @@ class Positions(NamedTuple):
     shortfalls: dict[TopicPartition, Shortfall]
 
 
-EARLIEST: Final = Place(timestamp=topic_admin.EARLIEST)
-LATEST: Final = Place(timestamp=topic_admin.LATEST)
+EARLIEST: Final = OffsetSpec(timestamp=topic_admin.EARLIEST)
+LATEST: Final = OffsetSpec(timestamp=topic_admin.LATEST)
 
 
-def parse_place(offset: str | None, timestamp: str | None, default: Place) -> Place:
+def parse_offset_spec(offset: str | None, timestamp: str | None, default: OffsetSpec) -> OffsetSpec:
     """The place that query parameters name; RestError 400."""
     if offset is not None and timestamp is not None:
         raise bad_request("offset and timestamp name two places.")
     if timestamp is not None:
         milliseconds = int(timestamp) if timestamp.isdecimal() else parse_timestamp(timestamp)
-        return Place(timestamp=milliseconds)
+        return OffsetSpec(timestamp=milliseconds)
     if offset is None:
         return default
     if offset in ("earliest", "latest"):
         return EARLIEST if offset == "earliest" else LATEST
     if ":" in offset:
-        return Place(cursor=parse_cursor(offset))
+        return OffsetSpec(cursor=parse_cursor(offset))
     number = int(offset)
-    return Place(before_end=-number) if offset.startswith("-") else Place(offset=number)
+    return OffsetSpec(before_end=-number) if offset.startswith("-") else OffsetSpec(offset=number)
 
 
 def parse_cursor(text: str) -> Cursor:
@@ -107,7 +107,7 @@ async def spans(
 async def positions(
     client: Client,
     known: Mapping[TopicPartition, Span],
-    place: Place,
+    place: OffsetSpec,
     *,
     read_committed: bool,
     keeps_gaps: bool = False,
