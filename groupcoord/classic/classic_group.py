@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ottla.groupcoord.classic.classic_member import ClassicMember
 from ottla.groupcoord.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE, subscribed_topics
-from ottla.groupcoord.classic.group_state import MOVES, GroupState
+from ottla.groupcoord.classic.group_state import MOVES, RECORDED, GroupState
 from ottla.groupcoord.classic.member_commands import Protocol
 from ottla.groupcoord.classic.member_results import JoinedMember
 from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, GroupMetadataRecord
@@ -189,6 +189,11 @@ class ClassicGroup:
         self.previous_state, self.state = self.state, state
         self.state_timestamp_ms = now_ms
 
+    def restore(self, state: GroupState, timestamp_ms: int) -> None:
+        """Take over the state that a record has, whatever the group was doing."""
+        assert state in RECORDED, (self.group_id, state)
+        self.state, self.state_timestamp_ms = state, timestamp_ms
+
     def note(
         self,
         cause: Cause,
@@ -326,7 +331,8 @@ class ClassicGroup:
         self.subscribed_topics = frozenset(topics)
 
     def forget(self) -> None:
-        """The group is gone, and what its members took."""
+        """Give back what the members took: the group is gone."""
+        assert GroupState.DEAD in MOVES[self.state], self.group_id
         self.state = GroupState.DEAD
         self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))
         self.member_bytes.add(-MEMBER_BYTES * len(self.pending_join_members))

@@ -39,8 +39,7 @@ def to_record(group: ClassicGroup, assignments: Mapping[str, bytes], now_ms: int
 def load_classic_group(group: ClassicGroup, value: GroupMetadataValue) -> None:
     """The group becomes what a record says. Members that the record was made of keep their soft state."""
     group.is_recorded = True
-    group.state = GroupState.STABLE if value.members else GroupState.EMPTY
-    group.state_timestamp_ms = value.current_state_timestamp
+    group.restore(GroupState.STABLE if value.members else GroupState.EMPTY, value.current_state_timestamp)
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type or ("" if value.members else None)
     group.protocol_name = value.protocol

@@ -1,4 +1,18 @@
-"""The five states of a classic group and the one table of its moves."""
+"""The five states of a classic group and the one table of their moves.
+
+    EMPTY ◄──────────────────────────┐
+      │ a member joins                │ nobody is left
+      ▼                               │
+    PREPARING_REBALANCE ──────────────┘
+      │ all have joined, or time is over        ▲
+      ▼                                         │ a member joins, leaves or is silent
+    COMPLETING_REBALANCE ───────────────────────┤
+      │ the leader's assignment is committed    │
+      ▼                                         │
+    STABLE ─────────────────────────────────────┘
+
+From each of them a group goes to DEAD, when it is deleted or changes its protocol.
+"""
 
 from enum import Enum
 
@@ -25,3 +39,6 @@ MOVES: dict[GroupState, frozenset[GroupState]] = {
     GroupState.STABLE: frozenset({GroupState.PREPARING_REBALANCE, GroupState.DEAD}),
     GroupState.DEAD: frozenset(),
 }
+# The states that a record has, which replay gives to a group whatever it was in before: a rebalance under way
+# is soft state, and a log says only how rebalances ended.
+RECORDED = frozenset({GroupState.EMPTY, GroupState.STABLE})

@@ -35,6 +35,7 @@ The map, bottom-up; a module imports only from lines above its own, and by the l
 
 Words:
 
+consumer_group_state  states of a consumer group, and the table of what each means
 member_state        states of a member of a consumer group, and the table of their moves
 group_hash          64 bits over the topics of a group, by which a change of them is found
 consumer_commands   what is asked of consumer groups

@@ -10,12 +10,12 @@ written. So replay takes them in any order between keys, and tombstones of what 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from enum import Enum
 from typing import NamedTuple
 
 from ottla.groupcoord.assignment import Assignment
 from ottla.groupcoord.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.groupcoord.consumer.consumer_commands import ExpireConsumerSession
+from ottla.groupcoord.consumer.consumer_group_state import STATES, ConsumerGroupState, Facts
 from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
 from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
@@ -38,15 +38,6 @@ from ottla.groupcoord.timeline import Timeline
 from ottla.logstore.errors import ErrorCode, KafkaError
 
 _NO_EPOCHS: Mapping[int, int] = {}
-
-
-class ConsumerGroupState(Enum):
-    """What a consumer group is doing; the value is the name that clients are shown."""
-
-    EMPTY = "Empty"
-    ASSIGNING = "Assigning"  # no target yet for the newest group epoch
-    RECONCILING = "Reconciling"  # not all members are where the target wants them
-    STABLE = "Stable"
 
 
 class ResolvedRegex(NamedTuple):
@@ -133,19 +124,14 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerGroupState:
-        if not self.members:
-            return ConsumerGroupState.EMPTY
-        if self.group_epoch > self.assignment_epoch:
-            return ConsumerGroupState.ASSIGNING
-        return ConsumerGroupState.STABLE if self.is_settled else ConsumerGroupState.RECONCILING
+        has_target = bool(self.members) and self.group_epoch <= self.assignment_epoch
+        is_reconciled = has_target and self._stable_members.get(self.assignment_epoch, 0) == len(self.members)
+        return STATES[Facts(bool(self.members), has_target, is_reconciled)]
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is stable, or empty: nobody has to do anything."""
-        return not self.members or (
-            self.group_epoch <= self.assignment_epoch
-            and self._stable_members.get(self.assignment_epoch, 0) == len(self.members)
-        )
+        """Return whether no member has anything to do."""
+        return self.state in (ConsumerGroupState.EMPTY, ConsumerGroupState.STABLE)
 
     def end_rebalance(self, now_ms: int) -> None:
         """Close the timeline's entry if what it tells of is over."""

@@ -22,7 +22,8 @@ from ottla.groupcoord.classic.classic_group_record import to_record
 from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.classic.member_commands import LeaveGroup, MemberIdentity
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse, Result
 from ottla.groupcoord.offsets.offset_commands import (

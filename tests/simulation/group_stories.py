@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.classic.group_state import GroupState
-from ottla.groupcoord.consumer.consumer_group import ConsumerGroup, ConsumerGroupState
+from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
+from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.replica.partition import Partition

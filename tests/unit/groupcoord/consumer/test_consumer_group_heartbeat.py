@@ -8,7 +8,7 @@ from ottla.groupcoord.admin_commands import DescribeConsumerGroups
 from ottla.groupcoord.classic.member_commands import MemberIdentity
 from ottla.groupcoord.consumer import regular_expressions
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
-from ottla.groupcoord.consumer.consumer_group import ConsumerGroupState
+from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupCurrentMemberAssignmentRecord,
     ConsumerGroupMetadataRecord,

@@ -1,6 +1,6 @@
 """The timeline of a consumer group: each cause of a new epoch, whose doing it was, and when it was over."""
 
-from ottla.groupcoord.consumer.consumer_group import ConsumerGroupState
+from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.timeline import Cause, Event, Rebalance
 from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, settle

@@ -1,7 +1,7 @@
 """Targets of large groups are made in a thread; meanwhile the group goes on with the one that it has."""
 
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.consumer.consumer_group import ConsumerGroupState
+from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupTargetAssignmentMemberRecord
 from ottla.groupcoord.consumer.executor_tasks import run_task
 from ottla.groupcoord.consumer.target_assignment import TOPIC_COUNTS

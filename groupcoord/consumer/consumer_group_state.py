@@ -1,0 +1,34 @@
+"""The states of a consumer group (KIP-848) and the one table of what each of them means.
+
+A consumer group does not move from state to state: its state is read off its epochs and members, which have
+moves of their own (`member_state`), and any state may follow any other. So the table says which facts are
+which state.
+"""
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class ConsumerGroupState(Enum):
+    """What a consumer group is doing; the value is the name that clients are shown."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"  # no target assignment yet for the newest group epoch
+    RECONCILING = "Reconciling"  # not all members are where the target assignment wants them
+    STABLE = "Stable"
+
+
+class Facts(NamedTuple):
+    """What the state is read off; a fact is False where one to the left of it is."""
+
+    has_members: bool
+    has_newest_target: bool = False  # the assignment epoch is the group epoch
+    is_reconciled: bool = False  # every member is stable, and at the assignment epoch
+
+
+STATES: dict[Facts, ConsumerGroupState] = {
+    Facts(False): ConsumerGroupState.EMPTY,
+    Facts(True): ConsumerGroupState.ASSIGNING,
+    Facts(True, True): ConsumerGroupState.RECONCILING,
+    Facts(True, True, True): ConsumerGroupState.STABLE,
+}
