@@ -9,6 +9,7 @@ body_room       how much memory bodies have together
 answer_room     how much memory answers have together
 client_address  whose request it is, also behind a proxy
 fair_places     places for one kind of work, shared fairly among addresses
+loop_turns      turns on the loop for work on very many records
 record_service  what the routes of records share: one producer, and the places of live tails
 client_pool     clients of the cluster, one for each request under way
 route           a line of the table of routes; what a handler is given, what it gives back

@@ -8,7 +8,6 @@ the partitions that the topic gets meanwhile. The id of each event is a cursor t
 connection sends it back, and misses nothing.
 """
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -23,6 +22,7 @@ from ottla.node.client.ask_leaders import Answers
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.newest_records import MAX_COUNTED, Shortfall, Span
+from ottla.node.rest_api.loop_turns import Worker
 from ottla.node.rest_api.offset_spec import (
     CURSOR_PATTERN,
     EARLIEST,
@@ -69,22 +69,7 @@ HEARTBEAT_S: Final = 10.0  # also how late it is seen that a reader has gone
 RECONNECT_MS: Final = 2_000  # what a browser waits before it asks again
 NEW_PARTITIONS_S: Final = 10.0  # how late a tail sees that its topic has more of them
 UNAVAILABLE_S: Final = 3.0  # for so long a partition may be without a leader before a tail says so
-TURN_S: Final = 0.005  # of filtering and showing, before others have their turn
 PIECE_BYTES: Final = 256 * 1024  # of events, written at a time
-
-
-class _Turn:
-    """Gives way to others on the loop after some milliseconds of work, whatever that is."""
-
-    def __init__(self) -> None:
-        self._began_s = time.monotonic()
-        self.is_new = False  # the last `pause` gave way
-
-    async def pause(self) -> None:
-        self.is_new = time.monotonic() - self._began_s > TURN_S
-        if self.is_new:
-            await asyncio.sleep(0)
-            self._began_s = time.monotonic()
 
 
 class _Wish(NamedTuple):
@@ -184,6 +169,7 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
     await _read_page(
         reader,
         wish,
+        context.records.turns.worker(),
         ends,
         data,
         begin_times,
@@ -226,6 +212,7 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
 async def _read_page(
     reader: RecordReader,
     wish: _Wish,
+    turn: Worker,
     ends: dict[TopicPartition, int],
     data: DataPieces,
     begin_times: dict[TopicPartition, int],
@@ -239,7 +226,6 @@ async def _read_page(
     record, wanted or not; RestError 429 if there is room for nothing.
     """
     size_bytes = 0
-    turn = _Turn()
     while any(reader.places[one] < end for one, end in ends.items()):
         try:
             found_now = await reader.round(ends, deadline)
@@ -354,6 +340,7 @@ async def _events(
 ) -> AsyncGenerator[bytes, None]:
     written_s = looked_s = time.monotonic()
     failing_s, unread = written_s, list[Data]()
+    turn = context.records.turns.worker()
     while not context.stopping.is_set():
         if (
             wish.is_whole or not {*wish.partitions} <= {*reader.places}
@@ -367,7 +354,7 @@ async def _events(
                 raise
             yield await _gap(client.renewed(), wish, reader)
             continue
-        piece, turn = bytearray(), _Turn()
+        piece = bytearray()
         unread_now = unavailable_as_json(_unread_by_tail(wish, reader))
         # An election takes no longer than this; what does is worth a word, once.
         if not unread_now:

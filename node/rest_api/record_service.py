@@ -6,6 +6,7 @@ from collections.abc import Callable
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.record_sender import RecordSender
 from ottla.node.rest_api.fair_places import FairPlaces
+from ottla.node.rest_api.loop_turns import LoopTurns
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +20,7 @@ class RecordService:
         # A tail asks the cluster twice a second when nothing happens, and holds a connection to each leader.
         self.tails = tails
         self.reads = reads
+        self.turns = LoopTurns()  # of both, on the loop
 
     async def run(self) -> None:
         """Send until cancelled.

@@ -1,7 +1,7 @@
 """One address that wants all of the REST API, or of the probes' port: others and the kubelet are served.
 
-Beside each attack /healthz is asked at the probes' own port, as a kubelet does: every time it must answer
-within the time that k8s/base/statefulset.yaml gives it.
+Beside each attack /healthz is asked at the probes' own port, as a kubelet does, and at that of the REST API:
+every time it must answer within the time that k8s/base/statefulset.yaml gives it.
 """
 
 import http.client
@@ -121,12 +121,15 @@ class _Kubelet:
 
 @contextmanager
 def _probed(nodes: Nodes) -> Iterator[_Kubelet]:
-    kubelet = _Kubelet(_probe_url(nodes))
+    kubelet, other = _Kubelet(_probe_url(nodes)), _Kubelet(nodes.rest)
     try:
         yield kubelet
     finally:
         kubelet.finish()
-    assert not kubelet.failures, f"{len(kubelet.failures)} probes failed: {kubelet.failures[:3]}"
+        other.finish()
+    failures = kubelet.failures + other.failures
+    assert not failures, f"{len(failures)} probes failed: {failures[:3]}"
+    kubelet.longest_s = max(kubelet.longest_s, other.longest_s)
 
 
 def _filtered_reads(nodes: Nodes) -> str:

@@ -1,17 +1,21 @@
 """A node as a process: start, READY, graceful stop, and its data directory for itself alone."""
 
+import http.client
+import json
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from tests.compat.batches import batch
 from tests.compat.servers import ROOT, Server, StartNode
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.node_fork import popen
@@ -215,3 +219,63 @@ def join_by_expression(client: WireClient, group: str) -> int:
         topic_partitions=[],
     )
     return int(answer.error_code)
+
+
+READERS, TAILS = 8, 4
+BATCHES, RECORDS_OF_BATCH = 10, 1_000
+
+
+def test_sigterm_ends_a_node_while_records_are_read_over_rest(tmp_path: Path, start_node: StartNode) -> None:
+    rest = f"127.0.0.1:{free_port()}"
+    server = start_node(tmp_path, "num.partitions=1", f"ottla.rest.listeners=http://{rest}")
+    make_records(server, "read")
+    cluster_id = json.loads(rest_answer(rest, "/v3/clusters")[1])["data"][0]["cluster_id"]
+    # No record is wanted, so that each page looks at all of them.
+    path = f"/v3/clusters/{cluster_id}/topics/read/records?filter=$.absent=1&timeout_ms=30000"
+    seen: list[int] = []
+    is_ended = threading.Event()
+
+    def read(accept: str) -> None:
+        while not is_ended.is_set():
+            try:
+                seen.append(rest_answer(rest, path, accept)[0])
+            except (OSError, http.client.HTTPException):
+                is_ended.wait(0.05)
+
+    kinds = ["application/json"] * READERS + ["text/event-stream"] * TAILS
+    readers = [threading.Thread(target=read, args=(kind,), daemon=True) for kind in kinds]
+    for one in readers:
+        one.start()
+    assert eventually(lambda: len(seen), lambda count: count > 1) > 1
+    try:
+        assert server.stop() == 0
+    finally:
+        is_ended.set()
+        for one in readers:
+            one.join()
+
+    said = server.output()
+    assert "The node has stopped." in said and "Traceback" not in said
+    assert set(seen) <= {200, 429, 503}
+
+
+def make_records(server: Server, topic: str) -> None:
+    with WireClient(server.bootstrap) as client:
+        wanted = {"name": topic, "num_partitions": 1, "replication_factor": 1}
+        client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
+        records = batch([b'{"present": 1}'] * RECORDS_OF_BATCH)
+        data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
+        for _ in range(BATCHES):
+            answer = client.call("produce", 9, acks=-1, timeout_ms=30_000, topic_data=data)
+            assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def rest_answer(rest: str, path: str, accept: str = "application/json") -> tuple[int, bytes]:
+    """Status and body of a GET; the body of a tail ends with the node."""
+    connection = http.client.HTTPConnection(rest, timeout=60)
+    try:
+        connection.request("GET", path, headers={"Accept": accept})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
