@@ -3,8 +3,7 @@
 import os
 import signal
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
+from typing import Any
 
 import pytest
 
@@ -101,6 +100,20 @@ def test_a_node_that_runs_already_is_named_before_its_port_is(
     assert (tmp_path / "node-0" / "server.properties").read_text() == before
 
 
+class EndsWith:
+    """A process that runs until it is waited for."""
+
+    pid = 4711
+
+    def __init__(self, returncode: int) -> None:
+        self._returncode = returncode
+
+    def poll(self) -> None: ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        return self._returncode
+
+
 @pytest.mark.parametrize(
     ("returncode", "was_ready", "ended_well"),
     [
@@ -114,13 +127,13 @@ def test_a_node_that_runs_already_is_named_before_its_port_is(
 def test_a_node_that_only_begins_may_end_by_the_signal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, returncode: int, was_ready: bool, ended_well: bool
 ) -> None:
-    process = SimpleNamespace(poll=lambda: None, pid=4711, wait=lambda _: returncode)
-    home = NodeHome(node_id=0, directory=tmp_path)
-    node = SimpleNamespace(home=home, process=process, ready_line="READY" if was_ready else "")
+    process: Any = EndsWith(returncode)
+    node = NodeProcess(NodeHome(node_id=0, directory=tmp_path), start=lambda *_, **__: process)
+    node.ready_line = "READY" if was_ready else ""
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "kill", lambda pid, number: asked.append((pid, number)))
 
-    assert stop_all([cast(NodeProcess, node)]) is ended_well
+    assert stop_all([node]) is ended_well
     assert asked == [(4711, signal.SIGTERM), (4711, signal.SIGINT)]
 
 

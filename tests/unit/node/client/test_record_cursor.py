@@ -6,7 +6,6 @@ import time
 import tracemalloc
 import weakref
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from ottla.logstore.record import NewRecord, append_record, build_batch, seal_ba
 from ottla.logstore.record_batch import BatchHeader
 from ottla.logstore.topic_partition import TopicPartition
 from ottla.node.client import consumer as consumer_module
+from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import Consumer, FetchLimits
-from ottla.node.client.deadline import Deadline
 from ottla.node.client.record_cursor import RecordCursor
 from ottla.node.wire.messages.fetch import PartitionData
 from ottla.node.work.fair_pool import FairPool
@@ -61,10 +60,8 @@ class Logs:
         }
 
     def consumer(self, **limits: int) -> Consumer:
-        client: Any = SimpleNamespace(deadline=Deadline.after(600.0), remaining_ms=600_000, timeout_s=600.0)
+        client = Client([("h", 1)], timeout_s=600.0)
         client.opening = self.opening
-        client.forget = lambda topic: None
-        client.renewed = client.until = lambda *_: client
         return Consumer(client, read_committed=False, limits=FetchLimits(**limits))
 
 

@@ -1,12 +1,19 @@
 """Work that is long sleeps once a turn, and work that is short never does."""
 
 import asyncio
-from types import SimpleNamespace
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from ottla.node.metrics import pace as module
 from ottla.node.metrics.pace import PAUSE_S, TURN_S, Pace
+
+
+class Sleeps:
+    """As much of asyncio as a pace uses."""
+
+    def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
+        self.sleep = sleep
 
 
 def test_a_pause_is_a_sleep_when_a_turn_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +27,7 @@ def test_a_pause_is_a_sleep_when_a_turn_is_over(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(module, "monotonic_s", lambda: now_s)
     # Not for the nodes of other tests, which may be at work in this process.
-    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(module, "asyncio", Sleeps(sleep))
     pace = Pace()
 
     async def work(seconds: float) -> int:

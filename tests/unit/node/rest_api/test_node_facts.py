@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -34,8 +33,14 @@ def node() -> Iterator[NodeThread]:
     thread.stop()
 
 
+class Answering:
+    """A node of which there is one thing to know."""
+
+    answer = 42
+
+
 def facts_of(node: NodeThread) -> NodeFacts:
-    return NodeFacts(cast(Any, SimpleNamespace(answer=42)), node.loop)
+    return NodeFacts(cast(Any, Answering()), node.loop)
 
 
 def test_a_question_is_answered_on_the_loop_of_the_node(node: NodeThread) -> None:

@@ -1,13 +1,18 @@
 """GET /v1/quorum names the voters without a vote."""
 
 import asyncio
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from ottla.node.client.quorum_admin import QuorumMember, QuorumView
 from ottla.node.rest_api import cluster_state
+
+
+class NoClient:
+    """The context of a request that asks nobody."""
+
+    client = None
 
 
 def test_voters_without_a_vote_are_told_as_the_schema_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,7 +25,7 @@ def test_voters_without_a_vote_are_told_as_the_schema_has_them(monkeypatch: pyte
         return QuorumView(0, 4, 7, [leader, old, copied], {})
 
     monkeypatch.setattr(cluster_state, "describe_quorum", describe)
-    context = cast(Any, SimpleNamespace(client=None))
+    context: Any = NoClient()
 
     body = asyncio.run(cluster_state.get_quorum(context, cast(Any, None))).body
 
