@@ -259,13 +259,18 @@ class Client:
         )
         connection = await self.any_node()
         response = await connection.request(request, MetadataResponse, timeout_s=self.remaining_s)
+        self.learn(response)
+        return response
+
+    def learn(self, response: MetadataResponse) -> None:
+        """Remember the nodes of the cluster, and the leaders of the topics that are in the answer."""
+        self._shared.has_answered = True
         self._endpoints.clear()  # in place: whoever has the same client with another deadline knows it, too
         self._endpoints |= {broker.node_id: (broker.host, broker.port) for broker in response.brokers}
         self._shared.controller_id = response.controller_id
         for topic in response.topics:
             if topic.name is not None:
                 self._remember(topic.name, topic)
-        return response
 
     def _remember(self, name: str, topic: MetadataResponseTopic) -> None:
         self.topics.pop(name, None)

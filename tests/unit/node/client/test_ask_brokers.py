@@ -120,7 +120,7 @@ def retried(client: Client, error: KafkaError, monkeypatch: pytest.MonkeyPatch) 
 
     client.deadline = Deadline.after(30, lambda: now_s)
     client.topics["t"] = Topic("t", bytes(16), {0: 1})
-    client._shared.has_answered = True
+    client.learn(MetadataResponse())
     monkeypatch.setattr("ottla.node.client.cluster_client.asyncio.sleep", sleep)
     with pytest.raises(KafkaError):
         asyncio.run(client.retry(attempt))

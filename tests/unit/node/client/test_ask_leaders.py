@@ -12,7 +12,7 @@ from ottla.node.client import ask_leaders as module
 from ottla.node.client.ask_leaders import ask_leaders
 from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.client.deadline import Deadline
-from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
 
 LED, DEAD, OTHER = (TopicPartition("t", number) for number in range(3))
 
@@ -26,7 +26,7 @@ class World:
         self.asked: list[tuple[int, list[TopicPartition]]] = []
         self.leaders = dict(enumerate(leaders))
         self.client = Client([("h", 1)], timeout_s=given_s).until(Deadline.after(given_s, lambda: self.now_s))
-        self.client._endpoints[1] = ("h", 1)
+        self.client.learn(MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="h", port=1)]))
         monkeypatch.setattr(self.client, "refresh", self._refresh)
         monkeypatch.setattr(module.asyncio, "sleep", self._sleep)
 

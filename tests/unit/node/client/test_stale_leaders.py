@@ -6,6 +6,7 @@ import pytest
 
 from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.node.client.cluster_client import Client, Topic
+from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 TOPIC = Topic("t", bytes(16), {0: 1})
 
@@ -18,8 +19,7 @@ def test_leaders_are_forgotten_when_a_connection_fails(
 ) -> None:
     monkeypatch.setattr("ottla.node.client.cluster_client.RETRY_PAUSE_S", 0.0)
     client = Client([("127.0.0.1", 9092)], timeout_s=10)
-    client._endpoints[1] = ("127.0.0.1", 9092)
-    client._shared.has_answered = True
+    client.learn(MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="127.0.0.1", port=9092)]))
     client.topics["t"] = TOPIC
     known: list[bool] = []
 
