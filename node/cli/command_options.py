@@ -2,13 +2,16 @@
 
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ottla.node.cli.failure import EXIT_TERMINATED, EXIT_USAGE, CommandError
 from ottla.node.process.stop_signals import stop_signals
 from ottla.node.tools.closed_pipe import end_quietly
+
+if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
+    from ottla.node.client.cluster_client import Client
 
 LOCAL = "localhost:9092"
 Override = Annotated[
@@ -74,7 +77,7 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
         raise typer.Exit(code)
 
 
-def client_of(bootstrap: str, timeout: float) -> Any:
+def client_of(bootstrap: str, timeout: float) -> "Client":
     """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
     from ottla.node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
     from ottla.node.client.cluster_client import Client, parse_bootstrap

@@ -19,7 +19,7 @@ ANY = {
     "logstore": 23,  # the notation of messages; libraries of codecs
     "metadata_raft": 25,  # records by their class; messages of pysyncobj
     "node": 2,
-    "node/cli": 21,  # JSON; Typer
+    "node/cli": 20,  # JSON; Typer
     "node/client": 29,  # JSON
     "node/coordinators": 44,  # the answers of handlers
     "node/doctor": 2,
