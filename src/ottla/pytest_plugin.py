@@ -17,10 +17,25 @@ if TYPE_CHECKING:
     from ottla.testing import Cluster
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--ottla-nodes N`."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Add `--ottla-nodes N`."""
+    _leave_asserts_as_they_are(pluginmanager)
     group = parser.getgroup("ottla", "an embedded Ottla cluster")
     group.addoption("--ottla-nodes", type=int, default=3, metavar="N", help="nodes of ottla_cluster (3)")
+
+
+def _leave_asserts_as_they_are(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Have the modules of Ottla imported as outside of pytest.
+
+    pytest rewrites the asserts of all that is installed with a plugin, which takes several times as long as
+    to import it. There is no public way to refuse; where this one is not there nothing is done.
+    """
+    marked = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
+    known = getattr(pluginmanager.rewrite_hook, "_marked_for_rewrite_cache", None)
+    if isinstance(marked, set) and isinstance(known, dict):
+        ours = [name for name in marked if str(name).partition(".")[0] in ("ottla", "pyspark_ottla")]
+        marked.difference_update(ours)
+        known.clear()
 
 
 @pytest.fixture(scope="session")

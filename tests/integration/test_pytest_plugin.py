@@ -134,6 +134,8 @@ def test_whoever_does_not_ask_for_a_cluster_pays_nothing_for_it(project: Path) -
     (project / "test_theirs.py").write_text(
         "import sys\n\n\n"
         "def test_nothing():\n    assert not {'ottla.node.broker', 'uvloop'} & set(sys.modules)\n"
+        "def test_import():\n    import ottla.testing\n"
+        "    assert type(ottla.testing.__loader__).__name__ == 'SourceFileLoader'\n"
     )
 
     done = run_pytest(project, "-q")

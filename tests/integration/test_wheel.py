@@ -53,6 +53,12 @@ def test_their_own_modules_are_theirs(size):
 def test_ottla_has_loaded_nothing():
     loaded = [name for name in sys.modules if name.partition(".")[0] == "ottla"]
     assert loaded == ["ottla", "ottla.pytest_plugin"]
+
+
+def test_ottla_is_imported_as_without_pytest():
+    import ottla.testing
+
+    assert type(ottla.testing.__loader__).__name__ == "SourceFileLoader"
 """
 PLUGIN_ALONE = """
 import sys
@@ -229,7 +235,7 @@ def test_a_project_with_folders_named_as_ours_runs_its_tests_and_pays_nothing_fo
     python = environment / "python"
     said = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], project)
 
-    assert "2 passed" in said
+    assert "3 passed" in said
     assert "--ottla-nodes" in run([python, "-m", "pytest", "--help"], project)
     assert run([python, "-c", PLUGIN_ALONE], project) == "['ottla', 'ottla.pytest_plugin']\n"
     assert "topic" in run([environment / "ottla", "--help"], project)

@@ -102,15 +102,16 @@ def test_the_manifests_expect_this_image() -> None:
     assert set(of(final, "EXPOSE")[0].split()) == {str(one["containerPort"]) for one in container["ports"]}
 
 
-def context(folder: Path) -> None:
-    """What docker would be sent: what k8s/Dockerfile.dockerignore lets through."""
-    rules = (ROOT / "k8s" / "Dockerfile.dockerignore").read_text().split()
+def context(folder: Path, dockerfile: str = "Dockerfile") -> None:
+    """What docker would be sent: what the .dockerignore of a Dockerfile lets through, links as links."""
+    rules = (ROOT / "k8s" / f"{dockerfile}.dockerignore").read_text().split()
     assert rules[0] == "*"
     for rule in (rule.removeprefix("!") for rule in rules if rule.startswith("!")):
         for source in ROOT.glob(rule):
             target = folder / source.relative_to(ROOT)
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
+                left_out = shutil.ignore_patterns("__pycache__", "*.so")
+                shutil.copytree(source, target, symlinks=True, ignore=left_out)
             else:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(source, target)
@@ -189,3 +190,23 @@ def test_a_node_runs_from_it_on_read_only_files_as_nobody(built: Path, tmp_path:
             assert not (home / "bin" / "pip").exists()
         finally:
             node.kill()
+
+
+@pytest.mark.slow
+def test_the_image_of_sparks_jobs_has_the_format_and_all_that_jobs_are_made_of(tmp_path: Path) -> None:
+    context(tmp_path / "src", "spark.Dockerfile")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-index", "--no-deps", "--no-build-isolation"]
+    command = [*pip, "--wheel-dir", str(tmp_path), "."]
+    assert " ".join(pip[3:]) in (ROOT / "k8s" / "spark.Dockerfile").read_text()
+
+    done = subprocess.run(
+        command, cwd=tmp_path / "src", capture_output=True, text=True, check=False, timeout=STEP_TIMEOUT_S
+    )
+
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob("ottla-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    packages = ("groupcoord", "logstore", "metadata_raft", "node", "pipeline")
+    sources = [path.relative_to(ROOT) for package in packages for path in (ROOT / package).rglob("*.py")]
+    assert [str(path) for path in sources if f"ottla/{path}" not in names] == []
+    assert "pyspark_ottla/__init__.py" in names
