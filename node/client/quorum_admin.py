@@ -18,10 +18,11 @@ from ottla.node.wire.messages.describe_quorum import (
 
 METADATA_TOPIC: Final = "__cluster_metadata"
 HOW_A_COPY_VOTES: Final = (
-    "It was moved, or restored from a backup, and may lack what the voter had promised: it has no vote until"
-    " a leader that most voters without it follow has sent it the metadata, or until all voters are there."
-    " That happens by itself. If too many other voters are lost for good, and the voter never ran elsewhere"
-    " after the copy was made, stop it and run `ottla quorum trust-copy` with its data directory."
+    "The directory was moved or restored from a backup, and may lack metadata that the voter had "
+    "acknowledged. The voter cannot vote until it has received the metadata from a leader that a "
+    "majority of the other voters follows, or until all voters are running. This happens without "
+    "intervention. If too many other voters are lost for good, and the voter never ran elsewhere "
+    "after the copy was made, stop it and run `ottla quorum trust-copy` with its data directory."
 )
 
 

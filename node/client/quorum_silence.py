@@ -11,6 +11,7 @@ def moment_as_text(at_ms: int) -> str:
 def cut_off_sentence(since_ms: int) -> str:
     """Say that the node that answers is cut off, since when, and what that means for what it shows."""
     return (
-        f"This node is cut off from the metadata quorum since {moment_as_text(since_ms)}: it hears no leader,"
-        " so what it shows of the cluster is as old as that, and the controller is unknown."
+        f"This node has been cut off from the metadata quorum since {moment_as_text(since_ms)}: "
+        "it hears no leader, so its view of the cluster is as old as that, and the controller is "
+        "unknown."
     )

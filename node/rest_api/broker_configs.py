@@ -97,7 +97,7 @@ def _cluster_data(
 CLUSTER: Final = Owner(
     path="/v3/clusters/{cluster_id}/broker-configs",
     name="Cluster",
-    noun="all brokers together, set while they run",
+    noun="the cluster-wide broker defaults, which can be changed at run time",
     schema=config_schema("ClusterConfigData", CLUSTER_KIND, {"config_type": STRING}),
     alter_id="updateKafkaClusterConfigs",
     is_for_administrators=True,

@@ -33,7 +33,7 @@ class ClientPool:
 
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
-        self.turns = FairPlaces("requests", "requests are at work", BOUNDS)
+        self.turns = FairPlaces("requests", "requests are in progress", BOUNDS)
         self._idle: list[Client] = []
         self._numbers = itertools.count()
         self._opened = FairPool("rest-records", threads=OPENING_THREADS, max_cpu_s=MAX_OPENING_CPU_S)

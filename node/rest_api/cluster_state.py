@@ -73,12 +73,16 @@ _MEMBER: Final = record(
         "last_caught_up_ms": NULL_INT64,
         "is_disk_old": {
             **BOOLEAN,
-            "description": "Its disk went back: it has no vote until it has all that it had acknowledged.",
+            "description": (
+                "Its disk was restored to an earlier state: it cannot vote until it has all the "
+                "metadata that it had acknowledged."
+            ),
         },
         "is_disk_copied": {
             **BOOLEAN,
-            "description": "Its data directory is a copy: it has no vote until a leader that most voters"
-            " without it follow knows what it may have promised, or until all voters are there.",
+            "description": "Its data directory is a copy: it cannot vote until a leader followed "
+            "by a majority of the other voters has confirmed the metadata that it "
+            "may have acknowledged, or until all voters are running.",
         },
         "listeners": listed(record({"name": STRING, "host": STRING, "port": INT32}, title="Endpoint")),
     },
@@ -138,7 +142,7 @@ _LOG_DIRS: Final = record(
 _LIMIT: Final = QueryParameter(
     name="limit",
     schema={"type": "integer", "minimum": 0, "maximum": MAX_LISTED},
-    description=f"List so many partitions of each kind of trouble (default {DEFAULT_LISTED}).",
+    description=f"List at most this many partitions per problem (default {DEFAULT_LISTED}).",
 )
 
 
@@ -222,43 +226,50 @@ ROUTES: Final = (
         path="/v1/health",
         handler=get_health,
         operation_id="getHealth",
-        summary="Whether the cluster is well: brokers, and the partitions with which something is wrong.",
-        description="leaderless: nobody leads it (Kafka's offline partitions). under_replicated: a replica is"
-        " not in sync; one that a move just adds is not missed. under_min_isr: fewer are in sync than"
-        " min.insync.replicas, so acks=all is refused. offline: a replica is on a broker or a disk that is"
-        " down. unclean: only an unclean election could give it a leader now. A node that has heard no leader"
-        " of the metadata quorum for broker.session.timeout.ms is not healthy: `reason` and `cut_off_since`"
-        " say so, the controller is null, and all else is as old as that.",
+        summary="The health of the cluster: its brokers, and the partitions that have a problem.",
+        description="leaderless: without a leader (Kafka's offline partitions). "
+        "under_replicated: with a replica that is not in sync, not counting replicas "
+        "that a move is adding. under_min_isr: with fewer replicas in sync than "
+        "min.insync.replicas, so that producers with acks=all are rejected. offline: "
+        "with a replica on a broker or a disk that is down. unclean: only an unclean "
+        "election could elect a leader now. A node that has heard no leader of the "
+        "metadata quorum for broker.session.timeout.ms is not healthy: `reason` and "
+        "`cut_off_since` say so, the controller is null, and everything else is as "
+        "old as `cut_off_since`.",
         tag=TAG,
         query=(_LIMIT,),
-        responses={200: Response(description="How it is.", schema=_HEALTH)},
+        responses={200: Response(description="The health of the cluster.", schema=_HEALTH)},
     ),
     Route(
         method="GET",
         path="/v1/quorum",
         handler=get_quorum,
         operation_id="getQuorum",
-        summary="The metadata quorum: who leads, who votes, who follows, and how far each is.",
-        description="A node that is cut off from the quorum tells at once which voters it knew: the leader"
-        " and the progress of all are null then, and `cut_off_since` says how old that is.",
+        summary="The metadata quorum: its leader, voters and observers, and how far each has got.",
+        description="A node that is cut off from the quorum answers with the voters it knew: the "
+        "leader and all progress are null, and `cut_off_since` says how old the "
+        "answer is.",
         tag=TAG,
-        responses={200: Response(description="As its leader sees it.", schema=_QUORUM)},
+        responses={200: Response(description="The quorum as its leader sees it.", schema=_QUORUM)},
     ),
     Route(
         method="GET",
         path="/v1/log-dirs",
         handler=get_log_dirs,
         operation_id="getLogDirs",
-        summary="The log directories of the brokers: how full their disks are, and what lies in them.",
+        summary="The log directories of the brokers, with the space on their disks and their contents.",
         tag=TAG,
         query=(
             QueryParameter(name="broker_id", schema=INT32, description="Of this broker only."),
             QueryParameter(
-                name="partitions", schema=BOOLEAN, description="List the replicas in each directory too."
+                name="partitions", schema=BOOLEAN, description="Also list the replicas in each directory."
             ),
         ),
         responses={
-            200: Response(description="By broker; of one that does not answer, its error.", schema=_LOG_DIRS)
+            200: Response(
+                description="The directories by broker, or the error of a broker that did not answer.",
+                schema=_LOG_DIRS,
+            )
         },
     ),
 )

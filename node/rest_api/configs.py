@@ -92,9 +92,9 @@ ALTER: Final[Schema] = {
 WITH_DOCUMENTATION: Final = QueryParameter(
     name="include_documentation",
     schema=BOOLEAN,
-    description="Whether to tell the type and the words of each setting, too.",
+    description="Include the type and the documentation of each setting.",
 )
-CHANGED: Final = {204: Response(description="It holds now.")}
+CHANGED: Final = {204: Response(description="The new value is in effect.")}
 
 
 def config_schema(title: str, kind: str, owner: Mapping[str, Schema]) -> Schema:
@@ -223,7 +223,7 @@ def config_routes(owner: Owner) -> tuple[Route, ...]:
             handler=partial(_reset_config, owner),
             operation_id=f"delete{name}",
             is_for_administrators=owner.is_for_administrators,
-            summary=f"Take one setting of {noun} back.",
+            summary=f"Return one setting of {noun} to its default.",
             tag=TAG,
             responses=CHANGED,
         ),
@@ -233,7 +233,7 @@ def config_routes(owner: Owner) -> tuple[Route, ...]:
             handler=partial(_alter_configs, owner),
             operation_id=owner.alter_id,
             is_for_administrators=owner.is_for_administrators,
-            summary=f"Change some settings of {noun}, all or none.",
+            summary=f"Change several settings of {noun}, all or none.",
             tag=TAG,
             request_schema=ALTER,
             body_is_required=True,

@@ -122,7 +122,7 @@ class HttpConnection(RequestHandler):
         """True keeps it open for an answer: a body that was cut off is one that can be told of."""
         if self._body is None or self._body.is_eof():
             return False
-        self._body.set_exception(web.RequestPayloadError("The body was cut off"))
+        self._body.set_exception(web.RequestPayloadError("The request body is incomplete."))
         return True
 
     def pause_writing(self) -> None:

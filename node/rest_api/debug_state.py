@@ -144,20 +144,21 @@ _QUERY: Final = (
     QueryParameter(
         name="part",
         schema={"type": "string", "enum": [NODE, PARTITIONS, GROUPS, TRANSACTIONS], "default": NODE},
-        description="Which state machines.",
+        description="The kind of state machine.",
     ),
     QueryParameter(
-        name="name", description="Of this name alone: TOPIC-PARTITION, a group, a transactional id."
+        name="name",
+        description="Only the state machine with this name: TOPIC-PARTITION, a group or a transactional id.",
     ),
     QueryParameter(
         name="begin",
         schema={**INT64, "maximum": 2**31 - 1, "default": 0},
-        description="How many to pass over: `next` of the page before.",
+        description="Skip this many: the `next` of the previous page.",
     ),
     QueryParameter(
         name="limit",
         schema={"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
-        description="At most so many.",
+        description="Return at most this many.",
     ),
 )
 
@@ -167,12 +168,12 @@ ROUTES: Final = (
         path="/debug/state",
         handler=get_state,
         operation_id="getDebugState",
-        summary="The state machines of this process as they are now.",
-        description="For whoever looks for a fault: what stands in them is as the code has it, and changes"
-        " with it. Long values are cut; contents of records and secrets are not there.",
+        summary="The current state of this process's state machines.",
+        description="For troubleshooting: the contents mirror the code and change with it. Long "
+        "values are shortened; records' contents and secrets are left out.",
         tag="Node",
         query=_QUERY,
         uses_cluster=False,
-        responses={200: Response(description="As it is now.", schema=_STATE)},
+        responses={200: Response(description="The current state.", schema=_STATE)},
     ),
 )

@@ -152,9 +152,9 @@ class FairPlaces:
 
     def _refusal(self, reason: str) -> RestError:
         self._rejected[reason] += 1
-        whose = "for the address that asks" if reason == BY_ADDRESS else "of this node"
+        whose = "for this client address" if reason == BY_ADDRESS else "on this node"
         if reason == BY_TIME:
-            message = f"No turn came in time: too many {self._what}."
+            message = f"The request waited too long for its turn: too many {self._what}."
         else:
             message = f"Too many {self._what} {whose}."
         return RestError(429, 429, message, retry_after_s=RETRY_AFTER_S)

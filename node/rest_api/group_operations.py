@@ -156,36 +156,46 @@ ROUTES: Final = (
         path="/v1/groups/{group_id}/reset",
         handler=reset_group,
         operation_id="resetGroup",
-        summary="Set the offsets of a group that has no members.",
-        description="to: earliest, latest, current; offset and shift take an integer; datetime takes ISO 8601"
-        " or ms since 1970; duration takes ISO 8601, as PT1H, or ms before now. Without topics: all that the"
-        " group has committed. An offset outside the log becomes its first or its end, with a warning.",
+        summary="Reset the committed offsets of a group that has no members.",
+        description="`to` is earliest, latest, current, offset, shift, datetime or duration. The "
+        "value of offset and shift is an integer, of datetime an ISO 8601 date or ms "
+        "since 1970, of duration an ISO 8601 duration such as PT1H or a number of ms "
+        "before now. Without topics, all committed offsets of the group are reset. "
+        "An offset outside the log is replaced by the first offset or the log end, "
+        "with a warning.",
         tag=TAG,
         path_parameters=_GROUP,
         request_schema=_RESET,
         body_is_required=True,
-        responses={200: Response(description="What changed, or with dry_run would.", schema=_CHANGES)},
+        responses={
+            200: Response(
+                description="The changes that were made, or with dry_run would be made.", schema=_CHANGES
+            )
+        },
     ),
     Route(
         method="DELETE",
         path="/v1/groups/{group_id}",
         handler=delete_group,
         operation_id="deleteGroup",
-        summary="Delete a group without members, and all that it committed.",
+        summary="Delete a group that has no members, with its committed offsets.",
         tag=TAG,
         path_parameters=_GROUP,
-        responses={204: Response(description="It is gone.")},
+        responses={204: Response(description="The group was deleted.")},
     ),
     Route(
         method="GET",
         path="/v1/groups/{group_id}/timeline",
         handler=get_timeline,
         operation_id="getGroupTimeline",
-        summary="The last rebalances of a group: when, how long, and whose doing.",
+        summary="The latest rebalances of a group, with their times, durations and causes.",
         tag=TAG,
         path_parameters=_GROUP,
         responses={
-            200: Response(description="The newest last; null where it is not kept.", schema=_TIMELINE)
+            200: Response(
+                description="The latest is last; null where the server does not record them.",
+                schema=_TIMELINE,
+            )
         },
     ),
 )

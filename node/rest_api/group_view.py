@@ -27,11 +27,14 @@ _LAG: Final = record(
     {
         "topic": STRING,
         "partition": INT32,
-        "committed": {**NULL_INT64, "description": "null: nothing is committed."},
-        "log_end_offset": {**NULL_INT64, "description": "null: nobody leads it."},
-        "lag": {**NULL_INT64, "description": "Offsets between the two; null if one is not known."},
-        "lag_ms": {**NULL_INT64, "description": "The age of the oldest record behind; null: not known."},
-        "member_id": {**NULL_STRING, "description": "Who reads it; null: nobody."},
+        "committed": {**NULL_INT64, "description": "null if no offset is committed."},
+        "log_end_offset": {**NULL_INT64, "description": "null if the partition has no leader."},
+        "lag": {**NULL_INT64, "description": "The difference of the two offsets; null if one is not known."},
+        "lag_ms": {
+            **NULL_INT64,
+            "description": "The age of the oldest record not yet committed; null if not known.",
+        },
+        "member_id": {**NULL_STRING, "description": "The member that reads the partition; null if none."},
     },
     title="GroupLag",
 )
@@ -99,9 +102,9 @@ ROUTES: Final = (
         path="/v1/groups/{group_id}",
         handler=get_group,
         operation_id="getGroupView",
-        summary="A group: members, assignments, and its lag in records and in time.",
+        summary="A group with its members, assignments, and lag in records and in time.",
         tag=TAG,
         path_parameters={"group_id": {"type": "string", "minLength": 1, "maxLength": 32_767}},
-        responses={200: Response(description="As its coordinator has it.", schema=_GROUP)},
+        responses={200: Response(description="The group as its coordinator sees it.", schema=_GROUP)},
     ),
 )

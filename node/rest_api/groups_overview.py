@@ -38,8 +38,14 @@ _GROUP: Final = record(
         "coordinator_id": INT32,
         "assignor": NULL_STRING,
         "members": NULL_INT64,
-        "lag": {**NULL_INT64, "description": "Of all that it committed; null: not known, or not asked."},
-        "lag_ms": {**NULL_INT64, "description": "The age of the oldest record behind; null as above."},
+        "lag": {
+            **NULL_INT64,
+            "description": "The sum over all committed offsets; null if not known or not requested.",
+        },
+        "lag_ms": {
+            **NULL_INT64,
+            "description": "Age of the oldest record not yet committed; null if unknown or not requested.",
+        },
     },
     title="ListedGroup",
 )
@@ -82,19 +88,21 @@ ROUTES: Final = (
         path="/v1/groups",
         handler=get_groups,
         operation_id="listGroups",
-        summary="All groups of all types, with members and lag of the first of them, or of those looked for.",
-        description="Lag is the sum over the partitions that a group committed, in records, and the longest"
-        " of them in time." + MISSING_TOLD,
+        summary="All groups of all types; for the first of them, or those that match the search, "
+        "with members and lag.",
+        description="The lag in records is the sum over all partitions with a committed offset; "
+        "the lag in time is the largest of them." + MISSING_TOLD,
         tag=TAG,
         query=(
             QueryParameter(
                 name="search",
-                description="Members and lag of groups that have this in their id, in any case.",
+                description="Return members and lag of groups whose id contains this text, ignoring case.",
             ),
             QueryParameter(
                 name="detailed",
                 schema={"type": "integer", "minimum": 0, "maximum": MAX_DETAILED},
-                description=f"Members and lag of so many groups, by id (default {DEFAULT_DETAILED}).",
+                description="Return members and lag of at most this many groups, ordered by id (default "
+                f"{DEFAULT_DETAILED}).",
             ),
         ),
         responses={200: Response(description="By id.", schema=_GROUPS)},

@@ -75,7 +75,7 @@ def _query(route: Route, request: web.Request) -> dict[str, Any]:
     for parameter in route.parameters:
         texts = request.query.getall(parameter.name, [])
         if len(texts) > 1:
-            raise bad_request(f"{parameter.name} is there twice.")
+            raise bad_request(f"The query parameter {parameter.name} is given more than once.")
         if texts:
             found[parameter.name] = _query_value(parameter, texts[0])
         elif parameter.is_required:
@@ -112,7 +112,7 @@ async def _read(request: web.Request, part: BodyPart) -> bytes:
                 part.hold(len(body))
             return bytes(body)
     except TimeoutError:
-        raise RestError(408, 408, f"The body did not come within {BODY_TIMEOUT_S:g} s.") from None
+        raise RestError(408, 408, f"The request body was not received within {BODY_TIMEOUT_S:g} s.") from None
 
 
 async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
@@ -123,9 +123,9 @@ async def _chunks(request: web.Request) -> AsyncIterator[bytes]:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 piece = await request.content.readany()
         except TimeoutError:
-            raise RestError(408, 408, f"Nothing came for {BODY_TIMEOUT_S:g} s.") from None
+            raise RestError(408, 408, f"No data was received for {BODY_TIMEOUT_S:g} s.") from None
         except web.RequestPayloadError:
-            raise bad_request("The body is not what its headers say.") from None
+            raise bad_request("The request body does not match its headers.") from None
         if piece:
             connection.moved()
             yield piece

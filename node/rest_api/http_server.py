@@ -67,7 +67,7 @@ class HttpServer:
         self.records = RecordService(
             self.clients.make,
             FairPlaces("tails", "live tails", tails),
-            FairPlaces("reads", "pages of records are read", reads),
+            FairPlaces("reads", "pages of records are being read", reads),
         )
         self._trusted_proxies = config.ottla_rest_trusted_proxies
         self.stopping = asyncio.Event()
@@ -150,7 +150,7 @@ class HttpServer:
             return error_answer(RestError(status, status, str(error)))
         except web.HTTPRequestEntityTooLarge:
             return error_answer(
-                RestError(413, 413, f"The body has more than {request.client_max_size} bytes.")
+                RestError(413, 413, f"The request body is larger than {request.client_max_size} bytes.")
             )
         except web.HTTPMethodNotAllowed as error:
             answer = error_answer(RestError(405, 405, "HTTP 405 Method Not Allowed"))
@@ -161,7 +161,7 @@ class HttpServer:
         except (ConnectionError, asyncio.CancelledError):
             raise  # the client is gone, or the node stops
         except Exception:
-            log.exception("The REST API failed at %s %s", request.method, request.path[:200])
+            log.exception("The REST API failed on %s %s", request.method, request.path[:200])
             return error_answer(RestError(500, 500, "Internal Server Error"))
 
     async def _tell_cut_off(self, _: web.Request, answer: web.StreamResponse) -> None:
@@ -221,7 +221,9 @@ class HttpServer:
             return await route.handler(self._context(None, deadline, address), judged)
         if not self.facts.has_started:
             # Its own listener would hold the request until the node serves.
-            raise RestError(503, BROKER_NOT_AVAILABLE, "This node is starting; /readyz tells how far it is.")
+            raise RestError(
+                503, BROKER_NOT_AVAILABLE, "This node is still starting; /readyz shows its progress."
+            )
         if route.reads_records:
             patience_s = WAITING_SHARE * deadline.remaining_s
             async with self.records.reads.place(address, patience_s) as should_end:

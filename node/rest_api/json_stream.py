@@ -54,7 +54,7 @@ class JsonStream:
     def end(self) -> None:
         """Nothing follows; sets `problem` when a document was cut off."""
         if self.problem is None and self._buffer:
-            self.problem = "the stream ends within a document"
+            self.problem = "the body ends within a JSON document"
 
     def _take(self, documents: list[Any]) -> int:
         """Add all whole documents; where the first that is not whole begins."""
@@ -66,7 +66,7 @@ class JsonStream:
                     break
                 if self._buffer[start : start + 1] != b"{":
                     shown = bytes(self._buffer[start : start + 20]).decode("ascii", "replace")
-                    self.problem = f"a record is a JSON object, and {shown!r} begins none"
+                    self.problem = f"a record must be a JSON object, but here is {shown!r}"
                     break
                 # The usual case, four times as fast as to count brackets.
                 boundary = _BOUNDARY.search(self._buffer, start)

@@ -52,7 +52,8 @@ _ELECTION: Final = record(
 _TRANSFER: Final = record({"topic": TOPIC, "partition": INT32, "leader": INT32}, title="TransferRequest")
 _DONE: Final = {
     200: Response(
-        description="What came of it: how many leaders moved, which elections failed, what was left alone.",
+        description="The result: how many leaders moved, which elections failed, and which partitions "
+        "were left alone.",
         schema=_MOVES,
     )
 }
@@ -109,7 +110,7 @@ async def elect(context: RestContext, request: RestRequest) -> Answer:
             return await rebalance(context, request)
         kind = cluster_admin.PREFERRED
     elif given is None:
-        raise bad_request("An unclean election loses records: name the partitions.")
+        raise bad_request("An unclean election loses records, so you must name its partitions.")
     else:
         kind = cluster_admin.UNCLEAN
     return Answer(body=_as_json(await leader_moves.elect(context.client, places_of(given), kind)))
@@ -123,9 +124,14 @@ ROUTES: Final = (
         path=_BROKER_DRAIN,
         handler=get_drain,
         operation_id="getDrain",
-        summary="How much a broker leads.",
+        summary="The partitions that a broker leads.",
         tag=TAG,
-        responses={200: Response(description="What it leads, and would as preferred.", schema=_LEADERSHIP)},
+        responses={
+            200: Response(
+                description="How many partitions it leads, and of how many it is the preferred leader.",
+                schema=_LEADERSHIP,
+            )
+        },
     ),
     Route(
         method="POST",
@@ -133,10 +139,11 @@ ROUTES: Final = (
         handler=drain,
         operation_id="drainBroker",
         is_for_administrators=True,
-        summary="Have others lead what a broker leads; its replicas stay.",
-        description="Before work on it. It is put last in the replicas of its partitions, so leadership stays"
-        " away over restarts; DELETE ends that. Topics that are made meanwhile may be led by it. What no"
-        " other replica can lead now is left and listed.",
+        summary="Move leadership away from a broker; its replicas stay.",
+        description="Use this before maintenance. The broker becomes the last replica of its "
+        "partitions, so leadership stays away across restarts, until you DELETE it "
+        "here. It may still lead topics that are created in the meantime. Partitions "
+        "that no other replica can lead now are left alone and listed.",
         tag=TAG,
         responses=_DONE,
     ),
@@ -146,9 +153,9 @@ ROUTES: Final = (
         handler=end_drain,
         operation_id="endDrain",
         is_for_administrators=True,
-        summary="Have a broker lead its share again.",
-        description="It becomes the preferred leader of as many partitions as the others; which ones it was"
-        " before is not remembered.",
+        summary="Return its share of leadership to a broker.",
+        description="The broker becomes the preferred leader of as many partitions as the other "
+        "brokers lead, not necessarily of those that it led before.",
         tag=TAG,
         responses=_DONE,
     ),
@@ -158,9 +165,11 @@ ROUTES: Final = (
         handler=elect,
         operation_id="electLeaders",
         is_for_administrators=True,
-        summary="Elect leaders: the preferred ones, or unclean where nobody in sync is left.",
-        description="Without partitions: all that are not led as preferred. An unclean election loses records"
-        " that only other replicas have, so its partitions are named one by one.",
+        summary="Elect leaders: the preferred ones, or with an unclean election any live replica "
+        "where none is in sync.",
+        description="Without partitions, all partitions that are not led by their preferred "
+        "leader are elected. An unclean election loses records that only other "
+        "replicas have, so its partitions must be named.",
         tag=TAG,
         request_schema=_ELECTION,
         body_is_required=True,
@@ -172,7 +181,7 @@ ROUTES: Final = (
         handler=transfer,
         operation_id="transferLeader",
         is_for_administrators=True,
-        summary="Have one replica lead a partition, now and as the preferred one.",
+        summary="Make one replica the leader of a partition, now and as the preferred leader.",
         tag=TAG,
         request_schema=_TRANSFER,
         body_is_required=True,
@@ -184,7 +193,7 @@ ROUTES: Final = (
         handler=rebalance,
         operation_id="rebalanceLeaders",
         is_for_administrators=True,
-        summary="Have every partition led by its preferred replica, where that is in sync.",
+        summary="Elect the preferred leader of every partition, where it is in sync.",
         tag=TAG,
         responses=_DONE,
     ),

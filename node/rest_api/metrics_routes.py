@@ -60,8 +60,8 @@ ROUTES: Final = (
         path="/metrics",
         handler=get_metrics,
         operation_id="getMetrics",
-        summary="Metrics of this node, as Prometheus text or OpenMetrics.",
-        description="Names and labels are those of Strimzi's rules for Kafka, kafka_exporter and kminion.",
+        summary="Metrics of this node, in the text format of Prometheus or OpenMetrics.",
+        description="Names and labels follow Strimzi's rules for Kafka, kafka_exporter and kminion.",
         tag=TAG,
         responses={200: Response(description="The metrics.", schema=STRING, media_type=TEXT)},
         uses_cluster=False,
@@ -71,8 +71,9 @@ ROUTES: Final = (
         path="/v1/rates",
         handler=get_rates,
         operation_id="getRates",
-        summary="What this node does a second, and how long its requests take, over the last seconds.",
-        description="Null while there is nothing to compare with: ask again after a second.",
+        summary="Request rates and latencies of this node over the last seconds.",
+        description="Values are null in the first answer, because rates need two measurements: ask again "
+        "after a second.",
         tag=TAG,
         responses={200: Response(description="The rates.", schema=_RATES)},
         uses_cluster=False,
@@ -82,11 +83,13 @@ ROUTES: Final = (
         path="/v1/cluster/rates",
         handler=get_cluster_rates,
         operation_id="getClusterRates",
-        summary="The same of every node that is up, and of all together.",
-        description="Whichever node is asked asks the others over the Kafka protocol. Nodes that are up and"
-        " do not answer within two seconds are silent. Each is compared with what was heard of it in the last"
-        " seconds, so ask again.",
+        summary="Request rates and latencies of every running node, and of all together.",
+        description="The node asks the other nodes over the Kafka protocol. Running nodes that "
+        "do not answer within two seconds are listed as silent. Rates compare two "
+        "measurements, so ask again after a few seconds.",
         tag=TAG,
-        responses={200: Response(description="The rates, and their sums.", schema=_CLUSTER_RATES)},
+        responses={
+            200: Response(description="The rates of each node, and their sums.", schema=_CLUSTER_RATES)
+        },
     ),
 )

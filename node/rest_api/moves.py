@@ -160,7 +160,7 @@ async def begin_reassignments(context: RestContext, request: RestRequest) -> Ans
 async def cancel_reassignments(context: RestContext, request: RestRequest) -> Answer:
     topic, partition = request.query.get("topic"), request.query.get("partition")
     if partition is not None and topic is None:
-        raise bad_request("A partition needs its topic.")
+        raise bad_request("A partition must be given together with its topic.")
     moving = sorted(
         one
         for one in await cluster_admin.list_moves(context.client)
@@ -229,7 +229,7 @@ async def put_throttles(context: RestContext, request: RestRequest) -> Answer:
     given = request.body
     rates = {name: given[_THROTTLE_WORDS[name]] for name in RATES if _THROTTLE_WORDS[name] in given}
     if not rates and not given.get("topics"):
-        raise bad_request("Name a rate, or topics for which the rates hold.")
+        raise bad_request("Give a rate, or the topics that the rates apply to.")
     await throttles.set_throttles(
         context.client, rates=rates, broker_ids=given.get("broker_ids"), topics=given.get("topics", ())
     )
@@ -250,11 +250,12 @@ ROUTES: Final = (
         path=_REASSIGNMENTS,
         handler=list_reassignments,
         operation_id="listReassignments",
-        summary="The partitions on the move, and how far each is.",
-        description="By bytes: what each new replica has of what the leader has; null where a broker does not"
-        " tell. The leader still takes records, so there may be more to copy meanwhile.",
+        summary="The partitions that are being moved, with their progress.",
+        description="Progress is in bytes: the part of the leader's log that each new replica "
+        "has; null if a broker does not report it. The leader still accepts records, "
+        "so the amount to copy may grow.",
         tag=TAG,
-        responses={200: Response(description="Those that move now.", schema=_MOVES)},
+        responses={200: Response(description="The moves under way.", schema=_MOVES)},
     ),
     Route(
         method="POST",
@@ -263,12 +264,12 @@ ROUTES: Final = (
         operation_id="beginReassignments",
         is_for_administrators=True,
         summary="Move partitions to other brokers.",
-        description="The first of the replicas is the preferred leader. The brokers go on by themselves; GET"
-        " shows how far they are.",
+        description="The first of the replicas is the preferred leader. The brokers carry on by "
+        "themselves; GET shows the progress.",
         tag=TAG,
         request_schema=_WANTED,
         body_is_required=True,
-        responses={202: Response(description="They move; these do so now.", schema=_MOVES)},
+        responses={202: Response(description="The moves were started; these are under way.", schema=_MOVES)},
     ),
     Route(
         method="DELETE",
@@ -276,24 +277,26 @@ ROUTES: Final = (
         handler=cancel_reassignments,
         operation_id="cancelReassignments",
         is_for_administrators=True,
-        summary="Take back moves that have not ended.",
+        summary="Cancel moves that are not complete.",
         tag=TAG,
         query=(
-            QueryParameter(name="topic", schema=TOPIC, description="Of this topic only."),
+            QueryParameter(name="topic", schema=TOPIC, description="Only moves of this topic."),
             QueryParameter(
-                name="partition", schema=INT32, description="Of this partition of the topic only."
+                name="partition", schema=INT32, description="Only the move of this partition of the topic."
             ),
         ),
-        responses={200: Response(description="What stays where it was.", schema=_CANCELLED)},
+        responses={
+            200: Response(description="The partitions whose moves were cancelled.", schema=_CANCELLED)
+        },
     ),
     Route(
         method="GET",
         path=_DECOMMISSION,
         handler=get_decommission,
         operation_id="getDecommission",
-        summary="How far a broker is on its way out.",
+        summary="The progress of decommissioning a broker.",
         tag=TAG,
-        responses={200: Response(description="What it still holds.", schema=_LEAVING)},
+        responses={200: Response(description="What the broker still holds.", schema=_LEAVING)},
     ),
     Route(
         method="POST",
@@ -301,24 +304,25 @@ ROUTES: Final = (
         handler=post_decommission,
         operation_id="decommissionBroker",
         is_for_administrators=True,
-        summary="Take a broker out of the cluster, one step at a time.",
-        description="The first request has all that it holds moved to others. When it holds nothing and is"
-        " stopped, the next one has it forgotten, and any other is answered 404. It may be asked again at any"
-        " time, and goes on. A voter of the metadata quorum first has to be removed from that.",
+        summary="Decommission a broker, one step per request.",
+        description="The first request starts to move everything on the broker to other brokers. "
+        "When the broker holds nothing and is stopped, the next request removes it "
+        "from the cluster, and later requests get 404. You can repeat the request at "
+        "any time. Remove a voter of the metadata quorum from the quorum first.",
         tag=TAG,
         request_schema=record({"dry_run": BOOLEAN}, title="DecommissionRequest", optional=["dry_run"]),
-        responses={200: Response(description="How far it is now.", schema=_LEAVING)},
+        responses={200: Response(description="The progress so far.", schema=_LEAVING)},
     ),
     Route(
         method="GET",
         path=_THROTTLES_PATH,
         handler=get_throttles,
         operation_id="getThrottles",
-        summary="How fast replicas may be copied.",
-        description=f"{LEADER_RATE}, {FOLLOWER_RATE} and {LOG_DIRS_RATE} of brokers, and the replicas of"
-        " topics for which the first two hold." + MISSING_TOLD,
+        summary="The limits on the speed of replication.",
+        description=f"{LEADER_RATE}, {FOLLOWER_RATE} and {LOG_DIRS_RATE} of the brokers, and the "
+        "replicas of topics that the first two apply to." + MISSING_TOLD,
         tag=TAG,
-        responses={200: Response(description="Brokers and topics with a limit.", schema=_THROTTLES)},
+        responses={200: Response(description="The brokers and topics that have a limit.", schema=_THROTTLES)},
     ),
     Route(
         method="PUT",
@@ -326,13 +330,14 @@ ROUTES: Final = (
         handler=put_throttles,
         operation_id="setThrottles",
         is_for_administrators=True,
-        summary="Limit how fast replicas are copied.",
-        description="Of these brokers, or of all that are up; for all replicas of these topics. What is not"
-        " given stays as it is. Replicas that are in sync are not held up.",
+        summary="Limit the speed of replication.",
+        description="The limits apply to these brokers, or to all running ones, and to all "
+        "replicas of these topics. Limits that are not given stay unchanged. "
+        "Replicas in sync are not slowed down.",
         tag=TAG,
         request_schema=_NEW_THROTTLES,
         body_is_required=True,
-        responses={200: Response(description="What is limited now.", schema=_THROTTLES)},
+        responses={200: Response(description="The limits now in effect.", schema=_THROTTLES)},
     ),
     Route(
         method="DELETE",
@@ -340,8 +345,8 @@ ROUTES: Final = (
         handler=delete_throttles,
         operation_id="clearThrottles",
         is_for_administrators=True,
-        summary="Take away all limits, as after a reassignment.",
+        summary="Remove all limits, for example after a reassignment.",
         tag=TAG,
-        responses={200: Response(description="What was limited before.", schema=_THROTTLES)},
+        responses={200: Response(description="The limits that were removed.", schema=_THROTTLES)},
     ),
 )

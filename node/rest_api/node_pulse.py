@@ -12,8 +12,8 @@ from ottla.node.rest_api.readiness import NodeStatus, problem_of
 PERIOD_S: Final = 0.25  # between two beats
 # As long as the REST API waits for the loop (`node_facts`), and the beat that may just have been missed.
 MAX_AGE_S: Final = 2.0 + PERIOD_S
-ALIVE: Final = "The process runs and its event loop answers."
-READY: Final = "The node serves clients and is in sync."
+ALIVE: Final = "The process is running and its event loop responds."
+READY: Final = "The node serves clients and its replicas are in sync."
 
 
 class Beat(NamedTuple):
@@ -36,10 +36,10 @@ class NodePulse:
     def why_dead(self, now_s: float) -> str | None:
         """Return in a sentence why the node does not live; None if its loop turns."""
         if self.last is None:
-            return "The event loop of the node has not turned yet."
+            return "The event loop of the node has not started yet."
         age_s = now_s - self.last.at_s
         if age_s > MAX_AGE_S:
-            return f"The event loop of the node did not turn for {age_s:.1f} s."
+            return f"The event loop of the node has not responded for {age_s:.1f} s."
         return None
 
     def why_not_ready(self, now_s: float) -> str | None:

@@ -50,7 +50,7 @@ LATEST: Final = OffsetSpec(timestamp=topic_admin.LATEST)
 def parse_offset_spec(offset: str | None, timestamp: str | None, default: OffsetSpec) -> OffsetSpec:
     """The place that query parameters name; RestError 400."""
     if offset is not None and timestamp is not None:
-        raise bad_request("offset and timestamp name two places.")
+        raise bad_request("offset and timestamp cannot be combined.")
     if timestamp is not None:
         milliseconds = int(timestamp) if timestamp.isdecimal() else parse_timestamp(timestamp)
         return OffsetSpec(timestamp=milliseconds)
@@ -67,13 +67,13 @@ def parse_offset_spec(offset: str | None, timestamp: str | None, default: Offset
 def parse_cursor(text: str) -> Cursor:
     """What `cursor_text` wrote; RestError 400."""
     if not re.fullmatch(CURSOR_PATTERN, text):
-        raise bad_request("A cursor is written as 0:42,1:17.")
+        raise bad_request("A cursor must have the form 0:42,1:17.")
     pairs = [
         (int(number), int(offset)) for number, _, offset in (one.partition(":") for one in text.split(","))
     ]
     cursor = dict(pairs)
     if len(cursor) != len(pairs) or max(cursor) > MAX_PARTITION:
-        raise bad_request("A cursor names each partition once.")
+        raise bad_request("A cursor must name each partition only once.")
     return dict(sorted(cursor.items()))
 
 

@@ -10,25 +10,29 @@ from ottla.node.rest_api.route import CUT_OFF_SINCE, JSON, Response, Route
 VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.
 _ALWAYS: Final[Mapping[int, str]] = {
-    400: "The request is not what the schema says, or the cluster refuses it.",
-    403: "A page of another site asked, or only the machines of the cluster's nodes may.",
-    404: "What the path names, or a body as that on which to act, is not there; whatever the method.",
-    408: "The body did not come in time.",
-    409: "As things are, it cannot be done; the message says what would have to change.",
-    421: "The Host is not one of this node's.",
-    429: "Too many requests are at work.",
-    500: "The cluster could not do it.",
-    503: "The cluster cannot do it now.",
+    400: "The request does not match the schema, or the cluster rejects it.",
+    403: (
+        "The request comes from a page of another site, or is allowed only from the machines of "
+        "the cluster's nodes."
+    ),
+    404: "The resource named by the path or the body does not exist.",
+    408: "The request body was not received in time.",
+    409: "The current state does not allow this; the message says what would have to change.",
+    421: "The Host header does not name this node.",
+    429: "Too many requests are in progress.",
+    500: "The cluster failed to do it.",
+    503: "The cluster cannot do it now; try again later.",
 }
 _WITH_BODY: Final[Mapping[int, str]] = {
-    413: "The body is too long.",
-    415: "The body has another type.",
-    422: "There is no body, or it cannot be meant.",
+    413: "The request body is too large.",
+    415: "The request body has the wrong media type.",
+    422: "The request body is missing or does not make sense.",
 }
 
 _CUT_OFF_SINCE: Final[Mapping[str, Any]] = {
-    "description": "Only if this node is cut off from the metadata quorum, since this time: what it shows of"
-    " the cluster is as old as that, and the controller is unknown.",
+    "description": "Present only if this node is cut off from the metadata quorum: the time of "
+    "its last contact. Its view of the cluster is that old, and the controller is "
+    "unknown.",
     "schema": {"type": "string", "format": "date-time"},
 }
 _CUT_OFF: Final = {"$ref": f"#/components/headers/{CUT_OFF_SINCE}"}
@@ -46,7 +50,9 @@ def document(routes: Sequence[Route], *, version: str) -> dict[str, Any]:
         "info": {
             "title": "Ottla",
             "version": version,
-            "description": "Confluent's REST API v3 for Kafka, and operations beyond it. Every node answers.",
+            "description": (
+                "Confluent's REST API v3 for Kafka, with additional operations. Every node answers."
+            ),
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "tags": [{"name": tag} for tag in dict.fromkeys(one.tag for one in routes if one.is_documented)],

@@ -84,7 +84,7 @@ def topics_of(given: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int] 
 MISSING: Final = listed(
     record({"broker_id": INT32, "error_code": STRING, "message": STRING}, title="MissingBroker")
 )
-MISSING_TOLD: Final = " `missing` names the brokers that could not be asked, whose part is not there."
+MISSING_TOLD: Final = " `missing` lists the brokers that did not answer, whose part is left out."
 
 
 def missing_brokers(problems: Mapping[int, KafkaError]) -> list[dict[str, Any]]:

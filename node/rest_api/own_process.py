@@ -169,12 +169,13 @@ ROUTES: Final = (
         path="/v1/node",
         handler=get_node,
         operation_id="getNode",
-        summary="What only this process knows of itself.",
-        description="Its clock, and how far that was set since the start; its open files and their limit;"
-        " what clients asked in versions that it does not serve, with the software that asked; compacted logs"
-        f" that it cannot clean, the first {MAX_LOGS} of them by name; the compressions that it cannot open,"
-        " and the topics that ask for them; and the voters to which it, a voter, has no link, with the"
-        " reasons.",
+        summary="Facts that only this process knows about itself.",
+        description="Its clock, and how far it was set since startup; its open files and their "
+        "limit; API versions that clients requested but it does not support, with "
+        "the clients' software; compacted logs that it cannot clean, the first "
+        f"{MAX_LOGS} by name; compression types that it cannot decompress, with the "
+        "topics that use them; and, if it is a voter, the voters that it cannot "
+        "reach, with the reasons.",
         tag="Node",
         uses_cluster=False,
         responses={200: Response(description="Now.", schema=_NODE)},

@@ -133,13 +133,13 @@ ROUTES: Final = (
         path=PATH + "/{partition_id}/offset",
         handler=get_partition_offsets,
         operation_id="listKafkaPartitionOffsets",
-        summary="The first offset of a partition, and the one behind its last committed record.",
+        summary="The first offset of a partition, or the offset after its last committed record.",
         tag=TAG,
         query=(
             QueryParameter(
                 name="offset_type",
                 schema={"type": "string", "default": EARLIEST_AND_LATEST},
-                description=f"{EARLIEST_AND_LATEST}; there is no other.",
+                description=f"{EARLIEST_AND_LATEST} is the only value.",
             ),
         ),
         responses={200: Response(description="Both offsets.", schema=_OFFSETS)},

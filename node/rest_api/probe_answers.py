@@ -35,16 +35,16 @@ _PROBES: Final[Mapping[bytes, tuple[str, str, str, Callable[[NodePulse, float], 
 def answer_of(head: bytes, pulse: NodePulse, now_s: float) -> bytes:
     """Return the whole answer to a request with this head, as far as it has come."""
     if len(head) > MAX_HEAD_BYTES:
-        return _refusal(431, f"The headers have more than {MAX_HEAD_BYTES} bytes.")
+        return _refusal(431, f"The request headers are larger than {MAX_HEAD_BYTES} bytes.")
     line = _REQUEST_LINE.fullmatch(head.partition(b"\r\n")[0])
     if line is None:
-        return _refusal(400, "This is no request of HTTP/1.1.")
+        return _refusal(400, "This is not an HTTP/1.1 request.")
     method, path = line[1], line[2].partition(b"?")[0]
     has_body = method != b"HEAD"
     if path not in _PROBES:
-        return _refusal(404, "Only /healthz and /readyz are served at this port.", has_body=has_body)
+        return _refusal(404, "This port serves only /healthz and /readyz.", has_body=has_body)
     if method not in (b"GET", b"HEAD"):
-        return _refusal(405, "Probes are asked by GET or HEAD.", {"Allow": "GET, HEAD"})
+        return _refusal(405, "Probes must use GET or HEAD.", {"Allow": "GET, HEAD"})
     good, sentence, bad, why_not = _PROBES[path]
     problem = why_not(pulse, now_s)
     cut_off_since_ms = None if pulse.last is None else pulse.last.state.cut_off_since_ms

@@ -53,7 +53,7 @@ class ProbeServer:
             self._socket = bound(address)
         except OSError as error:
             raise RestPortError(
-                error.errno, f"{PROBE_LISTENER}={address.authority} cannot be opened: {error.strerror}."
+                error.errno, f"Cannot listen on {PROBE_LISTENER}={address.authority}: {error.strerror}."
             ) from None
 
     @property
@@ -66,7 +66,7 @@ class ProbeServer:
         if self._socket is None or self._thread is not None:
             return
         self._beat()
-        log.info("Probes are answered at %s", RestAddress(*self._socket.getsockname()[:2]).authority)
+        log.info("Probes are served at %s", RestAddress(*self._socket.getsockname()[:2]).authority)
         # A daemon: a process that is told to die does not wait for it.
         self._thread = threading.Thread(target=self._run, args=(self._socket,), name="probes", daemon=True)
         self._thread.start()
@@ -101,7 +101,10 @@ class ProbeServer:
             with asyncio.Runner(loop_factory=self._loop_factory) as runner:
                 runner.run(self._serve(listening))
         except BaseException:
-            log.exception("The probes have ended; those of the REST API go on until the node is restarted")
+            log.exception(
+                "The probe server has stopped; the REST API still serves probes. Restart the "
+                "node to get it back"
+            )
         finally:
             with self._lock:
                 self._loop = None

@@ -82,17 +82,18 @@ ROUTES: Final = (
         "/healthz",
         get_healthz,
         "getHealthz",
-        "Whether the process is alive.",
-        "For a liveness probe: the process runs and its event loop answers, whatever the quorum does.",
-        "The event loop does not answer.",
+        "Report whether the process is alive.",
+        "For liveness probes: succeeds while the process runs and its event loop responds, "
+        "whatever the state of the quorum.",
+        "The event loop does not respond.",
     ),
     _probe(
         "/readyz",
         get_readyz,
         "getReadyz",
-        "Whether the node serves clients.",
-        "For a readiness probe: it serves, is not fenced, hears the controller, and has been in sync since it"
-        " started with all that it holds.",
-        "It is not, and the message says why.",
+        "Report whether the node is ready.",
+        "For readiness probes: succeeds if the node serves clients, is not fenced, hears the "
+        "controller, and all its replicas have been in sync since it started.",
+        "The node is not ready; the message says why.",
     ),
 )

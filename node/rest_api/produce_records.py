@@ -46,7 +46,7 @@ _DATA: Final = {
     "type": ["object", "null"],
     "properties": {
         "type": {"type": "string", "enum": ["BINARY", "STRING", "JSON"]},
-        "data": {"description": "base64, a text, or any JSON"},
+        "data": {"description": "base64, text, or any JSON value"},
     },
     "required": ["type"],
     "additionalProperties": False,
@@ -195,9 +195,9 @@ def _entries(raw: bytes) -> list[tuple[str, Any]]:
     try:
         body = load_json(raw)
     except ValueError as error:
-        raise bad_request(f"The body is not JSON that can be stored as it is: {error}.") from None
+        raise bad_request(f"The body is not JSON that can be stored unchanged: {error}.") from None
     if not isinstance(body, dict) or body.keys() != {"entries"} or not isinstance(body["entries"], list):
-        raise bad_request("The body must be an object with the array entries.")
+        raise bad_request("The body must be an object with an array named entries.")
     entries = body["entries"]
     if not entries:
         raise _bad_batch("Empty batch.")
@@ -229,7 +229,7 @@ async def _topic(context: RestContext, request: RestRequest) -> TopicInfo:
 
 
 _PATH: Final = "/v3/clusters/{cluster_id}/topics/{topic_name}/records"
-_EMPTY: Final = Response(description="There is no body, or it is no batch.", schema=ERROR)
+_EMPTY: Final = Response(description="The body is missing, or is not a batch.", schema=ERROR)
 
 ROUTES: Final = (
     Route(
@@ -237,11 +237,12 @@ ROUTES: Final = (
         path=_PATH,
         handler=produce_records,
         operation_id="produceRecord",
-        summary="Store records: one, or as many as come on the connection.",
+        summary="Produce records: one, or a stream of them over one connection.",
         description=(
-            "Records follow each other with nothing or white space between them. Each is answered with a"
-            " report, in their order, as soon as it is stored; its `error_code` is 200 or says what is wrong"
-            " with this record. A document that is not JSON ends the stream."
+            "Records follow each other, optionally separated by white space. As soon as a record "
+            "is stored, the server sends its report, in the order of the records; `error_code` "
+            "is 200, or describes the error of this record. Data that is not JSON ends the "
+            "stream."
         ),
         tag=TAG,
         path_parameters={"topic_name": NAME},
@@ -252,13 +253,14 @@ ROUTES: Final = (
         query=(
             replace(
                 TIME_LIMIT,
-                description="How long each record may take, in milliseconds; then its report says that it"
-                f" was not acknowledged. Without it: {DELIVERY_TIMEOUT_S:g} seconds.",
+                description="The maximum time for each record in ms; a record that takes longer "
+                "is reported as not acknowledged. The default is "
+                f"{DELIVERY_TIMEOUT_S:g} seconds.",
             ),
         ),
         uses_cluster=False,  # a stream may last for hours, and has a producer of its own
         responses={
-            200: Response(description="A report for each record.", schema=_REPORT),
+            200: Response(description="One report per record.", schema=_REPORT),
             422: _EMPTY,
         },
     ),
@@ -267,7 +269,7 @@ ROUTES: Final = (
         path=f"{_PATH}:batch",
         handler=produce_batch,
         operation_id="produceRecordsBatch",
-        summary="Store a batch of records, each with an id.",
+        summary="Produce a batch of records, each with an id.",
         tag=TAG,
         path_parameters={"topic_name": NAME},
         request_schema=_BATCH,
@@ -276,7 +278,7 @@ ROUTES: Final = (
         query=(TIME_LIMIT,),
         uses_cluster=False,
         responses={
-            207: Response(description="What became of each record.", schema=_REPORTS),
+            207: Response(description="The result for each record.", schema=_REPORTS),
             422: _EMPTY,
         },
     ),

@@ -129,7 +129,7 @@ async def _partitions(
         wanted |= leaders.keys()
     if partition is not None:
         if place.cursor is not None and wanted != {partition}:
-            raise bad_request("The cursor is one of other partitions.")
+            raise bad_request("The cursor belongs to other partitions.")
         wanted = {partition}
     if not wanted <= leaders.keys():
         raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
@@ -139,7 +139,10 @@ async def _partitions(
 
 def _check_number(topic: str, partitions: int) -> None:
     if partitions > MAX_PARTITIONS:
-        raise bad_request(f"{topic} has {partitions} partitions; read one, or {MAX_PARTITIONS} by a cursor.")
+        raise bad_request(
+            f"{topic} has {partitions} partitions, and a page can cover {MAX_PARTITIONS}: read "
+            f"one partition, or up to {MAX_PARTITIONS} with a cursor."
+        )
 
 
 async def _spans(client: Client, wish: _Wish) -> Answers[Span]:
@@ -429,7 +432,7 @@ _CONTENT: Final = {
     "properties": {
         "type": {"type": "string", "enum": [*FORMATS[1:]]},
         "size": {"type": "integer", "minimum": 0},
-        "data": {"description": "base64, a text, or JSON, as type says"},
+        "data": {"description": "base64, text, or JSON, as `type` says"},
     },
     "required": ["type", "size", "data"],
 }
@@ -485,14 +488,17 @@ _RECORDS: Final = {
                     "is_start": {"type": "boolean"},
                     "timestamp_ms": {
                         "type": ["integer", "null"],
-                        "description": "Of the first record that was read, wanted by the filter or not.",
+                        "description": (
+                            "Offset of the first record that was read, whether it matched the filter or not."
+                        ),
                     },
                     "fell_short": {
                         "type": ["string", "null"],
                         "enum": [*(one.value for one in Shortfall), None],
-                        "description": "Why there may be fewer than the newest N records from here on, though"
-                        " the log has more: the search had no time, offsets were counted as N is above"
-                        f" {MAX_COUNTED}, or the partition could not be read.",
+                        "description": "Why there may be fewer than the newest N records from "
+                        "here on, though the log has more: the search ran out of "
+                        "time, offsets were counted because N is above "
+                        f"{MAX_COUNTED}, or the partition could not be read.",
                     },
                 },
                 "required": ["partition_id", "offset", "is_start", "timestamp_ms", "fell_short"],
@@ -500,7 +506,9 @@ _RECORDS: Final = {
         },
         "fell_short": {
             "type": "boolean",
-            "description": "Whether a search for the newest N records fell short; `begins` says where.",
+            "description": (
+                "Why a search for the newest N records may have found fewer; `begins` shows where it starts."
+            ),
         },
         "cursor": STRING,
         "is_end": {"type": "boolean"},
@@ -529,34 +537,37 @@ _QUERY: Final = (
     QueryParameter(
         name="offset",
         schema={"type": "string", "pattern": OFFSET_PATTERN},
-        description="earliest, latest, an offset, -N for the newest N records of each partition (`fell_short`"
-        " says where there may be fewer), or the cursor of an answer.",
+        description="Where to start: earliest, latest, an offset, -N for the newest N records of "
+        "each partition (`fell_short` shows where there may be fewer), or the cursor "
+        "of an answer.",
     ),
     QueryParameter(
         name="before",
         schema={"type": "string", "pattern": CURSOR_PATTERN},
-        description="A cursor: the page ends before these places. With the `begin` of a page it reads what"
-        " stands before that page.",
+        description="A cursor at which the page ends. With the `begin` of a page, this reads the "
+        "records before that page.",
     ),
     QueryParameter(
         name="timestamp",
         schema={"type": "string", "pattern": TIMESTAMP_PATTERN},
-        description="Begin at this time instead: RFC 3339, or milliseconds since 1970.",
+        description="Start at this time instead: RFC 3339, or ms since 1970.",
     ),
     QueryParameter(
         name="count",
         schema={"type": "integer", "minimum": 1, "maximum": MAX_COUNT, "default": DEFAULT_COUNT},
-        description="At most so many records.",
+        description="Return at most this many records.",
     ),
     QueryParameter(
         name="filter",
         schema={"type": "string", "maxLength": MAX_FILTER_LENGTH},
-        description="A text in key or value, or a field of JSON: $.user.id=42, $key.id=7.",
+        description="Return only records with this text in key or value, or with this JSON field: "
+        "$.user.id=42, $key.id=7.",
     ),
     QueryParameter(
         name="format",
         schema={"type": "string", "enum": list(FORMATS), "default": AUTO},
-        description="How to show keys and values; what cannot be shown so is shown as its type says.",
+        description="How to show keys and values; data that cannot be shown that way is shown as its "
+        "`type` says.",
     ),
     QueryParameter(
         name="isolation_level",
@@ -565,25 +576,26 @@ _QUERY: Final = (
             "enum": ["read_uncommitted", "read_committed"],
             "default": "read_uncommitted",
         },
-        description="Whether records of transactions that are open or aborted are shown.",
+        description="Whether to include records of open and aborted transactions.",
     ),
     QueryParameter(
         name="max_bytes",
         schema={"type": "integer", "minimum": 1, "maximum": MAX_BYTES, "default": DEFAULT_MAX_BYTES},
-        description="A page ends with the record that reaches so many bytes of keys and values.",
+        description="End the page with the record that reaches this many bytes of keys and values.",
     ),
     QueryParameter(
         name=TIMEOUT_MS,
         schema={"type": "integer", "minimum": 0, "maximum": MAX_TIMEOUT_MS, "default": DEFAULT_TIMEOUT_MS},
-        description="A page ends after this time, as when a filter finds nothing; `unavailable` names the"
-        " partitions that could not be asked.",
+        description="End the page after this time, for example when few records match a filter; "
+        "`unavailable` names the partitions that could not be read.",
     ),
 )
 _DESCRIPTION: Final = (
-    "With `Accept: text/event-stream` a live tail: events `record` with an id to resume from (Last-Event-ID),"
-    " `gap` where records were deleted before they were read, `unavailable` with partitions that cannot be"
-    " read now, `fell_short` where a search for the newest N records did, `error` at an early end. It begins"
-    " at the end."
+    "With `Accept: text/event-stream` the answer is a live tail that starts at the end of the "
+    "log, with these events: `record`, with an id to resume from (Last-Event-ID); `gap` where "
+    "records were deleted before they were read; `unavailable` with partitions that cannot be "
+    "read now; `fell_short` where a search for the newest N records may have found fewer; "
+    "`error` if the tail ends early."
 )
 
 
@@ -605,6 +617,6 @@ def _route(path: str, operation_id: str, summary: str) -> Route:
 
 
 ROUTES: Final = (
-    _route("", "readTopicRecords", "Read records of all partitions of a topic, by time."),
+    _route("", "readTopicRecords", "Read records of all partitions of a topic, ordered by time."),
     _route("/partitions/{partition_id}", "readPartitionRecords", "Read records of a partition."),
 )

@@ -13,7 +13,7 @@ from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES
 from ottla.node.client.quorum_silence import cut_off_sentence
 from ottla.node.metadata.broker_lifecycle import BrokerState
 
-STILL_STARTING: Final = "This node does not serve yet: "  # what its log says while it starts, and why
+STILL_STARTING: Final = "This node is not ready: "  # what its log says while it starts, and why
 
 
 class NodeStatus(NamedTuple):
@@ -36,8 +36,8 @@ def problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
         return f"The data directory of this voter is a copy. {HOW_A_COPY_VOTES}"
     if node.is_disk_old and not is_stopping:
         return (
-            "The disk of this voter went back to an earlier copy: it has no vote until it has all the"
-            " metadata that it had acknowledged."
+            "The disk of this voter was restored to an earlier state: it cannot vote until it "
+            "has all the metadata that it had acknowledged."
         )
     if node.waits_for is not None and node.state in (None, BrokerState.STARTING, BrokerState.WAITING):
         return node.waits_for
@@ -46,22 +46,24 @@ def problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
         return told if node.waits_for is None else f"{told} {node.waits_for}"
     match node.state:
         case None:
-            return "The node looks for the metadata quorum, or reads the metadata log."
+            return "The node is connecting to the metadata quorum, or reading the metadata log."
         case BrokerState.STARTING:
-            return "The node registers with the controller, or opens its logs."
+            return "The node is registering with the controller, or opening its logs."
         case BrokerState.WAITING:
-            return "The controller keeps the node fenced: its metadata have not caught up, or it was cut off."
+            return (
+                "The controller has fenced the node: its metadata is not up to date yet, or it was cut off."
+            )
         case BrokerState.SHUTTING_DOWN | BrokerState.STOPPED:
-            return "The node shuts down."
+            return "The node is shutting down."
         case BrokerState.RUNNING:
             pass
     if not node.is_serving:
-        return "The node does not let clients in yet."
+        return "The node does not accept clients yet."
     if has_caught_up or node.image is None:
         return None
     behind = partitions_behind(node.image, node.node_id)
     if behind:
-        return f"The node has started, and is not in sync yet with {behind} of its partitions."
+        return f"The node has started, but {behind} of its partitions are not in sync yet."
     return None
 
 

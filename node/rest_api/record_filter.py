@@ -29,7 +29,7 @@ def parse_filter(text: str) -> Filter:
         return _with_text(text.encode("utf-8", "surrogatepass"))
     found = _FIELD.fullmatch(text)
     if found is None:
-        raise bad_request("filter is neither a text nor a field as $.user.id=42.")
+        raise bad_request("filter must be a text, or a field such as $.user.id=42.")
     path = [name or int(place) for name, place in _STEP.findall(found[2])]
     return _with_field(path, _value(found[3]), of_key=found[1] is not None)
 

@@ -57,7 +57,7 @@ class ParsedRecord(NamedTuple):
 def parse_record(document: Any) -> ParsedRecord:
     """What a document says; RestError with the code that stands in the answer for this record."""
     if document.__class__ is not dict:
-        raise _bad("a record is a JSON object.")
+        raise _bad("a record must be a JSON object.")
     if not document.keys() <= _FIELDS:
         unknown = min(document.keys() - _FIELDS)
         raise _bad(f"Unrecognized field {_shown(unknown)}.")
@@ -83,7 +83,7 @@ def _content(content: Any, name: str) -> tuple[bytes | None, str | None]:
     if content is None:
         return None, None
     if content.__class__ is not dict:
-        raise _bad(f"{name} is not an object with type and data.")
+        raise _bad(f"{name} must be an object with type and data.")
     kind: Any = content.get("type")
     data = content.get("data")
     if kind.__class__ is not str or kind not in _ENCODERS or not content.keys() <= _DATA_FIELDS:
@@ -101,7 +101,7 @@ def _refuse_content(content: Mapping[str, Any], name: str, kind: str) -> None:
         return
     if content.get("type") is None or kind in _SCHEMA_TYPES:
         raise invalid_payload("Schema Registry must be configured when using schemas.")
-    raise _bad(f"type={_shown(kind)} of {name} is none of BINARY, STRING, JSON.")
+    raise _bad(f"type={_shown(kind)} of {name} must be one of BINARY, STRING, JSON.")
 
 
 def _from_binary(data: Any) -> bytes:
@@ -137,11 +137,11 @@ _ENCODERS: Final = {BINARY: _from_binary, STRING: _from_string, JSON: _from_json
 
 def _headers(content: Any) -> Headers:
     if content.__class__ is not list or len(content) > MAX_HEADERS:
-        raise _bad(f"headers is not an array of at most {MAX_HEADERS} objects with name and value.")
+        raise _bad(f"headers must be an array of at most {MAX_HEADERS} objects with name and value.")
     found: list[tuple[str, bytes | None]] = []
     for one in content:
         if one.__class__ is not dict or not one.keys() <= {"name", "value"}:
-            raise _bad(f"{_shown(one)} in headers is not an object with name and value.")
+            raise _bad(f"{_shown(one)} in headers must be an object with name and value.")
         name, value = one.get("name"), one.get("value")
         if name.__class__ is not str:
             raise _bad("a header has no name.")
@@ -151,7 +151,7 @@ def _headers(content: Any) -> Headers:
 
 def _partition(number: Any) -> int:
     if number.__class__ is not int:
-        raise _bad(f"partition_id={_shown(number)} is not a whole number.")
+        raise _bad(f"partition_id={_shown(number)} is not an integer.")
     if not 0 <= number <= MAX_PARTITION:
         raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
     found: int = number
@@ -160,7 +160,7 @@ def _partition(number: Any) -> int:
 
 def _timestamp(text: Any) -> int:
     if text.__class__ is not str:
-        raise _bad(f"timestamp={_shown(text)} is not a date and time as 2021-02-05T19:14:42Z.")
+        raise _bad(f"timestamp={_shown(text)} is not a date and time such as 2021-02-05T19:14:42Z.")
     return parse_timestamp(text)
 
 
@@ -173,7 +173,7 @@ def parse_timestamp(text: str) -> int:
                 return milliseconds
     except (ValueError, OverflowError):
         pass
-    raise _bad(f"timestamp={_shown(text)} is not a date and time since 1970 as 2021-02-05T19:14:42Z.")
+    raise _bad(f"timestamp={_shown(text)} is not a date and time since 1970 such as 2021-02-05T19:14:42Z.")
 
 
 def _shown(content: Any) -> str:
@@ -181,7 +181,7 @@ def _shown(content: Any) -> str:
     try:
         text = content if isinstance(content, str) else dump_json(content).decode()
     except ValueError:
-        return "what is nested too deeply"
+        return "data that is nested too deeply"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 

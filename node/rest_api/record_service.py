@@ -32,5 +32,5 @@ class RecordService:
             try:
                 await self.sender.run()
             except Exception:
-                log.exception("The producer of the REST API failed, and begins anew")
+                log.exception("The producer of the REST API failed and is restarted")
                 self.sender = RecordSender(self._make_client())

@@ -103,14 +103,16 @@ ROUTES: Final = (
         operation_id="listKafkaReplicas",
         summary="List the replicas of a partition.",
         tag=TAG,
-        responses={200: Response(description="The replicas, the preferred leader first.", schema=REPLICAS)},
+        responses={
+            200: Response(description="The replicas, with the preferred leader first.", schema=REPLICAS)
+        },
     ),
     Route(
         method="GET",
         path=PATH + "/{broker_id}",
         handler=get_replica,
         operation_id="getKafkaReplica",
-        summary="The replica of a partition that one broker has.",
+        summary="One replica of a partition.",
         tag=TAG,
         responses={200: Response(description="The replica.", schema=_REPLICA)},
     ),

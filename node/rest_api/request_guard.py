@@ -36,16 +36,18 @@ class RequestGuard:
         authority = headers.get("Host", "")
         if not _AUTHORITY.fullmatch(authority) or not self._is_own(host_of(authority)):
             raise RestError(
-                421, 421, "This node is not asked by that host name; see ottla.rest.allowed.hosts."
+                421,
+                421,
+                "This node does not accept requests under that host name; see ottla.rest.allowed.hosts.",
             )
         origin = headers.get("Origin")
         if origin is not None and origin.partition("://")[2].lower() != authority.lower():
-            raise RestError(403, 403, "Pages of other sites may not use this API.")
+            raise RestError(403, 403, "Web pages of other sites may not use this API.")
         site = headers.get("Sec-Fetch-Site")
         # A link from elsewhere may lead here; a script or a form from elsewhere may not.
         is_visit = method in SAFE_METHODS and headers.get("Sec-Fetch-Mode") == "navigate"
         if site is not None and site not in OWN_SITES and not is_visit:
-            raise RestError(403, 403, "Pages of other sites may not use this API.")
+            raise RestError(403, 403, "Web pages of other sites may not use this API.")
 
     def _is_own(self, host: str) -> bool:
         name = host.lower().rstrip(".")
@@ -72,5 +74,5 @@ def check_content_type(headers: Mapping[str, str], media_types: Iterable[str]) -
     given = headers.get("Content-Type", "").partition(";")[0].strip().lower()
     if given not in media_types:
         raise RestError(
-            415, 415, f"The body must be {' or '.join(media_types)}, not {given or 'of no type'}."
+            415, 415, f"The body must be {' or '.join(media_types)}, but it is {given or 'of no type'}."
         )

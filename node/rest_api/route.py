@@ -51,8 +51,8 @@ class QueryParameter:
 TIME_LIMIT: Final = QueryParameter(
     name=TIMEOUT_MS,
     schema={"type": "integer", "minimum": 0, "maximum": MAX_TIMEOUT_MS},
-    description="How long the request may take, in milliseconds. Then the answer has what was found, or is"
-    f" 503. Without it: {REQUEST_TIMEOUT_S:g} seconds.",
+    description="The maximum time for the request in ms. After it, the answer contains what was "
+    f"found so far, or is 503. The default is {REQUEST_TIMEOUT_S:g} seconds.",
 )
 
 

@@ -75,10 +75,11 @@ class RestServer:
                 if config.rest_listeners_are_named:
                     raise RestPortError(
                         error.errno,
-                        f"{REST_LISTENERS}=http://{address.authority} cannot be opened: {error.strerror}.",
+                        f"Cannot listen on {REST_LISTENERS}=http://{address.authority}: {error.strerror}.",
                     ) from None
                 log.warning(
-                    "Port %d cannot be had, so this node has no REST API: %s. Set ottla.rest.listeners.",
+                    "Port %d cannot be used (%s), so this node runs without a REST API. Set "
+                    "ottla.rest.listeners to another port.",
                     DEFAULT_REST_PORT,
                     error.strerror,
                 )
@@ -137,8 +138,8 @@ class RestServer:
                 runner.run(self._serve(facts, config, list(self._sockets)))
         except BaseException:  # a group of tasks that fails ends its own with a cancellation
             log.exception(
-                "The REST API has ended, and with it metrics and probes; the data go on until the node is"
-                " restarted"
+                "The REST API has stopped, and with it metrics and probes. Clients of the Kafka "
+                "protocol are still served; restart the node to get the REST API back"
             )
             self.close_sockets()
         finally:

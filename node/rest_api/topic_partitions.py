@@ -18,14 +18,20 @@ _PARTITION: Final = {
     "type": "object",
     "properties": {
         "partition": INT32,
-        "leader": {**_OR_NULL, "description": "null: nobody leads it."},
+        "leader": {**_OR_NULL, "description": "null if the partition has no leader."},
         "leader_epoch": INTEGER,
         "replicas": _NODES,
         "isr": _NODES,
         "offline_replicas": _NODES,
-        "log_start_offset": {**_OR_NULL, "description": "null: its leader did not answer."},
-        "log_end_offset": {**_OR_NULL, "description": "The high watermark; null: its leader did not answer."},
-        "size_bytes": {**_OR_NULL, "description": "Of the leader's log; null: its leader did not answer."},
+        "log_start_offset": {**_OR_NULL, "description": "null if the leader did not answer."},
+        "log_end_offset": {
+            **_OR_NULL,
+            "description": "The high watermark; null if the leader did not answer.",
+        },
+        "size_bytes": {
+            **_OR_NULL,
+            "description": "The size of the leader's log; null if the leader did not answer.",
+        },
     },
     "required": [
         "partition",
@@ -91,8 +97,8 @@ ROUTES: Final = (
         path="/v1/topics/{topic_name}/partitions",
         handler=list_topic_partitions,
         operation_id="listTopicPartitions",
-        summary="List the partitions of a topic: leaders, replicas, offsets, sizes.",
+        summary="List the partitions of a topic with their leaders, replicas, offsets and sizes.",
         tag=TAG,
-        responses={200: Response(description="All partitions, in order.", schema=_PARTITIONS)},
+        responses={200: Response(description="All partitions, ordered by number.", schema=_PARTITIONS)},
     ),
 )

@@ -79,8 +79,9 @@ _CREATE: Final[Schema] = {
         "replication_factor": {**_DEFAULT_OR, "maximum": 2**15 - 1},
         "replicas_assignments": {
             "type": ["object", "array", "null"],
-            "description": "The brokers of each partition, by its number; the preferred leader first. "
-            "Or a list of them, as Confluent's Go client sends it.",
+            "description": "The brokers of each partition, by partition number, with the "
+            "preferred leader first. A list of them is accepted too, as "
+            "Confluent's Go client sends it.",
             "additionalProperties": _BROKER_IDS,
             "items": {
                 "type": "object",
@@ -241,7 +242,7 @@ def _assignments(given: Json) -> dict[int, list[int]]:
     if not given:
         return {}
     if len(given) > MAX_ASSIGNMENTS:
-        raise bad_request(f"replicas_assignments may name {MAX_ASSIGNMENTS} partitions at most.")
+        raise bad_request(f"replicas_assignments may name at most {MAX_ASSIGNMENTS} partitions.")
     if isinstance(given, list):
         listed = {one["partition_id"]: one["broker_ids"] for one in given}
         if len(listed) < len(given):
@@ -250,7 +251,7 @@ def _assignments(given: Json) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
     for text, brokers in given.items():
         if not re.fullmatch(r"[0-9]{1,9}", text):
-            raise bad_request(f"replicas_assignments names {text[:50]!r}, which is no partition.")
+            raise bad_request(f"replicas_assignments names {text[:50]!r}, which is not a partition number.")
         found[int(text)] = brokers
     return found
 
@@ -270,7 +271,7 @@ async def delete_topic(context: RestContext, request: RestRequest) -> Answer:
     return Answer(status=204)
 
 
-_OPERATIONS_ASKED: Final = "Whether to tell what the client may do with it."
+_OPERATIONS_ASKED: Final = "Include the operations that the client is authorized to do."
 
 ROUTES: Final = (
     Route(
@@ -278,14 +279,14 @@ ROUTES: Final = (
         path=PATH,
         handler=list_topics,
         operation_id="listKafkaTopics",
-        summary="List topics by name, without the internal ones.",
+        summary="List topics by name, without internal ones.",
         tag=TAG,
         query=(
             QueryParameter(name="includeAuthorizedOperations", schema=BOOLEAN, description=_OPERATIONS_ASKED),
             QueryParameter(
                 name="include_internal",
                 schema=BOOLEAN,
-                description="Whether to list the topics that the cluster keeps for itself, too.",
+                description="Include internal topics, which the cluster creates for itself.",
             ),
         ),
         responses={200: Response(description="The topics.", schema=_TOPICS)},
@@ -296,13 +297,13 @@ ROUTES: Final = (
         handler=create_topic,
         operation_id="createKafkaTopic",
         summary="Make a topic.",
-        description="With validate_only nothing is made, and 200 says that it could be.",
+        description="With validate_only nothing is created, and status 200 means that it could be.",
         tag=TAG,
         request_schema=_CREATE,
         body_is_required=True,
         responses={
-            200: Response(description="It could be made.", schema=_TOPIC),
-            201: Response(description="It was made.", schema=_TOPIC),
+            200: Response(description="The topic could be created.", schema=_TOPIC),
+            201: Response(description="The topic was created.", schema=_TOPIC),
         },
     ),
     Route(
@@ -324,11 +325,11 @@ ROUTES: Final = (
         path=PATH + "/{topic_name}",
         handler=update_partitions_count,
         operation_id="updatePartitionCountKafkaTopic",
-        summary="Give a topic more partitions.",
+        summary="Add partitions to a topic.",
         tag=TAG,
         request_schema=_PARTITIONS_COUNT,
         body_is_required=True,
-        responses={200: Response(description="The topic as it is now.", schema=_TOPIC)},
+        responses={200: Response(description="The topic after the change.", schema=_TOPIC)},
     ),
     Route(
         method="DELETE",
@@ -337,6 +338,6 @@ ROUTES: Final = (
         operation_id="deleteKafkaTopic",
         summary="Delete a topic with all its records.",
         tag=TAG,
-        responses={204: Response(description="It is gone.")},
+        responses={204: Response(description="The topic was deleted.")},
     ),
 )

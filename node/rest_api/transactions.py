@@ -154,7 +154,7 @@ async def list_hanging(context: RestContext, request: RestRequest) -> Answer:
     if broker_id is not None:
         cluster = await context.client.refresh([])
         if broker_id not in {broker.node_id for broker in cluster.brokers}:
-            raise not_found(f"Broker {broker_id} is not in the cluster now.")
+            raise not_found(f"Broker {broker_id} is not running.")
     found, leaderless = await txn_control.find_hanging(
         context.client,
         topics=None if topic is None else {topic: None},
@@ -181,7 +181,7 @@ def _now_ms(context: RestContext) -> int:
 
 _LONGER_THAN: Final = "longer_than_ms"
 _BROKER: Final = QueryParameter(
-    name="broker_id", schema=INT32, description="Search the replicas of this broker only."
+    name="broker_id", schema=INT32, description="Search only the replicas on this broker."
 )
 
 ROUTES: Final = (
@@ -190,22 +190,24 @@ ROUTES: Final = (
         path="/v1/transactions",
         handler=list_transactions,
         operation_id="listTransactions",
-        summary="The transactional ids of all brokers.",
-        description="Of those that have something open also for how long, and after which time it is aborted:"
-        " null where two_phase says that its producer alone ends it." + MISSING_TOLD,
+        summary="The transactional ids of the cluster.",
+        description="For open transactions, also their age and their timeout, which is null "
+        "where two_phase says that only the producer ends the transaction." + MISSING_TOLD,
         tag=TAG,
         query=(
             QueryParameter(
                 name="state",
                 schema={"type": "string", "enum": list(txn_admin.STATES)},
-                description="In this state only.",
+                description="Only ids in this state.",
             ),
-            QueryParameter(name="producer_id", schema=INT64, description="Of this producer only."),
+            QueryParameter(name="producer_id", schema=INT64, description="Only ids of this producer."),
             QueryParameter(
-                name=_LONGER_THAN, schema=INT64, description="Only those that are open for longer."
+                name=_LONGER_THAN,
+                schema=INT64,
+                description="Only transactions that are open for longer than this, in ms.",
             ),
             QueryParameter(
-                name="pattern", schema=_ID, description="A regular expression that the id matches."
+                name="pattern", schema=_ID, description="Only ids that match this regular expression."
             ),
         ),
         responses={200: Response(description="By id.", schema=_LISTED)},
@@ -215,16 +217,17 @@ ROUTES: Final = (
         path="/v1/transactions/hanging",
         handler=list_hanging,
         operation_id="listHangingTransactions",
-        summary="What logs have open and nobody will end.",
-        description="Readers of what is committed wait at it for ever; an abort in the log ends it.",
+        summary="Hanging transactions: open in a partition, but not known to any coordinator.",
+        description="Consumers with isolation level read_committed cannot read past them; abort them to "
+        "let these consumers continue.",
         tag=TAG,
         query=(
             QueryParameter(
                 name=_LONGER_THAN,
                 schema=INT64,
-                description=f"Silent for longer than this (default {DEFAULT_HANGING_MS}).",
+                description=f"Without a new record for this long (default {DEFAULT_HANGING_MS}).",
             ),
-            QueryParameter(name="topic", schema=TOPIC, description="Search this topic only."),
+            QueryParameter(name="topic", schema=TOPIC, description="Search only this topic."),
             _BROKER,
         ),
         responses={200: Response(description="By partition.", schema=_HANGING)},
@@ -234,10 +237,12 @@ ROUTES: Final = (
         path="/v1/transactions/{transactional_id}",
         handler=get_transaction,
         operation_id="getTransaction",
-        summary="A transactional id, and where its transaction is open.",
+        summary="A transactional id, with the partitions of its open transaction.",
         tag=TAG,
         path_parameters={"transactional_id": _ID},
-        responses={200: Response(description="As its coordinator has it.", schema=_TRANSACTION)},
+        responses={
+            200: Response(description="The transaction as its coordinator sees it.", schema=_TRANSACTION)
+        },
     ),
     Route(
         method="POST",
@@ -245,20 +250,21 @@ ROUTES: Final = (
         handler=abort_transaction,
         operation_id="abortTransaction",
         is_for_administrators=True,
-        summary="Abort a transaction: of an id, or a hanging one in a log.",
-        description="With transactional_id its coordinator aborts it and its producer is fenced. With topic,"
-        " partition and start_offset a marker is written to that one log.",
+        summary="Abort a transaction: the open one of a transactional id, or a hanging one in a partition.",
+        description="With transactional_id, the coordinator aborts the transaction and fences "
+        "its producer. With topic, partition and start_offset, an abort marker is "
+        "written to that partition only.",
         tag=TAG,
         request_schema=_ABORT,
         body_is_required=True,
-        responses={200: Response(description="It is aborted.", schema=_ABORTED)},
+        responses={200: Response(description="The transaction was aborted.", schema=_ABORTED)},
     ),
     Route(
         method="GET",
         path="/v1/producers/{topic_name}/{partition_id}",
         handler=list_producers,
         operation_id="listProducers",
-        summary="The producers that a partition's log knows.",
+        summary="The producers known to a partition.",
         tag=TAG,
         path_parameters={"topic_name": TOPIC},
         responses={200: Response(description="By id.", schema=_PRODUCERS)},

@@ -44,7 +44,7 @@ def test_limits_are_set_shown_and_taken_away_after_one_question(
 def test_what_cannot_be_limited_is_told_in_the_form(console: ConsolePage) -> None:
     console.open("#/reassignments/throttles")
     console.click("Set the limits")
-    console.sees("Name a rate, or topics for which the rates hold.")
+    console.sees("Give a rate, or the topics that the rates apply to.")
 
     console.fill("Fetched, MiB/s", "1")
     console.fill("Brokers", "9")

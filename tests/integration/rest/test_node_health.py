@@ -164,7 +164,7 @@ def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., 
         one.close()
 
     assert [one.status for one in besides] == [200, 200] and again
-    assert "did not turn" in dead.json["message"]
+    assert "has not responded" in dead.json["message"]
 
 
 def answers(cluster: Cluster, node_id: int) -> bool:

@@ -121,7 +121,7 @@ def test_who_cannot_lead_is_refused_with_the_reason(api: Api, topic: str) -> Non
     assert "Broker 7 has no replica" in refused["message"] and refused["error_code"] == 409
     assert "no partition 9" in unknown["message"]
     assert "leader must be an integer" in malformed["message"]
-    assert "name the partitions" in unnamed["message"]
+    assert "you must name its partitions" in unnamed["message"]
 
 
 def test_a_broker_is_drained_of_leaders_and_gets_its_share_back(

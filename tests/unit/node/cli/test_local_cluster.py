@@ -140,8 +140,8 @@ def test_a_node_that_only_begins_may_end_by_the_signal(
 def test_a_node_that_does_not_serve_is_quoted_with_what_it_said_last(tmp_path: Path) -> None:
     home = NodeHome(node_id=0, directory=tmp_path)
     home.log.write_text(
-        "12:00 WARNING This node does not serve yet: It looks for the quorum.\n"
-        "12:10 WARNING This node does not serve yet: It registers.\n12:11 INFO A link came.\n"
+        "12:00 WARNING This node is not ready: It looks for the quorum.\n12:10 WARNING This node "
+        "is not ready: It registers.\n12:11 INFO A link came.\n"
     )
 
     assert home.what_it_waits_for() == "It registers."

@@ -405,7 +405,7 @@ def test_a_voter_whose_directory_is_a_copy_is_named_with_what_it_waits_for() -> 
     (found,) = problems(quorum_findings.of_quorum(quorum(member(0), member(1), copied)))
 
     assert "The data directory of voter 2 is a copy" in found
-    assert "until all voters are there" in found and "`ottla quorum trust-copy`" in found
+    assert "until all voters are running" in found and "`ottla quorum trust-copy`" in found
 
 
 def test_a_voter_whose_disk_went_back_is_named() -> None:

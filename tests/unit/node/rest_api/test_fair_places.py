@@ -16,7 +16,7 @@ class Work:
     """Work that has places until it is told to end, each by the name of its address and a number."""
 
     def __init__(self, bounds: Bounds = BOUNDS) -> None:
-        self.places = FairPlaces("reads", "pages of records are read", bounds)
+        self.places = FairPlaces("reads", "pages of records are being read", bounds)
         self.at_work: list[str] = []
         self.refused: list[RestError] = []
         self.ends: dict[str, asyncio.Event] = {}
@@ -88,8 +88,8 @@ def test_what_is_beyond_a_queue_is_refused_at_once_and_told_when_to_ask_again() 
 
         whose = [str(one) for one in work.refused]
         assert whose == [
-            "Too many pages of records are read for the address that asks.",
-            "Too many pages of records are read of this node.",
+            "Too many pages of records are being read for this client address.",
+            "Too many pages of records are being read on this node.",
         ]
         assert {(one.status, one.retry_after_s) for one in work.refused} == {(429, 2)}
         assert work.places.reading == ("reads", 4, 6, {"address": 1, "node": 1, "time": 0})
@@ -107,7 +107,7 @@ def test_who_goes_or_waits_for_too_long_leaves_the_queue() -> None:
         await asyncio.gather(work.tasks["b1"], work.tasks["c1"], return_exceptions=True)
 
         assert [str(one) for one in work.refused] == [
-            "No turn came in time: too many pages of records are read."
+            "The request waited too long for its turn: too many pages of records are being read."
         ]
         assert work.places.reading[1:] == (1, 0, {"address": 0, "node": 0, "time": 1})
         await work.end_all()

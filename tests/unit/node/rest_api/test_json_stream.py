@@ -64,9 +64,9 @@ def test_documents_written_over_many_lines_are_found() -> None:
     ("text", "before", "problem"),
     [
         (b'{"a":1}{"a":}', 1, "not JSON"),
-        (b'{"a":1} 12', 1, "begins none"),
-        (b"[1]", 0, "begins none"),
-        (b'{"a":1}{"b":', 1, "ends within a document"),
+        (b'{"a":1} 12', 1, "must be a JSON object"),
+        (b"[1]", 0, "must be a JSON object"),
+        (b'{"a":1}{"b":', 1, "ends within a JSON document"),
         (b'{"a":1}{"b":"' + b"x" * 200, 1, "larger than allowed"),
         (b'{"b":"' + b"x" * 200 + b'"}{"a":1}', 0, "larger than allowed"),
         (b'{"a":"\xff"}', 0, "not JSON"),

@@ -46,7 +46,7 @@ def test_a_loop_that_hangs_is_neither_alive_nor_ready() -> None:
     assert asked("GET /healthz HTTP/1.1", pulse, late)[0] == 200
     for path in ("/healthz", "/readyz"):
         status, body = asked(f"GET {path} HTTP/1.1", pulse, late + 0.1)
-        assert status == 503 and b"did not turn for 2.4 s" in body
+        assert status == 503 and b"has not responded for 2.4 s" in body
     pulse.beat(late + 0.2, pulse_of().last.state)  # type: ignore[union-attr]
     assert asked("GET /healthz HTTP/1.1", pulse, late + 0.2)[0] == 200
 
@@ -56,7 +56,7 @@ def test_a_node_that_starts_is_alive_and_not_ready() -> None:
 
     status, body = asked("GET /readyz HTTP/1.1", pulse)
 
-    assert status == 503 and b"looks for the metadata quorum" in body
+    assert status == 503 and b"is connecting to the metadata quorum" in body
     assert asked("GET /healthz HTTP/1.1", pulse)[0] == 200
 
 

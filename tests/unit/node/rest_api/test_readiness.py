@@ -25,19 +25,19 @@ def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (node()._replace(state=None, image=None), "looks for the metadata quorum"),
-        (node()._replace(state=BrokerState.STARTING), "opens its logs"),
+        (node()._replace(state=None, image=None), "is connecting to the metadata quorum"),
+        (node()._replace(state=BrokerState.STARTING), "opening its logs"),
         (node()._replace(state=BrokerState.WAITING), "fenced"),
-        (node()._replace(state=BrokerState.SHUTTING_DOWN), "shuts down"),
-        (node()._replace(state=BrokerState.STOPPED), "shuts down"),
-        (node()._replace(is_disk_old=True), "has no vote until it has all the metadata"),
-        (node()._replace(state=BrokerState.STARTING, is_disk_old=True), "went back to an earlier copy"),
+        (node()._replace(state=BrokerState.SHUTTING_DOWN), "shutting down"),
+        (node()._replace(state=BrokerState.STOPPED), "shutting down"),
+        (node()._replace(is_disk_old=True), "cannot vote until it has all the metadata"),
+        (node()._replace(state=BrokerState.STARTING, is_disk_old=True), "was restored to an earlier state"),
         (node()._replace(is_disk_copied=True), "The data directory of this voter is a copy."),
         (node()._replace(is_disk_copied=True), "`ottla quorum trust-copy` with its data directory"),
         (node()._replace(cut_off_since_ms=0, waits_for="Start voter 2."), "is unknown. Start voter 2."),
-        (node()._replace(is_serving=False), "does not let clients in"),
+        (node()._replace(is_serving=False), "does not accept clients"),
         (node()._replace(cut_off_since_ms=0), "cut off from the metadata quorum since 1970"),
-        (node(BEHIND), "not in sync yet with 1 of its partitions"),
+        (node(BEHIND), "1 of its partitions are not in sync yet"),
     ],
 )
 def test_who_is_not_ready_says_why_in_a_sentence(state: NodeStatus, words: str) -> None:
