@@ -236,7 +236,7 @@ def _is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
 async def unready_sentence(host: str, port: int, timeout_s: float) -> str | None:
     """Return why a node is not ready, in its own words; None if it is ready or does not answer."""
     told = await asyncio.to_thread(_get, host, port, timeout_s, "/readyz", 503)
-    return None if told is None else str(told.body.get("message") or "it does not say why.")
+    return None if told is None else str(told.body.get("message") or "reason unknown.")
 
 
 def _get(host: str, port: int, timeout_s: float, path: str, status: int) -> _Told | None:

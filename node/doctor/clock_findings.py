@@ -28,14 +28,15 @@ def of_clocks(clocks: Iterable[ClockFacts]) -> Iterator[Finding]:
         if skew_ms - first.uncertainty_ms - last.uncertainty_ms > MAX_SKEW_MS:
             yield problem(
                 "clock",
-                f"The clock of node {last.node_id} is {skew_ms / 1000:.1f} s ahead of that of node"
-                f" {first.node_id}: let NTP set both.",
+                f"The clock of node {last.node_id} is {skew_ms / 1000:.1f} s ahead of the clock "
+                f"of node {first.node_id}: synchronize both with NTP.",
             )
     for one in clocks:
         if abs(one.jumped_ms) > MAX_JUMP_MS:
             yield problem(
                 "clock",
-                f"The clock of node {one.node_id} was set {abs(one.jumped_ms) / 1000:.1f} s"
-                f" {'forward' if one.jumped_ms > 0 else 'back'} since the node started, or its machine slept:"
-                " times of records before and after do not compare.",
+                f"The clock of node {one.node_id} was set {abs(one.jumped_ms) / 1000:.1f} s "
+                f"{'forward' if one.jumped_ms > 0 else 'back'} since the node started, or its "
+                "machine was suspended: record timestamps from before and after cannot be "
+                "compared.",
             )

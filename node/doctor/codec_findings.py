@@ -20,15 +20,13 @@ def of_codecs(facts: Iterable[MissingCodec]) -> Iterator[Finding]:
     """A problem where a setting asks for the codec; else a note, for only clients may send it."""
     for one in facts:
         package = PACKAGES.get(one.codec, one.codec)
-        begin = f"{one.node} has no package for {one.codec}"
-        remedy = f"install {package} there with pip, and start it again."
+        begin = f"{one.node} lacks the package for {one.codec}"
+        remedy = f"run `pip install {package}` there and restart the node."
         if one.needed_by:
-            yield problem(
-                "setting", f"{begin}, which {named(one.needed_by)} asks for: what is written fails; {remedy}"
-            )
+            yield problem("setting", f"{begin}, which {named(one.needed_by)} uses: writes fail; {remedy}")
         else:
             yield note(
                 "setting",
-                f"{begin}: it stores what clients send so, and cannot open it for a compacted topic, a time"
-                f" or the REST API; {remedy}",
+                f"{begin}: it stores such batches from clients, but cannot decompress them for "
+                f"compaction, lookups by time or the REST API; {remedy}",
             )

@@ -43,7 +43,7 @@ async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: f
     found = list(endpoint_findings.of_bootstrap(facts.bootstrap))
     found += endpoint_findings.of_advertised(facts.advertised)
     found += [
-        problem("broker", f"Broker {node_id} is registered and fenced: it is down, starts, or hangs.")
+        problem("broker", f"Broker {node_id} is registered but fenced: it is down, starting or hanging.")
         for node_id in facts.fenced
     ]
     if facts.quorum is not None:
@@ -65,8 +65,8 @@ async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: f
         found.append(
             note(
                 "clock",
-                f"Clocks, open files and cleaners of nodes {nodes} are unknown: their REST API was not"
-                " reached.",
+                f"Clocks, open files and log cleaners of nodes {nodes} were not checked: their "
+                "REST API could not be reached.",
             )
         )
     return found
@@ -83,7 +83,9 @@ async def diagnose_node(config: BrokerConfig, *, timeout_s: float) -> list[Findi
     for one in config.advertised_listeners:
         at = await try_endpoint(one.host, one.port, timeout_s=timeout_s)
         if at.speaks is Speaks.UNRESOLVED:
-            sentence = f"advertised.listeners names {one.host}, which does not resolve here ({at.reason})."
+            sentence = (
+                f"advertised.listeners contains {one.host}, which cannot be resolved here ({at.reason})."
+            )
             found.append(problem("address", sentence))
     found += disk_findings.of_disks(disks, Expected(cluster_id, config.node_id, is_serving))
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

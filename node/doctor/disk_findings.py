@@ -49,26 +49,28 @@ def of_disks(disks: Iterable[DiskFacts], expected: Expected) -> Iterator[Finding
         yield from _of_disk(one, expected)
     ids = {one.cluster_id for one in disks if one.cluster_id is not None}
     if len(ids) > 1 and expected.cluster_id is None:
-        yield problem("disk", f"The log directories belong to {len(ids)} clusters: {', '.join(sorted(ids))}.")
+        yield problem(
+            "disk", f"The log directories belong to {len(ids)} different clusters: {', '.join(sorted(ids))}."
+        )
 
 
 def _of_disk(one: DiskFacts, expected: Expected) -> Iterator[Finding]:
     name = f"The log directory {one.path}"
     if one.error is not None:
-        yield problem("disk", f"{name} cannot be looked at: {one.error}.")
+        yield problem("disk", f"{name} cannot be examined: {one.error}.")
         return
     if not one.exists:
         if not one.is_writable:
-            yield problem("disk", f"{name} is not there and cannot be made by {one.user}.")
+            yield problem("disk", f"{name} does not exist, and {one.user} cannot create it.")
         return  # the node makes it
     if not one.is_directory:
-        yield problem("disk", f"{name} is no directory: choose another log.dirs.")
+        yield problem("disk", f"{name} is not a directory: choose another log.dirs.")
         return
     if one.is_read_only:
         yield problem("disk", f"{name} is on a file system that is mounted read-only.")
     elif not one.is_writable:
         yield problem(
-            "disk", f"{name} belongs to {one.owner} and cannot be written by {one.user}: correct its owner."
+            "disk", f"{name} belongs to {one.owner}, and {one.user} cannot write to it: change its owner."
         )
     elif one.owner != one.user and one.owner is not None:
         yield note("disk", f"{name} belongs to {one.owner}, and the doctor runs as {one.user}.")
@@ -76,8 +78,8 @@ def _of_disk(one: DiskFacts, expected: Expected) -> Iterator[Finding]:
     if one.sync_ms is not None and one.sync_ms > SLOW_SYNC_MS:
         yield problem(
             "disk",
-            f"{name} takes {one.sync_ms:.0f} ms to sync 4 KiB: metadata change no faster than that, and"
-            " elections suffer; use another disk for metadata.log.dir.",
+            f"{name} takes {one.sync_ms:.0f} ms to sync 4 KiB, which slows down metadata changes "
+            "and elections: use a faster disk for metadata.log.dir.",
         )
     yield from _of_owner(name, one, expected)
 
@@ -85,7 +87,9 @@ def _of_disk(one: DiskFacts, expected: Expected) -> Iterator[Finding]:
 def _of_room(name: str, one: DiskFacts) -> Iterator[Finding]:
     yield from _of_free_bytes(name, one.usable_bytes, one.total_bytes)
     if one.free_inodes == 0:
-        yield problem("disk", f"The file system of {one.path} has no inode left: no new segment can begin.")
+        yield problem(
+            "disk", f"The file system of {one.path} has no free inodes: no new segments can be created."
+        )
 
 
 def _of_free_bytes(name: str, usable_bytes: int | None, total_bytes: int | None) -> Iterator[Finding]:
@@ -94,8 +98,9 @@ def _of_free_bytes(name: str, usable_bytes: int | None, total_bytes: int | None)
         if usable_bytes < least:
             yield problem(
                 "disk",
-                f"{name} has {usable_bytes // 1024**2} MiB free of {total_bytes // 1024**2}: a disk that is"
-                " full goes offline; shorten retention, move partitions, or give it more.",
+                f"{name} has {usable_bytes // 1024**2} MiB of {total_bytes // 1024**2} MiB "
+                "free: when the disk is full, the directory goes offline. Shorten retention, "
+                "move partitions away, or add disk space.",
             )
 
 
@@ -107,8 +112,8 @@ def of_brokers(brokers: Iterable[BrokerLogDirs]) -> Iterator[Finding]:
             if one.error is not None:
                 yield problem(
                     "disk",
-                    f"{name} is offline ({one.error.code.name}), and so are its replicas: mend or replace the"
-                    " disk, and restart the node.",
+                    f"{name} is offline ({one.error.code.name}), with all its replicas: repair or "
+                    "replace the disk, then restart the node.",
                 )
             else:
                 yield from _of_free_bytes(name, one.usable_bytes, one.total_bytes)
@@ -120,18 +125,18 @@ def _of_owner(name: str, one: DiskFacts, expected: Expected) -> Iterator[Finding
     if one.cluster_id is not None and expected.cluster_id not in (None, one.cluster_id):
         yield problem(
             "disk",
-            f"{name} belongs to cluster {one.cluster_id}, the configuration to {expected.cluster_id}: correct"
-            " log.dirs or cluster.id.",
+            f"{name} belongs to cluster {one.cluster_id}, but the configuration is for cluster "
+            f"{expected.cluster_id}: correct log.dirs or cluster.id.",
         )
     if one.node_id is not None and one.node_id != expected.node_id:
         yield problem(
             "disk",
-            f"{name} belongs to node {one.node_id}, the configuration is of node {expected.node_id}: correct"
-            " log.dirs or node.id.",
+            f"{name} belongs to node {one.node_id}, but the configuration is for node "
+            f"{expected.node_id}: correct log.dirs or node.id.",
         )
     if one.locked_by is not None and not expected.is_serving:
         yield problem(
             "disk",
-            f"{name} is held by {one.locked_by}, and no node answers at the listeners: that process starts,"
-            " hangs, or is of another configuration.",
+            f"{name} is locked by {one.locked_by}, but no node answers at the listeners: that "
+            "process is starting, hanging, or uses another configuration.",
         )

@@ -20,7 +20,9 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
     for one in listeners:
         name, at = f"The listener {one.name}", one.endpoint
         if not one.is_own_address:
-            yield problem("listener", f"{name} cannot be opened: this machine has no address {at.host}.")
+            yield problem(
+                "listener", f"{name} cannot be opened: this machine does not have the address {at.host}."
+            )
         elif one.is_node_running:
             # A TLS listener is well when TLS answers.
             wanted = Speaks.TLS if one.security_protocol == "SSL" else Speaks.KAFKA
@@ -30,8 +32,8 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
         elif at.speaks not in (Speaks.REFUSED, Speaks.UNREACHABLE, Speaks.UNRESOLVED):
             yield problem(
                 "listener",
-                f"{name} cannot be opened: another process has port {at.port}, and speaks {at.speaks.value};"
-                " stop it or choose another port.",
+                f"{name} cannot be opened: another process uses port {at.port}, which speaks "
+                f"{at.speaks.value}; stop it or choose another port.",
             )
 
 
@@ -44,14 +46,15 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
         if at.name in known:
             yield problem(
                 "address",
-                f"{name}, which node {known[at.name]} advertises too: correct advertised.listeners.",
+                f"{name}, but node {known[at.name]} advertises that address too: correct "
+                "advertised.listeners.",
             )
         known.setdefault(at.name, one.node_id)
         if _is_loopback(at.addresses) and not one.is_asked_locally:
             yield problem(
                 "address",
-                f"{name}, which is a loopback address: clients on other machines would connect to themselves;"
-                " set its advertised.listeners.",
+                f"{name}, a loopback address: clients on other machines would connect to "
+                "themselves; correct its advertised.listeners.",
             )
         elif one.is_itself is False:
             yield problem(
@@ -60,7 +63,9 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
         elif (sentence := _trouble(at)) is not None:
             yield problem("address", f"{name}, which {sentence}")
         elif _is_loopback(at.addresses):
-            yield note("address", f"{name}, a loopback address: only clients of that machine reach it.")
+            yield note(
+                "address", f"{name}, a loopback address: only clients on the same machine can connect."
+            )
 
 
 def _trouble(at: EndpointFacts) -> str | None:
@@ -69,29 +74,27 @@ def _trouble(at: EndpointFacts) -> str | None:
         case Speaks.KAFKA:
             return None
         case Speaks.TLS:
-            return (
-                "expects TLS, and was asked without: use a listener that is PLAINTEXT, or a client with TLS."
-            )
+            return "requires TLS: use a PLAINTEXT listener, or a client with TLS."
         case Speaks.HTTP:
-            return "is a web server, not a Kafka listener: name the Kafka port."
+            return "is a web server, not a Kafka listener: use the Kafka port."
         case Speaks.CONTROLLER:
             return (
-                "is the CONTROLLER listener of an Ottla node, which serves the voters alone: name a listener"
-                " for clients, see `listeners`."
+                "is the CONTROLLER listener of an Ottla node, which serves only controllers and "
+                "brokers: use a listener for clients, see `listeners`."
             )
         case Speaks.OTHER:
-            return "answers with something that is not Kafka's protocol: another program listens there."
+            return "does not speak the Kafka protocol: another program listens there."
         case Speaks.SILENT:
             return (
-                "takes connections and does not answer: the node is starting or hangs, or it is no Kafka"
-                " listener for clients."
+                "accepts connections but does not answer: the node is starting or hanging, or "
+                "this is not a Kafka listener for clients."
             )
         case Speaks.REFUSED:
-            return "refuses connections: no process listens there; start the node, or correct the port."
+            return "refuses connections: no process listens there. Start the node, or correct the port."
         case Speaks.UNREACHABLE:
-            return f"cannot be reached ({at.reason}): check the network and its firewalls."
+            return f"cannot be reached ({at.reason}): check the network and firewalls."
         case Speaks.UNRESOLVED:
-            return f"has a name that does not resolve here ({at.reason}): correct it, or the DNS."
+            return f"cannot be resolved here ({at.reason}): correct the name, or the DNS."
 
 
 def _is_loopback(addresses: Iterable[str]) -> bool:

@@ -23,12 +23,13 @@ def of_limits(limits: Iterable[LimitFacts]) -> Iterator[Finding]:
         if one.open_files is not None and one.open_files > one.limit * MOST_SHARE:
             yield problem(
                 "limit",
-                f"{one.name} has {one.open_files} files open of {one.limit}: raise its limit (LimitNOFILE,"
-                " ulimit -n), or it refuses connections and loses logs.",
+                f"{one.name} has {one.open_files} of at most {one.limit} files open: raise the "
+                "limit (LimitNOFILE, ulimit -n), or it will reject connections and lose access "
+                "to logs.",
             )
         elif one.limit < LEAST_LIMIT:
             yield problem(
                 "limit",
-                f"{one.name} may open {one.limit} files: raise its limit (LimitNOFILE, ulimit -n), for a"
-                " partition needs three and a connection one.",
+                f"{one.name} may open only {one.limit} files: raise the limit (LimitNOFILE, "
+                "ulimit -n); each partition needs three files and each connection one.",
             )

@@ -28,13 +28,13 @@ def of_damaged(facts: Iterable[DamagedFacts]) -> Iterator[Finding]:
         if one.total:
             files = [f"{file} ({reason.rstrip('.')})" for file, reason in one.files]
             names = named(files, total=one.total, separator="; ")
-            what = "a damaged file of a log" if one.total == 1 else "damaged files of logs"
+            what = "a damaged log file" if one.total == 1 else "damaged log files"
             yield problem(
                 "log",
-                f"Node {one.node_id} has {what}: {names}; where batches are damaged, its replica is out of"
-                " the ISR if another is in it, and comes back when it is repaired, which the node does by"
-                " itself where another replica has them. If this stays, check the disk, and have the"
-                " replica made anew on another one.",
+                f"Node {one.node_id} has {what}: {names}. A replica with damaged batches leaves "
+                "the ISR if another replica is in it, and returns when it is repaired; the node "
+                "repairs it automatically from another replica, if there is one. If the problem "
+                "stays, check the disk, and move the replica to another one.",
             )
 
 
@@ -44,9 +44,13 @@ def of_uncleanable(facts: Iterable[UncleanableFacts]) -> Iterator[Finding]:
         if one.total:
             logs = [f"{log} ({reason.rstrip('.')})" for log, reason in one.logs]
             names = named(logs, total=one.total, separator="; ")
-            what = "a compacted log, which grows" if one.total == 1 else "compacted logs, which grow"
+            what = (
+                "a compacted log, which therefore grows"
+                if one.total == 1
+                else "compacted logs, which therefore grow"
+            )
             yield problem(
                 "log",
-                f"Node {one.node_id} cannot clean {what}: {names}; `ottla log dump` shows what is"
-                " broken, and a replica that is made anew is whole.",
+                f"Node {one.node_id} cannot clean {what}: {names}; `ottla log dump` shows the "
+                "damage. Move the replica to another broker to get an intact copy.",
             )

@@ -13,17 +13,21 @@ def of_partitions(health: Health | None) -> Iterator[Finding]:
     if health.leaderless:
         yield problem(
             "partition",
-            f"Nobody leads {named(health.leaderless)}: start the brokers that have their replicas in sync.",
+            f"No leader: {named(health.leaderless)}. Start the brokers that have in-sync "
+            "replicas of these partitions.",
         )
     leaderless = set(health.leaderless)
     refused = [one for one in health.under_min_isr if one not in leaderless]
     if refused:
         yield problem(
             "partition",
-            f"Fewer replicas than min.insync.replicas are in sync of {named(refused)}: producers with"
-            " acks=all are refused until their followers are back.",
+            f"Fewer replicas in sync than min.insync.replicas: {named(refused)}. Producers with "
+            "acks=all are rejected until more replicas have caught up.",
         )
     told = {*leaderless, *refused}
     behind = [one for one in health.under_replicated if one not in told]
     if behind:
-        yield note("partition", f"Replicas are not in sync of {named(behind)}: they copy, or are down.")
+        yield note(
+            "partition",
+            f"Not all replicas in sync: {named(behind)}. The others are catching up, or are down.",
+        )

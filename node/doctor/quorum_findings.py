@@ -24,7 +24,7 @@ def of_links(facts: Iterable[UnlinkedFacts]) -> Iterator[Finding]:
     """A finding for each missing link, from the end that misses it."""
     for one in facts:
         for told in one.problems:
-            yield problem("quorum", f"Node {one.node_id} has no link to {told}.")
+            yield problem("quorum", f"Node {one.node_id} is not connected to {told}.")
 
 
 class QuorumFacts(NamedTuple):
@@ -43,13 +43,14 @@ def of_quorum(facts: QuorumFacts) -> Iterator[Finding]:
     if view is None:
         yield problem(
             "quorum",
-            f"The metadata quorum does not answer ({facts.failure}): without a leader no topic, group or"
-            " leader changes; start more of its voters.",
+            f"The metadata quorum does not answer ({facts.failure}). Without its leader, topics, "
+            "groups and partition leaders cannot change: start more of its voters.",
         )
         return
     if view.leader_id < 0:
         yield problem(
-            "quorum", "The metadata quorum has no leader: start voters until more than half of them run."
+            "quorum",
+            "The metadata quorum has no leader: start voters until more than half of them are running.",
         )
     yield from _of_voters(view, facts.now_ms)
 
@@ -64,17 +65,15 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
     ]
     for one in silent:
         since = (
-            "has never been heard"
+            f"has never contacted the leader {view.leader_id}"
             if one.last_fetch_ms < 0
-            else f"was last heard {(now_ms - one.last_fetch_ms) / 1000:.0f} s ago"
+            else f"last contacted the leader {view.leader_id} {(now_ms - one.last_fetch_ms) / 1000:.0f} s ago"
         )
-        yield problem(
-            "quorum", f"Voter {one.node_id} {since} by the leader {view.leader_id}: start it, or reach it."
-        )
+        yield problem("quorum", f"Voter {one.node_id} {since}: start the node, or check the network.")
     for one in voters:
         if one not in silent and end - one.log_end_offset > BEHIND_ENTRIES:
             yield problem(
-                "quorum", f"Voter {one.node_id} is {end - one.log_end_offset} entries of metadata behind."
+                "quorum", f"Voter {one.node_id} is {end - one.log_end_offset} metadata records behind."
             )
     for one in voters:
         if one.is_disk_copied:
@@ -85,21 +84,28 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
         if one.is_disk_old:
             yield problem(
                 "quorum",
-                f"The disk of voter {one.node_id} went back to an earlier copy: it has no vote until"
-                " it has all the metadata that it had acknowledged, and gets it back by itself.",
+                f"The disk of voter {one.node_id} was restored to an earlier state: it cannot "
+                "vote until it has received all the metadata that it had acknowledged. This "
+                "happens without intervention.",
             )
     alive = len(voters) - len(silent)
     if voters and alive <= len(voters) // 2:
         yield problem(
             "quorum",
-            f"Only {alive} of {len(voters)} voters follow, which is no majority: nothing can be decided.",
+            f"Only {alive} of {len(voters)} voters follow the leader, which is not a "
+            "majority: metadata cannot change.",
         )
     elif silent and alive == len(voters) // 2 + 1:
-        yield problem("quorum", f"Only {alive} of {len(voters)} voters follow: none more may fail.")
+        yield problem(
+            "quorum",
+            f"Only {alive} of {len(voters)} voters follow the leader: if one more fails, metadata "
+            "cannot change.",
+        )
     if voters and len(voters) % 2 == 0:
         yield note(
             "quorum",
-            f"There are {len(voters)} voters; one more would bear no fewer failures: have an odd number.",
+            f"There are {len(voters)} voters; an even number tolerates no more failures than "
+            "one voter less: use an odd number.",
         )
     directories: dict[int, set[bytes]] = defaultdict(set)
     for one in voters:
@@ -108,8 +114,8 @@ def _of_voters(view: QuorumView, now_ms: int) -> Iterator[Finding]:
         if len(found) > 1:
             yield problem(
                 "quorum",
-                f"Voter {node_id} votes with {len(found)} disks: remove the one that is gone"
-                f" with `ottla quorum remove {node_id} --directory-id ID`.",
+                f"Voter {node_id} is registered with {len(found)} disks: remove the lost one with "
+                f"`ottla quorum remove {node_id} --directory-id ID`.",
             )
 
 
@@ -118,5 +124,5 @@ def _of_cluster_ids(cluster_ids: Mapping[str, str]) -> Iterator[Finding]:
     for address, cluster_id in sorted(cluster_ids.items()):
         by_id[cluster_id].append(address)
     if len(by_id) > 1:
-        told = "; ".join(f"{', '.join(found)} of {cluster_id}" for cluster_id, found in by_id.items())
-        yield problem("quorum", f"These nodes are of {len(by_id)} clusters: {told}.")
+        told = "; ".join(f"{', '.join(found)} to {cluster_id}" for cluster_id, found in by_id.items())
+        yield problem("quorum", f"These addresses belong to {len(by_id)} different clusters: {told}.")

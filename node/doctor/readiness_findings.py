@@ -8,4 +8,4 @@ from ottla.node.doctor.finding import Finding, problem
 def of_readiness(node_id: int, told: str | None) -> Iterator[Finding]:
     """The sentence of /readyz; nothing where the node is ready, or nobody could be asked (None)."""
     if told is not None:
-        yield problem("quorum", f"Node {node_id} runs and is not ready: {told}")
+        yield problem("quorum", f"Node {node_id} is running but not ready: {told}")

@@ -39,12 +39,15 @@ def of_versions(nodes: Iterable[VersionFacts], ours: Mapping[str, Range]) -> Ite
         for api in NEEDED:
             theirs = one.versions.get(api)
             if theirs is None:
-                yield problem("version", f"{one.address} does not serve {api}: it is no broker for clients.")
+                yield problem(
+                    "version", f"{one.address} does not support {api}: it is not a broker for clients."
+                )
             elif not _overlap(theirs, ours[api]):
                 yield problem(
                     "version",
-                    f"{one.address} serves {api} in versions {theirs[0]} to {theirs[1]}, this client speaks"
-                    f" {ours[api][0]} to {ours[api][1]}: upgrade {_older(theirs, ours[api])}.",
+                    f"{one.address} supports {api} versions {theirs[0]} to {theirs[1]}, but this "
+                    f"client {ours[api][0]} to {ours[api][1]}: upgrade "
+                    f"{_older(theirs, ours[api])}.",
                 )
     served: dict[tuple[tuple[str, Range], ...], list[str]] = defaultdict(list)
     for one in nodes:
@@ -52,7 +55,9 @@ def of_versions(nodes: Iterable[VersionFacts], ours: Mapping[str, Range]) -> Ite
     if len(served) > 1:
         parts = " and ".join(", ".join(addresses) for addresses in served.values())
         yield note(
-            "version", f"The nodes serve different versions ({parts}): an upgrade is under way, or stuck."
+            "version",
+            f"The nodes support different API versions ({parts}): an upgrade is under way, or "
+            "was not completed.",
         )
 
 
@@ -62,8 +67,8 @@ def of_clients(clients: Iterable[ClientFacts]) -> Iterator[Finding]:
         if one.refused is not None:
             yield problem(
                 "version",
-                f"A client ({one.software}) asked node {one.node_id} for {one.refused}, which it does not"
-                " serve: upgrade the client.",
+                f"A client ({one.software}) asked node {one.node_id} for {one.refused}, which it "
+                "does not support: upgrade the client.",
             )
 
 

@@ -76,12 +76,13 @@ def controller_families(
         active("fencedbrokercount", "Brokers that are fenced", sum(one.fenced for one in brokers)),
         counter(
             "kafka_controller_controllerstats_uncleanleaderelections_total",
-            "Leaders chosen outside the ISR while this node was the controller.",
+            "Unclean leader elections (leaders elected from outside the ISR) while this node "
+            "was the controller.",
             elections.unclean,
         ),
         counter(
             "ottla_leader_elections_total",
-            "Partitions that got another leader while this node was the controller.",
+            "Changes of partition leaders while this node was the controller.",
             elections.elections,
         ),
     ]
@@ -107,32 +108,36 @@ def raft_families(
     is_leader = quorum.state == "leader"
     made, total = sum(recent_commits), sum(commits.counts)
     values: Sequence[tuple[str, str, float]] = (
-        ("current_leader", "The node that leads the metadata quorum, -1 if none is known.", quorum.leader_id),
-        ("current_epoch", "The epoch of the metadata quorum.", quorum.epoch),
-        ("current_vote", "For whom this voter voted in that epoch, -1 for nobody.", quorum.voted_id),
-        ("high_watermark", "Offset behind the last committed metadata record.", quorum.high_watermark),
-        ("log_end_offset", "Offset behind the last metadata record of this node.", quorum.log_end_offset),
+        ("current_leader", "The leader of the metadata quorum, -1 if none is known.", quorum.leader_id),
+        ("current_epoch", "The current epoch of the metadata quorum.", quorum.epoch),
+        (
+            "current_vote",
+            "The node that this voter voted for in the current epoch, -1 for none.",
+            quorum.voted_id,
+        ),
+        ("high_watermark", "The offset after the last committed metadata record.", quorum.high_watermark),
+        ("log_end_offset", "The offset after the last metadata record of this node.", quorum.log_end_offset),
         ("log_end_epoch", "The epoch of the last metadata record of this node.", quorum.epoch),
-        ("number_of_voters", "Voters of the metadata quorum.", quorum.voter_count),
-        ("number_of_observers", "Living brokers without a vote.", quorum.observer_count),
+        ("number_of_voters", "The number of voters of the metadata quorum.", quorum.voter_count),
+        ("number_of_observers", "The number of running brokers that are not voters.", quorum.observer_count),
         (
             "append_records_rate",
-            "Metadata records a second that this node appended as the leader.",
+            "Metadata records per second that this node appended as the leader.",
             rates.appended_per_second if is_leader else 0.0,
         ),
         (
             "fetch_records_rate",
-            "Metadata records a second that this node had of the leader.",
+            "Metadata records per second that this node fetched from the leader.",
             0.0 if is_leader else rates.appended_per_second,
         ),
         (
             "commit_latency_avg",
-            "Milliseconds until what this leader decided was on a majority of disks, on average.",
+            "Average time in ms until a change by this leader was on a majority of disks.",
             commits.sum_s / total * 1000 if total else 0.0,
         ),
         (
             "commit_latency_max",
-            "Milliseconds that the slowest of these took in the last minutes, to the next bucket.",
+            "Maximum of that time over the last minutes, in ms, rounded up to a histogram bucket.",
             quantile(recent_commits, 1.0) * 1000 if made else 0.0,
         ),
     )
@@ -140,37 +145,37 @@ def raft_families(
         *(gauge(f"{prefix}_{name}", words, value) for name, words, value in values),
         gauge(
             "ottla_quorum_cut_off_seconds",
-            "For how long this node has heard no leader of the metadata quorum; 0 while it hears one.",
+            "How long this node has not heard a leader of the metadata quorum; 0 while it hears one.",
             0.0 if quorum.cut_off_since_ms is None else max(0, now_ms - quorum.cut_off_since_ms) / 1000,
         ),
         gauge(
             f"{prefix}_current_state",
-            "1 with what this node is in the metadata quorum.",
+            "1 for the current role of this node in the metadata quorum.",
             [(labels(current_state=quorum.state), 1)],
         ),
         gauge(
             "kafka_server_brokermetadatametrics_last_applied_record_offset",
-            "The last metadata record that this broker acts on.",
+            "The offset of the last metadata record that this broker has applied.",
             quorum.applied_offset,
         ),
         gauge(
             "kafka_server_brokermetadatametrics_last_applied_record_timestamp",
-            "When it was decided, in milliseconds since 1970.",
+            "The timestamp of the last applied metadata record, in ms since 1970.",
             quorum.applied_timestamp_ms,
         ),
         gauge(
             "kafka_server_brokermetadatametrics_last_applied_record_lag_ms",
-            "Milliseconds since then.",
+            "Milliseconds since the timestamp of the last applied metadata record.",
             max(0, now_ms - quorum.applied_timestamp_ms) if quorum.applied_timestamp_ms > 0 else 0,
         ),
         histogram(
             "ottla_metadata_sync_duration_seconds",
-            "Seconds of syncs of the metadata log.",
+            "Duration of syncs of the metadata log to disk, in seconds.",
             [(NO_LABELS, syncs)],
         ),
         histogram(
             "ottla_metadata_commit_duration_seconds",
-            "Seconds until what this leader decided was on a majority of disks.",
+            "Time until a change by this leader was on a majority of disks, in seconds.",
             [(NO_LABELS, commits)],
         ),
     ]
@@ -200,12 +205,12 @@ def exporter_families(
 
     yield gauge(
         "kafka_brokers",
-        "Brokers of the cluster that are not fenced; told by the controller.",
+        "Brokers of the cluster that are not fenced; reported by the controller only.",
         [(NO_LABELS, sum(not one.fenced for one in image.brokers.values()))] if is_controller else [],
     )
     yield gauge(
         "kafka_broker_info",
-        "1 for each broker; told by the controller.",
+        "1 for each broker; reported by the controller only.",
         [
             (labels(id=one.broker_id, address=_address(one)), 1)
             for one in image.brokers.values()
@@ -214,27 +219,30 @@ def exporter_families(
     )
     yield gauge(
         "kafka_topic_partitions",
-        "Partitions of a topic; told by the controller.",
+        "Partitions of a topic; reported by the controller only.",
         ((labels(topic=topic.name), len(topic.partitions)) for topic in topics),
     )
-    yield both("current_offset", "The high watermark.", lambda one: one.high_watermark, None)
-    yield both("oldest_offset", "The first offset.", lambda one: one.log_start_offset, None)
+    yield both("current_offset", "The high watermark of a partition.", lambda one: one.high_watermark, None)
+    yield both("oldest_offset", "The first offset of a partition.", lambda one: one.log_start_offset, None)
     yield both(
-        "leader", "The broker that leads, -1 for none.", lambda one: one.leader_id, lambda one: one.leader
+        "leader", "The leader of a partition, -1 for none.", lambda one: one.leader_id, lambda one: one.leader
     )
     yield both("replicas", "Replicas.", lambda one: one.replica_count, lambda one: len(one.replicas))
     yield both(
-        "in_sync_replica", "Replicas in sync.", lambda one: one.in_sync_count, lambda one: len(one.isr)
+        "in_sync_replica",
+        "Replicas of a partition that are in sync.",
+        lambda one: one.in_sync_count,
+        lambda one: len(one.isr),
     )
     yield both(
         "leader_is_preferred",
-        "1 if its first replica leads.",
+        "1 if the partition is led by its preferred leader.",
         lambda one: one.is_preferred,
         lambda one: 0,
     )
     yield both(
         "under_replicated_partition",
-        "1 if replicas are not in sync.",
+        "1 if not all replicas of the partition are in sync.",
         lambda one: one.is_under_replicated,
         lambda one: len(one.isr) < len(one.replicas),
     )
@@ -301,12 +309,12 @@ def kminion_families(
     )
     yield gauge(
         "kminion_kafka_cluster_info",
-        "1 with what the cluster is; told by the controller.",
+        "1 with information about the cluster; reported by the controller only.",
         [(cluster, 1)] if is_controller else [],
     )
     yield gauge(
         "kminion_kafka_broker_info",
-        "1 for each broker; told by the controller.",
+        "1 for each broker; reported by the controller only.",
         [
             (with_labels(_kminion_broker(one), is_controller=str(one.broker_id == controller_id).lower()), 1)
             for one in image.brokers.values()
@@ -315,7 +323,7 @@ def kminion_families(
     )
     yield gauge(
         "kminion_kafka_topic_info",
-        "1 for each topic; told by the controller.",
+        "1 for each topic; reported by the controller only.",
         (
             (
                 labels(
@@ -329,10 +337,14 @@ def kminion_families(
             for topic in topics
         ),
     )
-    yield marks("low_water_mark", "The first offset.", lambda one: one.log_start_offset)
-    yield marks("high_water_mark", "The high watermark.", lambda one: one.high_watermark)
-    yield by_topic("low_water_mark_sum", "First offsets of the partitions that this node leads.", low)
-    yield by_topic("high_water_mark_sum", "High watermarks of the partitions that this node leads.", high)
+    yield marks("low_water_mark", "The first offset of a partition.", lambda one: one.log_start_offset)
+    yield marks("high_water_mark", "The high watermark of a partition.", lambda one: one.high_watermark)
+    yield by_topic(
+        "low_water_mark_sum", "Sum of the first offsets of the partitions that this node leads.", low
+    )
+    yield by_topic(
+        "high_water_mark_sum", "Sum of the high watermarks of the partitions that this node leads.", high
+    )
     yield by_topic("log_dir_size_total_bytes", "Bytes of the replicas on this node.", size)
     yield gauge(
         "kminion_kafka_broker_log_dir_size_total_bytes",

@@ -76,7 +76,7 @@ def cut_family(room: Room) -> Family:
     """Return the family that counts the samples left out for want of room."""
     return gauge(
         "ottla_scrape_cut_series",
-        "Samples that ottla.metrics.bytes.max left out of this scrape, by name.",
+        "Samples left out of this scrape because of ottla.metrics.bytes.max, by metric name.",
         [(labels(name=name), count) for name, count in room.cut.items()],
     )
 

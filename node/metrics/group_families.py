@@ -42,7 +42,8 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
         ),
         gauge(
             "ottla_transactional_ids",
-            "Transactional ids coordinated here: all, with an open transaction, with markers to write.",
+            "Transactional ids coordinated by this node: all, with an open transaction, and "
+            "with markers still to be written.",
             [
                 (labels(state="all"), reading.transactional_ids),
                 (labels(state="ongoing"), reading.open_transactions),
@@ -80,14 +81,18 @@ def consumer_group_families(groups: Sequence[GroupReading]) -> list[Family]:
             "Members of a group.",
             [(labels(consumergroup=one.group_id), one.member_count) for one in groups],
         ),
-        gauge(f"{prefix}_current_offset", "What a group has committed.", offsets),
+        gauge(f"{prefix}_current_offset", "The committed offset of a group in a partition.", offsets),
         gauge(
-            f"{prefix}_current_offset_sum", "What a group has committed in a topic, added up.", offset_sums
+            f"{prefix}_current_offset_sum",
+            "The sum of the committed offsets of a group in a topic.",
+            offset_sums,
         ),
-        gauge(f"{prefix}_lag", "Records that a group has not committed.", lags),
-        gauge(f"{prefix}_lag_sum", "Records of a topic that a group has not committed.", lag_sums),
+        gauge(f"{prefix}_lag", "Lag of a group in a partition, in records.", lags),
+        gauge(f"{prefix}_lag_sum", "Lag of a group in a topic, in records.", lag_sums),
         gauge(
-            f"{prefix}_lag_seconds", "Age of the oldest record that a group has not committed.", lag_seconds
+            f"{prefix}_lag_seconds",
+            "Age of the oldest record that a group has not committed, in seconds.",
+            lag_seconds,
         ),
     ]
 
@@ -109,7 +114,7 @@ def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list
     return [
         gauge(
             f"{prefix}_info",
-            "1 for a stable group, else 0.",
+            "1 if the group is stable, else 0.",
             [
                 (
                     labels(
@@ -130,9 +135,9 @@ def kminion_group_families(groups: Sequence[GroupReading], node_id: int) -> list
             "Members of a group.",
             [(labels(group_id=one.group_id), one.member_count) for one in groups],
         ),
-        gauge(f"{prefix}_topic_offset_sum", "What a group has committed in a topic, added up.", sums),
-        gauge(f"{prefix}_topic_lag", "Records of a topic that a group has not committed.", topic_lags),
-        gauge(f"{prefix}_topic_partition_lag", "Records that a group has not committed.", lags),
+        gauge(f"{prefix}_topic_offset_sum", "The sum of the committed offsets of a group in a topic.", sums),
+        gauge(f"{prefix}_topic_lag", "Lag of a group in a topic, in records.", topic_lags),
+        gauge(f"{prefix}_topic_partition_lag", "Lag of a group in a partition, in records.", lags),
     ]
 
 

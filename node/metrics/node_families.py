@@ -36,7 +36,7 @@ def _disk_families() -> list[Family]:
     return [
         gauge(
             f"kafka_server_kafkaserver_linux_disk_{way}_bytes",
-            f"Bytes that this process had disks {way}, past the page cache.",
+            f"Bytes {way} by this process on disks, not counting the page cache.",
             count,
         )
         for way, count in counts.items()
@@ -47,29 +47,37 @@ def always(version: str, *, is_serving: bool, is_responsive: bool) -> list[Famil
     """What is told whatever the node does."""
     return [
         info("ottla_build_info", "1 with the version of this node.", labels(version=version)),
-        gauge("ottla_node_serving", "1 if Kafka's clients are let in.", is_serving),
-        gauge("ottla_event_loop_responsive", "1 if the node's loop answered this scrape.", is_responsive),
+        gauge("ottla_node_serving", "1 if this node accepts clients.", is_serving),
+        gauge(
+            "ottla_event_loop_responsive",
+            "1 if the event loop of the node answered this scrape.",
+            is_responsive,
+        ),
     ]
 
 
 def loop_families(watch: LoopWatch, idle_share: float) -> list[Family]:
     """How late and how busy the loop is. Kafka's idle shares of its thread pools are the loop's here."""
-    words = "Share of the time (0 to 1) in which the node's loop used no CPU."
+    words = "Share of the time (0 to 1) in which the event loop was idle."
     return [
         histogram(
-            "ottla_event_loop_lag_seconds", "How late what was due on the loop was.", [(NO_LABELS, watch.lag)]
+            "ottla_event_loop_lag_seconds",
+            "How late timers fire on the event loop, in seconds.",
+            [(NO_LABELS, watch.lag)],
         ),
         gauge(
             "ottla_event_loop_lag_max_seconds",
-            "The worst of these since the last scrape.",
+            "Maximum delay of a timer on the event loop since the last scrape.",
             watch.take_worst_s(),
         ),
         gauge(
             "ottla_event_loop_turn_max_seconds",
-            "CPU time of the loop's longest turn since the last scrape, as far as a look was due in it.",
+            "CPU time of the longest turn of the event loop since the last scrape, as far as it was sampled.",
             watch.take_longest_turn_s(),
         ),
-        counter("ottla_event_loop_cpu_seconds_total", "CPU time of the loop's thread.", watch.cpu_s()),
+        counter(
+            "ottla_event_loop_cpu_seconds_total", "CPU time of the thread of the event loop.", watch.cpu_s()
+        ),
         gauge("kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent", words, idle_share),
         gauge("kafka_network_socketserver_networkprocessoravgidle_percent", words, idle_share),
     ]
@@ -81,18 +89,28 @@ def memory_families(reading: NodeReading, limit_bytes: int, process_bytes: int) 
     return [
         gauge(
             "ottla_memory_bytes",
-            "Memory that clients make this node hold, by the part of its budget.",
+            "Memory in use for client data, by the part of the budget.",
             [(part, used) for part, (used, _) in parts],
         ),
         gauge(
             "ottla_memory_limit_bytes",
-            "The most that each part may have.",
+            "Memory limit of each part of the budget.",
             [(part, most) for part, (_, most) in parts],
         ),
-        gauge("ottla_memory_max_bytes", "What the process may have: the budget is 0.6 of it.", process_bytes),
-        gauge("ottla_receive_buffer_bytes", "Memory of receive buffers.", reading.receive_buffer_bytes),
-        gauge("ottla_receive_buffer_limit_bytes", "The most that they may have.", limit_bytes),
-        gauge("ottla_unsent_bytes", "Answers that clients do not read fast enough.", reading.unsent_bytes),
+        gauge(
+            "ottla_memory_max_bytes",
+            "Memory that the process may use; the budget for client data is 0.6 of it.",
+            process_bytes,
+        ),
+        gauge(
+            "ottla_receive_buffer_bytes", "Memory in use for receive buffers.", reading.receive_buffer_bytes
+        ),
+        gauge("ottla_receive_buffer_limit_bytes", "Memory limit for receive buffers.", limit_bytes),
+        gauge(
+            "ottla_unsent_bytes",
+            "Memory in use for responses that clients read too slowly.",
+            reading.unsent_bytes,
+        ),
     ]
 
 
@@ -109,10 +127,15 @@ def rest_families(readings: Sequence[RestWork]) -> list[Family]:
         for reason, count in one.rejected.items()
     ]
     return [
-        gauge("ottla_rest_work", "Requests, pages of records and live tails, at work and waiting.", states),
+        gauge(
+            "ottla_rest_work",
+            "Requests, pages of records and live tails of the REST API, in progress and waiting.",
+            states,
+        ),
         counter(
             "ottla_rest_rejected_total",
-            "Those that were told 429: the queue of their address or of the node was full, or no turn came.",
+            "REST requests rejected with status 429, because the queue of the client address "
+            "or of the node was full, or because they waited too long.",
             rejected,
         ),
     ]
@@ -122,10 +145,12 @@ def scrape_families(seconds: Mapping[str, float], left_out: Mapping[str, int]) -
     """What the scrape took, and what was too much for it."""
     parts = [(labels(part=part), took) for part, took in seconds.items()]
     return [
-        gauge("ottla_scrape_duration_seconds", "Seconds of this scrape, by what it read.", parts),
+        gauge(
+            "ottla_scrape_duration_seconds", "Duration of this scrape in seconds, by what was read.", parts
+        ),
         gauge(
             "ottla_scrape_left_out",
-            "What the limits of ottla.metrics.* left out of this scrape.",
+            "Items left out of this scrape because of the limits ottla.metrics.*.",
             [(labels(kind=kind), count) for kind, count in left_out.items()],
         ),
     ]

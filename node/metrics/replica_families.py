@@ -21,40 +21,44 @@ def replica_manager_families(reading: NodeReading, partitions: Sequence[Partitio
         count("leadercount", "Partitions that this node leads.", lambda one: one.is_leader),
         count(
             "underreplicatedpartitions",
-            "Led partitions with fewer replicas in sync than they have.",
+            "Partitions that this node leads with fewer replicas in sync than replicas.",
             lambda one: one.is_under_replicated,
         ),
         count(
             "underminisrpartitioncount",
-            "Led partitions with fewer replicas in sync than min.insync.replicas.",
+            "Partitions that this node leads with fewer replicas in sync than min.insync.replicas.",
             lambda one: one.is_under_min_isr,
         ),
         count(
             "atminisrpartitioncount",
-            "Led partitions with as many replicas in sync as min.insync.replicas.",
+            "Partitions that this node leads with exactly min.insync.replicas replicas in sync.",
             lambda one: one.is_at_min_isr,
         ),
-        count("reassigningpartitions", "Led partitions whose replicas move.", lambda one: one.is_reassigning),
+        count(
+            "reassigningpartitions",
+            "Partitions that this node leads whose replicas are being reassigned.",
+            lambda one: one.is_reassigning,
+        ),
         gauge(
             f"{prefix}_offlinereplicacount",
-            "Replicas of this node that its failed disks have.",
+            "Replicas of this node in failed log directories.",
             reading.offline_replicas,
         ),
         gauge(
             f"{prefix}_produceridcount",
-            "Idempotent producers that the logs of this node remember.",
+            "Producer ids known to the logs of this node.",
             sum(one.producer_id_count for one in partitions),
         ),
-        counter(f"{prefix}_isrexpands_total", "Times an ISR grew.", reading.isr_expands),
-        counter(f"{prefix}_isrshrinks_total", "Times an ISR shrank.", reading.isr_shrinks),
+        counter(f"{prefix}_isrexpands_total", "Number of times that an ISR grew.", reading.isr_expands),
+        counter(f"{prefix}_isrshrinks_total", "Number of times that an ISR shrank.", reading.isr_shrinks),
         counter(
             f"{prefix}_failedisrupdates_total",
-            "Changes of an ISR that the controller did not take.",
+            "ISR changes that the controller rejected.",
             reading.isr_update_failures,
         ),
         gauge(
             "kafka_server_delayedoperationpurgatory_purgatorysize",
-            "Requests that wait, by kind.",
+            "Waiting requests, by kind.",
             [(labels(delayedOperation=kind), number) for kind, number in sorted(reading.waiting.items())],
         ),
     ]
@@ -71,20 +75,34 @@ def partition_families(partitions: Sequence[PartitionReading]) -> Iterator[Famil
     def cluster(name: str, words: str, value: Callable[[PartitionReading], int]) -> Family:
         return gauge(f"kafka_cluster_partition_{name}", words, ((text, value(one)) for text, one in led))
 
-    yield log("size", "Bytes of a log.", lambda one: one.size_bytes)
-    yield log("logstartoffset", "First offset of a log.", lambda one: one.log_start_offset)
-    yield log("logendoffset", "Offset behind the last record of a log.", lambda one: one.log_end_offset)
+    yield log("size", "Size of a log in bytes.", lambda one: one.size_bytes)
+    yield log("logstartoffset", "The first offset of a log.", lambda one: one.log_start_offset)
+    yield log("logendoffset", "The offset after the last record of a log.", lambda one: one.log_end_offset)
     yield log("numlogsegments", "Segments of a log.", lambda one: one.segment_count)
-    yield cluster("replicascount", "Replicas of a led partition.", lambda one: one.replica_count)
     yield cluster(
-        "insyncreplicascount", "Replicas in sync of a led partition.", lambda one: one.in_sync_count
+        "replicascount", "Replicas of a partition that this node leads.", lambda one: one.replica_count
     )
-    yield cluster("underreplicated", "1 if replicas are not in sync.", lambda one: one.is_under_replicated)
-    yield cluster("underminisr", "1 if too few are in sync for acks=all.", lambda one: one.is_under_min_isr)
-    yield cluster("atminisr", "1 if one less in sync would be too few.", lambda one: one.is_at_min_isr)
+    yield cluster(
+        "insyncreplicascount",
+        "Replicas in sync of a partition that this node leads.",
+        lambda one: one.in_sync_count,
+    )
+    yield cluster(
+        "underreplicated",
+        "1 if not all replicas of the partition are in sync.",
+        lambda one: one.is_under_replicated,
+    )
+    yield cluster(
+        "underminisr", "1 if too few replicas are in sync for acks=all.", lambda one: one.is_under_min_isr
+    )
+    yield cluster(
+        "atminisr",
+        "1 if the loss of one more in-sync replica would stop acks=all.",
+        lambda one: one.is_at_min_isr,
+    )
     yield cluster(
         "laststableoffsetlag",
-        "Offsets between the last stable one and the high watermark.",
+        "Offsets between the last stable offset and the high watermark.",
         lambda one: one.high_watermark - one.last_stable_offset,
     )
 
@@ -109,7 +127,7 @@ def log_dir_families(
         ),
         gauge(
             "kafka_log_logcleanermanager_uncleanable_partitions_count",
-            "Compacted logs of this directory that cannot be cleaned, and grow.",
+            "Compacted logs of this directory that cannot be cleaned, and therefore grow.",
             [(labels(logDirectory=one.path), len(one.uncleanable_sizes)) for one in directories],
         ),
         gauge(
@@ -127,7 +145,7 @@ def log_dir_families(
         ),
         gauge(
             "ottla_log_directory_free_bytes",
-            "What is free on the file system of a log directory.",
+            "Free space of the file system of a log directory.",
             [(labels(log_directory=path), one.usable) for path, one in known.items()],
         ),
     ]
@@ -136,21 +154,22 @@ def log_dir_families(
 def damage_families(scrub: LogScrub) -> list[Family]:
     """ottla_log_damage_*: what reading the logs whole has found, and what became of it."""
     return [
-        counter("ottla_log_damage_found_total", "Damaged files of logs that were found.", scrub.found),
+        counter("ottla_log_damage_found_total", "Damaged log files found.", scrub.found),
         counter(
             "ottla_log_damage_repaired_total",
-            "Damaged segments that came again from another replica.",
+            "Damaged segments restored from another replica.",
             scrub.repaired,
         ),
         counter(
             "ottla_log_damage_indexes_rebuilt_total",
-            "Damaged indexes that were built anew.",
+            "Damaged indexes rebuilt.",
             scrub.indexes_rebuilt,
         ),
-        gauge("ottla_log_damage_unrepaired", "Files that are damaged now.", scrub.unrepaired_count),
+        gauge("ottla_log_damage_unrepaired", "Log files that are damaged now.", scrub.unrepaired_count),
         gauge(
             "ottla_log_damage_replicas",
-            "Replicas with damaged batches: out of the ISR, where another is in it, until they are repaired.",
+            "Replicas with damaged batches that are not repaired yet; they stay out of the "
+            "ISR if another replica is in it.",
             scrub.damaged_replica_count,
         ),
     ]
@@ -161,8 +180,10 @@ def flush_families(flushes: LatencyHistogram, recent: Sequence[int]) -> list[Fam
     return [
         summary_ms(
             "kafka_log_logflushstats_logflushrateandtimems",
-            "Milliseconds of flushes of logs; quantiles of the last minutes.",
+            "Duration of log flushes in ms; quantiles over the last minutes.",
             [(NO_LABELS, flushes, recent)],
         ),
-        histogram("ottla_log_flush_duration_seconds", "Seconds of flushes of logs.", [(NO_LABELS, flushes)]),
+        histogram(
+            "ottla_log_flush_duration_seconds", "Duration of log flushes in seconds.", [(NO_LABELS, flushes)]
+        ),
     ]

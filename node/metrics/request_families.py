@@ -28,11 +28,11 @@ _TOPIC_METERS: Final = (
     ("messagesin", "messages_in", "Records appended by leaders"),
     ("bytesin", "bytes_in", "Bytes of batches appended by leaders"),
     ("bytesout", "bytes_out", "Bytes of batches sent to consumers"),
-    ("bytesrejected", "bytes_rejected", "Bytes of batches that were too large"),
-    ("totalproducerequests", "total_produce_requests", "Batches that leaders were sent"),
-    ("totalfetchrequests", "total_fetch_requests", "Partitions looked up for fetches"),
-    ("failedproducerequests", "failed_produce_requests", "Batches refused for unusual reasons"),
-    ("failedfetchrequests", "failed_fetch_requests", "Partitions not read for unusual reasons"),
+    ("bytesrejected", "bytes_rejected", "Bytes of batches rejected as too large"),
+    ("totalproducerequests", "total_produce_requests", "Batches in produce requests to leaders"),
+    ("totalfetchrequests", "total_fetch_requests", "Partitions in fetch requests to leaders"),
+    ("failedproducerequests", "failed_produce_requests", "Batches rejected because of an unexpected error"),
+    ("failedfetchrequests", "failed_fetch_requests", "Partitions not fetched because of an unexpected error"),
 )
 _REPLICATION_METERS: Final = (
     ("replicationbytesin", "replication_bytes_in", "Bytes of batches copied from leaders"),
@@ -84,7 +84,7 @@ def request_families(
         ),
         counter(
             "kafka_network_requestmetrics_errors_total",
-            "Errors in answers by API and code, of whole answers and of partitions in them.",
+            "Errors in responses, of whole responses and of partitions in them, by API and error code.",
             [
                 (labels(request=name, error=_error_name(code)), count)
                 for name, by_code in sorted(errors.items())
@@ -93,7 +93,8 @@ def request_families(
         ),
         summary_ms(
             "kafka_network_requestmetrics_totaltimems",
-            "Milliseconds from decoding until the answer is ready; quantiles of the last minutes.",
+            "Time from decoding a request until its response is ready, in ms; quantiles over "
+            "the last minutes.",
             [
                 (labels(request=name), times, recent.get(name, times.counts))
                 for name, times in sorted(latencies.items())
@@ -101,7 +102,7 @@ def request_families(
         ),
         histogram(
             "ottla_request_duration_seconds",
-            "Seconds from a request's decoding until its answer is ready.",
+            "Time from decoding a request until its response is ready, in seconds.",
             [(labels(request=name), times) for name, times in sorted(latencies.items())],
         ),
     ]
@@ -127,17 +128,17 @@ def connection_families(listeners: Sequence[ListenerReading]) -> list[Family]:
         gauge("kafka_server_socketservermetrics_connection_count", "Open connections.", open_now),
         counter(
             f"{prefix}_connection_creation_total",
-            "Connections that came.",
+            "Connections accepted.",
             rows((one, one.accepted) for one in listeners),
         ),
         counter(
             f"{prefix}_connection_close_total",
-            "Connections that ended.",
+            "Connections closed.",
             rows((one, one.accepted - one.connections) for one in listeners),
         ),
         gauge(
             f"{prefix}_connections_software",
-            "Open connections by what clients call themselves.",
+            "Open connections by client software.",
             [
                 (
                     labels(

@@ -111,13 +111,13 @@ def test_a_node_that_died_is_missed(three: Cluster) -> None:
     try:
         for _ in range(20):  # the controller may not have seen it yet
             text = doctor(bootstrap, "--timeout", "10", code=1)
-            if "fenced" in text and "Nobody leads" in text:
+            if "fenced" in text and "No leader" in text:
                 break
     finally:
         three.restart(victim)
 
-    assert f"Broker {victim} is registered and fenced" in text
-    assert "Nobody leads lonely-0: start the brokers" in text
+    assert f"Broker {victim} is registered but fenced" in text
+    assert "No leader: lonely-0. Start the brokers" in text
     assert text.endswith(("problem\n", "problems\n"))
 
 
@@ -130,7 +130,7 @@ def test_an_address_where_nobody_listens() -> None:
 
 
 def test_a_name_that_does_not_resolve() -> None:
-    assert "does not resolve" in problems(of_cluster("no-such-host.invalid:9092"))
+    assert "cannot be resolved" in problems(of_cluster("no-such-host.invalid:9092"))
 
 
 def test_a_node_that_advertises_what_nobody_can_reach(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_a_node_that_advertises_what_nobody_can_reach(tmp_path: Path) -> None:
     finally:
         node.stop()
 
-    assert f"Node 1 advertises no-such-host.invalid:{port}, which has a name that does not resolve" in found
+    assert f"Node 1 advertises no-such-host.invalid:{port}, which has a name that cannot be resolved" in found
 
 
 def test_a_node_that_advertises_another_node(three: Cluster, tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_node_that_advertises_another_node(three: Cluster, tmp_path: Path) -> 
         node.stop()
 
     assert f"Node 7 advertises {host}:{port}, but another node answers there" in found
-    assert "These nodes are of 2 clusters" in found
+    assert "These addresses belong to 2 different clusters" in found
 
 
 def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
     with server(lambda connection: connection.sendall(b"220 mail ready\r\n")) as port:
         found = problems(of_node(*node_of(tmp_path, port)))
 
-    assert f"another process has port {port}, and speaks something else" in found
+    assert f"another process uses port {port}, which speaks something else" in found
 
 
 def test_an_address_of_another_machine(tmp_path: Path) -> None:
@@ -278,10 +278,10 @@ def test_a_directory_of_another_cluster_and_node(tmp_path: Path) -> None:
 
     stopped = problems(of_node(*node_of(tmp_path / "ottla", port), "cluster.id=AAAAAAAAAAAAAAAAAAAAAg"))
 
-    assert "is held by process" in running and "no node answers at the listeners" in running
+    assert "is locked by process" in running and "no node answers at the listeners" in running
     assert "the configuration to AAAAAAAAAAAAAAAAAAAAAg" in stopped
-    assert "belongs to node 5, the configuration is of node 1" in stopped
-    assert "is held by" not in stopped
+    assert "belongs to node 5, but the configuration is for node 1" in stopped
+    assert "is locked by" not in stopped
 
 
 def test_what_is_no_directory(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_what_is_no_directory(tmp_path: Path) -> None:
     (tmp_path / "broken" / "meta.properties").write_text("version=9\n")
     port = free_port()
 
-    assert "is no directory" in problems(of_node(*node_of(tmp_path / "file", port)))
+    assert "is not a directory" in problems(of_node(*node_of(tmp_path / "file", port)))
     assert "meta.properties cannot be read" in problems(of_node(*node_of(tmp_path / "broken", port)))
 
 

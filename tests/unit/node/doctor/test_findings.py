@@ -55,14 +55,14 @@ def only(found: Iterable[Finding]) -> str:
 @pytest.mark.parametrize(
     ("speaks", "words"),
     [
-        (Speaks.TLS, "expects TLS"),
+        (Speaks.TLS, "requires TLS"),
         (Speaks.HTTP, "is a web server"),
         (Speaks.OTHER, "another program listens there"),
         (Speaks.CONTROLLER, "is the CONTROLLER listener of an Ottla node"),
         (Speaks.SILENT, "does not answer"),
         (Speaks.REFUSED, "refuses connections"),
         (Speaks.UNREACHABLE, "cannot be reached (no route)"),
-        (Speaks.UNRESOLVED, "does not resolve"),
+        (Speaks.UNRESOLVED, "cannot be resolved"),
     ],
 )
 def test_an_address_that_is_no_kafka_says_what_it_is(speaks: Speaks, words: str) -> None:
@@ -83,7 +83,7 @@ def test_a_loopback_address_that_is_told_to_other_machines_is_wrong() -> None:
     from_afar = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, False, True)])
     from_here = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, True, True)])
 
-    assert "Node 1 advertises localhost:9092, which is a loopback address" in only(from_afar)
+    assert "Node 1 advertises localhost:9092, a loopback address" in only(from_afar)
     assert problems(from_here) == []
 
 
@@ -96,7 +96,7 @@ def test_an_address_at_which_another_node_answers_is_wrong() -> None:
 def test_two_nodes_do_not_advertise_the_same() -> None:
     nodes = [AdvertisedFacts(1, WELL, False, True), AdvertisedFacts(2, WELL, False, True)]
 
-    assert "which node 1 advertises too" in only(endpoint_findings.of_advertised(nodes))
+    assert "but node 1 advertises that address too" in only(endpoint_findings.of_advertised(nodes))
 
 
 def listener(speaks: Speaks, *, runs: bool, protocol: str = "PLAINTEXT") -> ListenerFacts:
@@ -107,9 +107,12 @@ def listener(speaks: Speaks, *, runs: bool, protocol: str = "PLAINTEXT") -> List
     ("one", "words"),
     [
         (listener(Speaks.REFUSED, runs=True), "refuses connections"),
-        (listener(Speaks.KAFKA, runs=False), "another process has port 9092, and speaks Kafka"),
-        (listener(Speaks.HTTP, runs=False), "another process has port 9092, and speaks HTTP"),
-        (listener(Speaks.REFUSED, runs=False)._replace(is_own_address=False), "no address broker-1"),
+        (listener(Speaks.KAFKA, runs=False), "another process uses port 9092, which speaks Kafka"),
+        (listener(Speaks.HTTP, runs=False), "another process uses port 9092, which speaks HTTP"),
+        (
+            listener(Speaks.REFUSED, runs=False)._replace(is_own_address=False),
+            "not have the address broker-1",
+        ),
     ],
 )
 def test_a_listener_that_cannot_work_says_why(one: ListenerFacts, words: str) -> None:
@@ -145,8 +148,8 @@ def test_a_quorum_that_follows_is_well() -> None:
 def test_a_voter_that_is_silent_is_named_and_no_other_may_fail() -> None:
     found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), member(2, ago_ms=60_000))))
 
-    assert "Voter 2 was last heard 60 s ago by the leader 0" in found[0]
-    assert "Only 2 of 3 voters follow: none more may fail." in found[1]
+    assert "Voter 2 last contacted the leader 0 60 s ago" in found[0]
+    assert "Only 2 of 3 voters follow the leader: if one more fails, metadata cannot change." in found[1]
 
 
 def test_a_minority_decides_nothing() -> None:
@@ -154,8 +157,8 @@ def test_a_minority_decides_nothing() -> None:
         quorum_findings.of_quorum(quorum(member(0), member(1, ago_ms=-1), member(2, ago_ms=60_000)))
     )
 
-    assert "Voter 1 has never been heard" in found[0]
-    assert "Only 1 of 3 voters follow, which is no majority" in found[2]
+    assert "Voter 1 has never contacted the leader 0" in found[0]
+    assert "Only 1 of 3 voters follow the leader, which is not a majority" in found[2]
 
 
 def test_a_quorum_without_a_leader() -> None:
@@ -166,7 +169,7 @@ def test_a_quorum_without_a_leader() -> None:
 
 
 def test_a_voter_that_is_far_behind() -> None:
-    assert "is 19500 entries of metadata behind" in only(
+    assert "is 19500 metadata records behind" in only(
         quorum_findings.of_quorum(quorum(member(0, end=20_000), member(1), member(2, end=20_000)))
     )
 
@@ -175,14 +178,14 @@ def test_nodes_of_two_clusters_are_told_apart() -> None:
     split = quorum(member(0), member(1), member(2))._replace(cluster_ids={"a:1": "X", "b:1": "Y", "c:1": "X"})
 
     assert only(quorum_findings.of_quorum(split)) == (
-        "These nodes are of 2 clusters: a:1, c:1 of X; b:1 of Y."
+        "These addresses belong to 2 different clusters: a:1, c:1 to X; b:1 to Y."
     )
 
 
 def test_a_voter_with_two_disks() -> None:
     voters = (member(0), member(1), member(1, directory=2))
 
-    assert "Voter 1 votes with 2 disks" in only(quorum_findings.of_quorum(quorum(*voters)))
+    assert "Voter 1 is registered with 2 disks" in only(quorum_findings.of_quorum(quorum(*voters)))
 
 
 def test_an_even_number_of_voters_is_a_note() -> None:
@@ -211,8 +214,8 @@ def test_partitions_that_are_well() -> None:
 def test_partitions_without_a_leader_or_with_too_few_in_sync_are_named() -> None:
     several = {f"t{number}": [1] for number in range(7)}
 
-    assert "Nobody leads a-0: start" in only(partition_findings.of_partitions(partitions(a=[])))
-    assert "in sync of t0-0, t1-0, t2-0, t3-0, t4-0 and 2 more: producers with acks=all" in only(
+    assert "No leader: a-0. Start" in only(partition_findings.of_partitions(partitions(a=[])))
+    assert "min.insync.replicas: t0-0, t1-0, t2-0, t3-0, t4-0 and 2 more. Producers with acks=all" in only(
         partition_findings.of_partitions(partitions(**several))
     )
 
@@ -220,7 +223,7 @@ def test_partitions_without_a_leader_or_with_too_few_in_sync_are_named() -> None
 def test_replicas_that_are_not_in_sync_are_a_note() -> None:
     [found] = partition_findings.of_partitions(partitions(a=[0, 1]))
 
-    assert found.severity is Severity.NOTE and "not in sync of a-0" in found.sentence
+    assert found.severity is Severity.NOTE and "Not all replicas in sync: a-0" in found.sentence
 
 
 # ---- disks ---------------------------------------------------------------------------------------
@@ -247,17 +250,17 @@ def test_a_disk_that_is_well() -> None:
 @pytest.mark.parametrize(
     ("disk", "words"),
     [
-        (DISK._replace(error="Input/output error"), "cannot be looked at: Input/output error"),
-        (DISK._replace(exists=False, is_writable=False), "is not there and cannot be made by ottla"),
-        (DISK._replace(is_directory=False), "is no directory"),
+        (DISK._replace(error="Input/output error"), "cannot be examined: Input/output error"),
+        (DISK._replace(exists=False, is_writable=False), "does not exist, and ottla cannot create it"),
+        (DISK._replace(is_directory=False), "is not a directory"),
         (DISK._replace(is_read_only=True), "mounted read-only"),
-        (DISK._replace(is_writable=False, owner="root"), "belongs to root and cannot be written by ottla"),
-        (DISK._replace(usable_bytes=100 * 1024**2), "has 100 MiB free of 102400"),
-        (DISK._replace(free_inodes=0), "no inode left"),
+        (DISK._replace(is_writable=False, owner="root"), "belongs to root, and ottla cannot write to it"),
+        (DISK._replace(usable_bytes=100 * 1024**2), "has 100 MiB of 102400 MiB free"),
+        (DISK._replace(free_inodes=0), "no free inodes"),
         (DISK._replace(sync_ms=80.0), "takes 80 ms to sync"),
         (DISK._replace(meta_error="The file meta.properties cannot be read."), "cannot be read"),
-        (DISK._replace(cluster_id="Y"), "belongs to cluster Y, the configuration to X"),
-        (DISK._replace(node_id=2), "belongs to node 2, the configuration is of node 1"),
+        (DISK._replace(cluster_id="Y"), "belongs to cluster Y, but the configuration is for cluster X"),
+        (DISK._replace(node_id=2), "belongs to node 2, but the configuration is for node 1"),
     ],
 )
 def test_a_disk_that_is_not_well_says_why(disk: DiskFacts, words: str) -> None:
@@ -275,7 +278,7 @@ def test_a_running_node_tells_of_directories_that_are_offline_or_full() -> None:
 
     assert list(of(well, old)) == []
     assert "directory /b of node 2 is offline (KAFKA_STORAGE_ERROR)" in only(of(well, lost))
-    assert "directory /c of node 2 has 102 MiB free of 102400" in only(of(full))
+    assert "directory /c of node 2 has 102 MiB of 102400 MiB free" in only(of(full))
 
 
 def test_a_small_disk_is_full_by_its_share() -> None:
@@ -287,13 +290,15 @@ def test_a_small_disk_is_full_by_its_share() -> None:
 def test_a_lock_that_somebody_holds_who_does_not_serve() -> None:
     held = DISK._replace(locked_by="process 7")
 
-    assert "is held by process 7" in only(disk_findings.of_disks([held], EXPECTED._replace(is_serving=False)))
+    assert "is locked by process 7" in only(
+        disk_findings.of_disks([held], EXPECTED._replace(is_serving=False))
+    )
 
 
 def test_directories_of_two_clusters() -> None:
     found = disk_findings.of_disks([DISK, DISK._replace(cluster_id="Y")], Expected(None, 1, True))
 
-    assert "belong to 2 clusters: X, Y" in only(found)
+    assert "belong to 2 different clusters: X, Y" in only(found)
 
 
 # ---- clocks, versions, limits --------------------------------------------------------------------
@@ -303,7 +308,7 @@ def test_clocks_that_differ_by_more_than_the_way_there() -> None:
     apart = [ClockFacts(0, -100, 5, 0), ClockFacts(1, 4_000, 5, 0)]
     unsure = [ClockFacts(0, 0, 900, 0), ClockFacts(1, 2_000, 900, 0)]
 
-    assert "node 1 is 4.1 s ahead of that of node 0" in only(clock_findings.of_clocks(apart))
+    assert "node 1 is 4.1 s ahead of the clock of node 0" in only(clock_findings.of_clocks(apart))
     assert list(clock_findings.of_clocks(unsure)) == []
     assert list(clock_findings.of_clocks([ClockFacts(0, 99_999, 1, 0)])) == [], (
         "the doctor's own may be wrong"
@@ -325,7 +330,7 @@ def test_versions_that_do_not_fit() -> None:
 
     assert "upgrade the node" in only(version_findings.of_versions([old], OURS))
     assert "upgrade this client" in only(version_findings.of_versions([new], OURS))
-    assert "does not serve Produce" in only(version_findings.of_versions([none], OURS))
+    assert "does not support Produce" in only(version_findings.of_versions([none], OURS))
     assert list(version_findings.of_versions([VersionFacts("a:1", OURS)], OURS)) == []
 
 
@@ -344,8 +349,10 @@ def test_a_client_that_was_refused_is_named() -> None:
 
 
 def test_open_files() -> None:
-    assert "has 900 files open of 1000" in only(limit_findings.of_limits([LimitFacts("Node 1", 1000, 900)]))
-    assert "may open 1024 files" in only(limit_findings.of_limits([LimitFacts("Node 1", 1024, None)]))
+    assert "has 900 of at most 1000 files open" in only(
+        limit_findings.of_limits([LimitFacts("Node 1", 1000, 900)])
+    )
+    assert "may open only 1024 files" in only(limit_findings.of_limits([LimitFacts("Node 1", 1024, None)]))
     assert list(limit_findings.of_limits([LimitFacts("Node 1", 1_048_576, 500)])) == []
 
 
@@ -354,8 +361,10 @@ def test_logs_that_cannot_be_cleaned() -> None:
     one = log_findings.of_uncleanable([UncleanableFacts(2, logs[:1], 1), UncleanableFacts(1, (), 0)])
     many = log_findings.of_uncleanable([UncleanableFacts(2, logs, 200)])
 
-    assert "Node 2 cannot clean a compacted log, which grows: t-0 (a batch is broken); " in only(one)
-    assert "clean compacted logs, which grow: t-0 (a batch is broken); t-1" in (told := only(many))
+    assert "Node 2 cannot clean a compacted log, which therefore grows: t-0 (a batch is broken); " in only(
+        one
+    )
+    assert "clean compacted logs, which therefore grow: t-0 (a batch is broken); t-1" in (told := only(many))
     assert "t-4 (a batch is broken) and 195 more; " in told
 
 
@@ -365,15 +374,17 @@ def test_damaged_files_are_named_with_their_place() -> None:
 
     told = only(log_findings.of_damaged(facts))
 
-    assert "Node 2 has a damaged file of a log: /data/t-0/1.log at position 5, offset 7 (no other" in told
-    assert "is out of the ISR if another is in it, and comes back when it is repaired" in told
+    assert "Node 2 has a damaged log file: /data/t-0/1.log at position 5, offset 7 (no other" in told
+    assert "leaves the ISR if another replica is in it, and returns when it is repaired" in told
 
 
 def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
     told = "voter 3 at host3:9093 (Node 3 does not know the cluster's secret)"
     facts = [quorum_findings.UnlinkedFacts(1, [told]), quorum_findings.UnlinkedFacts(2, ())]
 
-    assert [one.sentence for one in quorum_findings.of_links(facts)] == [f"Node 1 has no link to {told}."]
+    assert [one.sentence for one in quorum_findings.of_links(facts)] == [
+        f"Node 1 is not connected to {told}."
+    ]
 
 
 def test_a_codec_that_is_not_installed_is_a_problem_where_a_setting_asks_for_it() -> None:
@@ -385,17 +396,16 @@ def test_a_codec_that_is_not_installed_is_a_problem_where_a_setting_asks_for_it(
     )
 
     assert (
-        asked.severity is Severity.PROBLEM
-        and "lz4, which compression.type of orders asks for" in asked.sentence
+        asked.severity is Severity.PROBLEM and "lz4, which compression.type of orders uses" in asked.sentence
     )
-    assert unasked.severity is Severity.NOTE and "Node 2 has no package for snappy" in unasked.sentence
-    assert "install lz4 there" in asked.sentence and "install cramjam there" in unasked.sentence
+    assert unasked.severity is Severity.NOTE and "Node 2 lacks the package for snappy" in unasked.sentence
+    assert "pip install lz4" in asked.sentence and "pip install cramjam" in unasked.sentence
 
 
 def test_a_node_that_runs_and_waits_says_for_what() -> None:
     (found,) = readiness_findings.of_readiness(1, "Waiting for voter 2 at host2:9093.")
 
-    assert found.sentence == "Node 1 runs and is not ready: Waiting for voter 2 at host2:9093."
+    assert found.sentence == "Node 1 is running but not ready: Waiting for voter 2 at host2:9093."
     assert list(readiness_findings.of_readiness(1, None)) == []
 
 
@@ -413,4 +423,4 @@ def test_a_voter_whose_disk_went_back_is_named() -> None:
 
     found = problems(quorum_findings.of_quorum(quorum(member(0), member(1), old)))
 
-    assert len(found) == 1 and "The disk of voter 2 went back to an earlier copy" in found[0]
+    assert len(found) == 1 and "The disk of voter 2 was restored to an earlier state" in found[0]
