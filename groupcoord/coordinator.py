@@ -96,7 +96,7 @@ from ottla.groupcoord.timer_commands import (
     WakeHeldHeartbeats,
 )
 from ottla.groupcoord.wake_heartbeats import wake_for_records, wake_for_topics, wake_group
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class Coordinator:

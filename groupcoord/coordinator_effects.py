@@ -11,8 +11,8 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.groupcoord.request_token import Token
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.verification import Guard
+from ottla.logstore.words.errors import ErrorCode
 
 R_co = TypeVar("R_co", covariant=True)  # records
 A_co = TypeVar("A_co", covariant=True)  # answers

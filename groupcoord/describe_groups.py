@@ -13,7 +13,7 @@ from ottla.groupcoord.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.shard import Group, Shard
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"

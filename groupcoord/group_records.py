@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 OFFSETS_TOPIC = "__consumer_offsets"
 OLDEST_OFFSET_KEY = 0  # same layout as 1; written by Kafka before 0.9

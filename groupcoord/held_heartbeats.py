@@ -16,7 +16,7 @@ from ottla.groupcoord.effects import Effect, Follow, Refuse, StartTimer, TimerKe
 from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 HeldCommand: TypeAlias = Heartbeat | ConsumerGroupHeartbeat
 

@@ -9,7 +9,6 @@ judges it. All of it is pure and shares nothing, so a thread can do it.
 from collections.abc import Callable, Generator, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.opened_records import OpenedRecords
 from ottla.logstore.record import Record, iterate_records
 from ottla.logstore.record_batch import (
@@ -20,6 +19,7 @@ from ottla.logstore.record_batch import (
     MAGIC,
     compression_of,
 )
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # Records between two calls of `pause`: a millisecond or two, so that a thread lets the event loop in.
 PAUSE_RECORDS: Final = 1_000

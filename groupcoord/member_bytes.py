@@ -11,7 +11,7 @@ from typing import Final
 
 from ottla.groupcoord.coordinator_config import MAX_MEMBER_BYTES_PER_SHARD
 from ottla.groupcoord.shard_bytes import ShardBytes
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # A member with its names and timer; also one that was only told its id, with a group and a timer of its own.
 MEMBER_BYTES: Final = 2_000

@@ -30,9 +30,9 @@ from ottla.groupcoord.group_records import (
     OffsetRecord,
 )
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset_key, pack_offset_value
-from ottla.logstore import schema, schema_compiler
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words import schema, schema_compiler
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
 
 GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord
 # What is appended at once: a record, or all those of a commit.

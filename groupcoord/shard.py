@@ -35,7 +35,7 @@ from ottla.groupcoord.recent_topics import RecentTopics
 from ottla.groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
 from ottla.groupcoord.shard_bytes import ShardBytes
 from ottla.groupcoord.topics_view import ListedTopics, TopicsView
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 Group: TypeAlias = ClassicGroup | ConsumerGroup
 

@@ -8,8 +8,8 @@ from ottla.groupcoord.offsets.offset_log_scan import ScannedLog
 from ottla.groupcoord.offsets.offset_values import topic_id_in
 from ottla.groupcoord.record_codec import decode_record
 from ottla.groupcoord.shard import Shard
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.schema import ZERO_UUID
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.schema import ZERO_UUID
 
 
 def load_shard(scanned: ScannedLog, shard: Shard, *, pause: Callable[[], None] = lambda: None) -> Shard:

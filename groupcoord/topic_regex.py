@@ -9,7 +9,7 @@ threads run meanwhile. While it compiles none does, so what it may be given is b
 import re
 from typing import TYPE_CHECKING, Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     import re2

@@ -2,16 +2,9 @@
 
 The map, bottom-up; a module imports only from lines above its own:
 
-errors              ErrorCode, KafkaError
-error_words         sentences about errors where a server gives none
-dial_errors         why a connection could not be made, in words
-escaped_text        control characters as escapes, for terminals and logs
-latency             how long things take, in fixed buckets
-topic_partition     the name of a partition; legal topic names; ids as text
-config_def          a table of settings: types, limits, parsing by Kafka's rules
+words               what all packages say: errors, names, the notations of messages and settings; its own map
 config_documentation  what each topic setting is for
 log_config          the topic settings a log obeys, and the broker settings behind them
-varint              zig-zag varints of the record format
 pure_record_walk    walks over the records of an opened batch, in Python alone; the judge of the compiled ones
 record_walk         the walks, compiled where there was a compiler; what is checked where there was none
 compression         the five compressions, opened with a bound on what comes out
@@ -46,11 +39,6 @@ partition_log       one ordered log: append, read, look up, cut at both ends
 log_check           reading a log whole to find what is damaged; indexes built anew
 segment_copy        the batches of a damaged segment again, checked and put in its place
 meta_properties     which cluster and node a log directory belongs to
-schema              the notation of wire messages and records: field functions, @struct, @message
-schema_source       Python source under construction
-schema_decode       writes the decoder of one version of a message
-schema_encode       writes its encoder
-schema_compiler     decoder(cls, version), encoder(cls, version), compiled when first used
 retention           which segments of a log go, and when it is flushed
 offset_map          the cleaner's key map: last offset of each key in bounded memory
 compaction          which records of a compacted log stay, batch by batch

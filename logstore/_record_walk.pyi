@@ -1,7 +1,7 @@
 """The functions of pure_record_walk, compiled; they take any contiguous buffer."""
 
 from ottla.logstore.pure_record_walk import Span
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.varint import ByteSource
 
 def walk(
     content: ByteSource,

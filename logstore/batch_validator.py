@@ -23,7 +23,6 @@ from ottla.logstore.compression import (
     decompress,
     decompress_pieces,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords
 from ottla.logstore.pure_record_walk import (
@@ -52,8 +51,9 @@ from ottla.logstore.record_batch import (
     patch_timestamp,
 )
 from ottla.logstore.record_walk import is_plain, walk
-from ottla.logstore.topic_partition import TopicPartition
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.logstore.words.varint import ByteSource
 
 LATEST_PRODUCE_VERSION: Final = 13
 FIRST_ZSTD_PRODUCE_VERSION: Final = 7

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
 RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"

@@ -23,7 +23,6 @@ from ottla.logstore.compaction import (
     index_batch,
 )
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.offset_map import OffsetMap
 from ottla.logstore.partition_log import PartitionLog
@@ -31,7 +30,8 @@ from ottla.logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, r
 from ottla.logstore.retention import SegmentSpan
 from ottla.logstore.segment import CLEANED_SUFFIX, Segment
 from ottla.logstore.transaction_index import AbortedTransaction
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 
 # Read and write in pieces of this size, as log.cleaner.io.buffer.size (512 KiB for both) has it.
 DEFAULT_IO_BUFFER_BYTES: Final = 256 * 1024

@@ -17,14 +17,14 @@ from typing import Final
 from ottla.logstore.cleaner import CleanedGroup, CleaningAborted, CleaningJob, discard
 from ottla.logstore.cleaning_plan import CleanableRange, CleaningCandidate, candidate, cleanable_range
 from ottla.logstore.compaction import LastRecord
-from ottla.logstore.config_def import LONG_MAX
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.log_dir import PendingFile
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.offset_map import OffsetMap
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.retention import SegmentSpan
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.config_def import LONG_MAX
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 
 NO_RATIO: Final = 0.0
 

@@ -19,7 +19,6 @@ from itertools import compress as selected
 from typing import Final, NamedTuple
 
 from ottla.logstore.compression import MAX_DECOMPRESSED_BYTES, compress, compress_pieces
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.offset_map import OffsetMap
 from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords, open_records
 from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
@@ -34,7 +33,8 @@ from ottla.logstore.record_batch import (
 )
 from ottla.logstore.record_walk import sentence, spans
 from ottla.logstore.transaction_index import AbortedTransaction
-from ottla.logstore.varint import ByteSource, append_varint
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource, append_varint
 
 NO_RECORDS: Final = b""
 SPANS_AT_ONCE: Final = 1_000  # of the records of a batch: 0.3 MB in memory

@@ -24,8 +24,8 @@ from typing import Any, Final
 
 import zstandard
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 
 # A batch may not open into more than the largest request could have carried without compression
 # (`socket.request.max.bytes`, 100 MiB).

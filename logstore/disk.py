@@ -22,8 +22,8 @@ from ottla.logstore import file_space
 from ottla.logstore.dirty_pages import DirtyPages
 from ottla.logstore.file_identity import FileIdentity, identity_of
 from ottla.logstore.page_cache import is_cached
-from ottla.logstore.topic_partition import ZERO_UUID
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.topic_partition import ZERO_UUID
+from ottla.logstore.words.varint import ByteSource
 
 # Descriptors kept open for reading closed segments and their indexes, all logs of a process together. With
 # one more for each partition's active segment, 10,000 partitions stay below the usual limit of 20,000.

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.producer_state import RETAINED_BATCHES, BatchMetadata, ProducerEntry
 from ottla.logstore.record_batch import MAX_SEQUENCE
 from ottla.logstore.segment import Segment, headers_in
+from ottla.logstore.words.errors import KafkaError
 
 # How far back from the producer's oldest known batch: five requests of one client are not farther apart than
 # what others write in some round trips. It is looked through once a producer.

@@ -21,7 +21,6 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.leader_epoch_cache import EpochEntry
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.offset_index import ROW as OFFSET_ROW
@@ -43,6 +42,7 @@ from ottla.logstore.time_index import NO_TIMESTAMP
 from ottla.logstore.time_index import ROW as TIME_ROW
 from ottla.logstore.transaction_index import ROW as TRANSACTION_ROW
 from ottla.logstore.transaction_index import VERSION, AbortedTransaction
+from ottla.logstore.words.errors import KafkaError
 
 # Read at once, between two pauses. A larger batch is summed up in pieces of this size.
 PIECE_BYTES: Final = 256 * 1024

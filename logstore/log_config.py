@@ -15,7 +15,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any
 
-from ottla.logstore.config_def import (
+from ottla.logstore.config_documentation import TOPIC_CONFIG_DOCUMENTATION
+from ottla.logstore.words.config_def import (
     INT_MAX,
     LONG_MAX,
     ConfigDef,
@@ -32,8 +33,7 @@ from ottla.logstore.config_def import (
     list_of,
     one_of,
 )
-from ottla.logstore.config_documentation import TOPIC_CONFIG_DOCUMENTATION
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 HOUR_MS = 3_600_000
 MINUTE_MS = 60_000

@@ -24,11 +24,11 @@ from ottla.logstore.checkpoint import (
     encode_offsets,
     read_offsets,
 )
-from ottla.logstore.config_def import LONG_MAX
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.meta_properties import MetaProperties
-from ottla.logstore.topic_partition import TopicPartition, check_topic_name
+from ottla.logstore.words.config_def import LONG_MAX
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition, check_topic_name
 
 CLEAN_SHUTDOWN_FILE: Final = ".kafka_cleanshutdown"
 FUTURE_SUFFIX: Final = "-future"

@@ -7,7 +7,6 @@ from typing import Protocol
 
 from ottla.logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, read_partition_metadata
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_dir import (
     DELETE_SUFFIX,
@@ -22,7 +21,8 @@ from ottla.logstore.log_dir import (
 )
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.segment import LOG_SUFFIX
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,6 @@ from ottla.logstore.checkpoint import (
     write_partition_metadata,
 )
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_checkpoints import LogCheckpoints
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_dir import (
@@ -46,8 +45,9 @@ from ottla.logstore.meta_properties import (
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.producer_tally import ProducerTally
 from ottla.logstore.removals import Removals
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 from ottla.logstore.volume import DirectoryLock
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 NODE_DATA: Final = "data"  # the log directory in each directory that `ottla cluster up` makes
 

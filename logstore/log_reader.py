@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.logstore.disk import EMPTY_SLICE, Disk, FileSlice
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.opened_records import NO_PAUSE
 from ottla.logstore.record_batch import NO_TIMESTAMP
 from ottla.logstore.segment import BatchRange, Segment, TimestampAndOffset
 from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.words.errors import KafkaError
 
 # ListOffsets' special timestamps.
 LATEST_TIMESTAMP: Final = -1

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import uuid_from_text, uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import uuid_from_text, uuid_to_text
 
 META_PROPERTIES: Final = "meta.properties"
 VERSION: Final = 1

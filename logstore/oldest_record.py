@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ottla.logstore.opened_records import NO_PAUSE, find_record, open_records
 from ottla.logstore.pure_record_walk import LONG_MIN
 from ottla.logstore.record_batch import LOG_APPEND_TIME_BIT, BatchHeader, check_batch, iterate_headers
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.varint import ByteSource
 
 
 class Oldest(NamedTuple):

@@ -19,7 +19,7 @@ from ottla.logstore.record_batch import (
     TRANSACTIONAL_BIT,
     BatchHeader,
 )
-from ottla.logstore.varint import append_varint
+from ottla.logstore.words.varint import append_varint
 
 # Offset deltas from which on a varint takes one byte more.
 _WIDER: Final = (64, 8_192, 1_048_576)

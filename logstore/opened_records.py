@@ -15,11 +15,11 @@ from ottla.logstore.compression import (
     Compression,
     decompress_pieces,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
 from ottla.logstore.record_walk import IS_COMPILED, find, sentence
-from ottla.logstore.varint import MAX_VARINT_BYTES, ByteSource, read_varint
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import MAX_VARINT_BYTES, ByteSource, read_varint
 
 FOUND_AT_ONCE: Final = 64 * 1024  # records of a walk between two pauses: a millisecond
 SKIPPED_AT_ONCE: Final = 256

@@ -26,7 +26,6 @@ from ottla.logstore.batch_validator import (
 )
 from ottla.logstore.disk import EMPTY_SLICE, Disk
 from ottla.logstore.duplicate_window import complete_window
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.flush_target import FlushTarget
 from ottla.logstore.leader_epoch_cache import EpochEndOffset, EpochEntry
 from ottla.logstore.log_config import LogConfig
@@ -63,10 +62,11 @@ from ottla.logstore.record_batch import (
 from ottla.logstore.recovery import LoadedLog, apply_to_producers, end_transaction, load_log, replay_producers
 from ottla.logstore.roll import Room, is_due, longest_age_ms, room_in
 from ottla.logstore.segment import MAX_RELATIVE_OFFSET, Segment, TimestampAndOffset
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.transaction_index import AbortedTransaction
-from ottla.logstore.varint import ByteSource
 from ottla.logstore.verification import Guard, Verifications
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.logstore.words.varint import ByteSource
 
 # Those that belong to the log's interface, wherever they are made.
 __all__ = [

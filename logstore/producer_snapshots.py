@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.producer_state import ProducerState, decode_snapshot, encode_snapshot
 from ottla.logstore.segment import DELETED_SUFFIX, SNAPSHOT_SUFFIX, file_name
+from ottla.logstore.words.errors import KafkaError
 
 
 class ProducerSnapshots:

@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.producer_tally import ProducerTally
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import MAX_SEQUENCE, NO_PRODUCER_EPOCH, NO_SEQUENCE, BatchHeader
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # A client may have five requests in flight; any of the last five batches may come again.
 RETAINED_BATCHES: Final = 5

@@ -11,8 +11,8 @@ What is not `bytes` is copied at each call.
 
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.varint import ByteSource, read_varint, read_varlong
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.varint import ByteSource, read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 LONG_MIN: Final = -(2**63)

@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.logstore.compression import MAX_DECOMPRESSED_BYTES, MAX_ZSTD_WINDOW_BYTES, Compression, compress
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.opened_records import OpenedRecords, open_records, skip_records
 from ottla.logstore.pure_record_walk import LENGTH
 from ottla.logstore.record_batch import (
@@ -35,7 +34,8 @@ from ottla.logstore.record_batch import (
     read_header,
 )
 from ottla.logstore.record_walk import sentence
-from ottla.logstore.varint import ByteSource, append_varint, read_varint, read_varlong
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource, append_varint, read_varint, read_varlong
 
 MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, header count: one byte each
 # An empty one takes two bytes of a record and a hundred of memory.

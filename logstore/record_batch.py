@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 
 HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12  # base_offset and batch_length, which batch_length does not count

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.checkpoint import LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.leader_epoch_cache import LeaderEpochCache
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.producer_snapshots import ProducerSnapshots
@@ -45,6 +44,7 @@ from ottla.logstore.segment import (
     file_name,
 )
 from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 _FILE_NAME = re.compile(
     r"(?P<offset>\d{20})(?P<kind>\.log|\.index|\.timeindex|\.txnindex|\.snapshot)"

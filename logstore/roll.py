@@ -5,10 +5,10 @@ from typing import NamedTuple
 from crc32c import crc32c
 
 from ottla.logstore.batch_validator import takes_as_it_is
-from ottla.logstore.config_def import LONG_MAX
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.segment import MAX_RELATIVE_OFFSET, Segment
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.config_def import LONG_MAX
+from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class Room(NamedTuple):

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from ottla.logstore.disk import Disk, DiskFile, FileSlice
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.offset_index import ROW as OFFSET_ROW
 from ottla.logstore.offset_index import OffsetIndex
@@ -24,7 +23,8 @@ from ottla.logstore.record_batch import HEADER, HEADER_SIZE, LOG_OVERHEAD, NO_TI
 from ottla.logstore.time_index import ROW as TIME_ROW
 from ottla.logstore.time_index import TimeIndex, TimestampOffset
 from ottla.logstore.transaction_index import TransactionIndex
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_check import CheckedSegment, LogCheck
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
@@ -20,7 +19,8 @@ from ottla.logstore.producer_state import ProducerState
 from ottla.logstore.record_batch import BatchHeader, check_batch, iterate_headers
 from ottla.logstore.recovery import apply_to_producers
 from ottla.logstore.segment import CLEANED_SUFFIX, Segment
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 
 
 @dataclass(slots=True, kw_only=True)

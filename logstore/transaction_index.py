@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.logstore.disk import Disk, DiskFile
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 ROW: Final = struct.Struct(">hqqqq")
 VERSION: Final = 0

@@ -9,9 +9,9 @@ is proof by identity; two that look alike are two questions. Nothing here is dur
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.producer_state import BatchMetadata, ProducerState, old_epoch
 from ottla.logstore.record_batch import BatchHeader
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # First batches that wait in one log at a time. A hostile client can ask for any number of ids; the oldest
 # question then loses its guard, and its batch is refused.

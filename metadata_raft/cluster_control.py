@@ -11,8 +11,8 @@ from collections.abc import Set
 from enum import Enum
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.broker_sessions import RECONNECT_GRACE_MS, BrokerSessions
 from ottla.metadata_raft.commands import (
     AssignReplicasToDirs,

@@ -8,9 +8,9 @@ happens while a cluster is upgraded.
 import struct
 from typing import Any, Final, get_args
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, schema_of
-from ottla.logstore.schema_compiler import decoder, encoder
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, schema_of
+from ottla.logstore.words.schema_compiler import decoder, encoder
 from ottla.metadata_raft.commands import Command, Reply
 
 # A command of Kafka's largest request (10,000 records) has some 2 MB, one that shrinks 100,000 ISRs 6 MB.

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeAlias
 
-from ottla.logstore import schema
-from ottla.logstore.schema import ZERO_UUID, message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import ZERO_UUID, message, struct
 from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature
 
 USE_DEFAULT: Final = -1  # partitions or replication factor as the cluster's settings say

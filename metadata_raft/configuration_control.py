@@ -6,10 +6,10 @@ with which code follows KIP-226 (dynamic broker settings) and KIP-339 (increment
 
 from collections.abc import Mapping, Sequence
 
-from ottla.logstore.config_def import ConfigDef, ConfigKey, ConfigScope, ConfigType, value_to_text
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import TOPIC_CONFIG_DEF, check_topic_configs, topic_defaults
-from ottla.logstore.topic_partition import check_topic_name
+from ottla.logstore.words.config_def import ConfigDef, ConfigKey, ConfigScope, ConfigType, value_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import check_topic_name
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     AlterConfigsReply,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final
 
-from ottla.logstore import schema
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import iterate_records
-from ottla.logstore.schema import message, struct
-from ottla.logstore.schema_compiler import encode
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words import schema
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import message, struct
+from ottla.logstore.words.schema_compiler import encode
+from ottla.logstore.words.varint import ByteSource
 from ottla.metadata_raft.voters import VoterSet
 
 _KEY_BYTES: Final = 4  # version and type, int16 each

@@ -12,7 +12,7 @@ commands were answered without a change.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.broker_sessions import BrokerSessions, Session
 from ottla.metadata_raft.cluster_control import (
     assign_replicas_to_dirs,

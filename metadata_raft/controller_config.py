@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.logstore.config_def import ConfigDef, ConfigValue
+from ottla.logstore.words.config_def import ConfigDef, ConfigValue
 from ottla.metadata_raft.image import VoterImage
 
 # Kafka's bound on what one request may do to the metadata; with it the largest batch stays below 2 MB.

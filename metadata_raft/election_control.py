@@ -7,7 +7,7 @@ partitions that nobody leads, `unclean.leader.election.enable`.
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import (
     ElectionType,
     ElectLeaders,

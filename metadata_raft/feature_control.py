@@ -1,6 +1,6 @@
 """Finalized features: what the whole cluster does, set by UpdateFeatures (KIP-584, KIP-778)."""
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply, UpgradeType
 from ottla.metadata_raft.decision import Decision

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.metadata_raft.cluster_features import GROUP_VERSION, TRANSACTION_VERSION
 from ottla.metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,

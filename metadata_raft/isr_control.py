@@ -8,7 +8,7 @@ those of Apache Kafka for the version of the request that names topics by id.
 
 from collections.abc import Sequence
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.cluster_control import living_broker
 from ottla.metadata_raft.commands import (
     AlteredPartition,

@@ -8,8 +8,8 @@ the time is an argument.
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.dial_errors import dial_problem, is_refused
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.dial_errors import dial_problem, is_refused
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.voters import VoterSet
 
 FIRST_SAID_SECONDS: Final = 3.0  # voters that start together have found each other by then

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import replace
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import replace
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata_raft.leader_election import LeaderElection

@@ -1,7 +1,7 @@
 """Producer ids: each broker gets them in blocks (KIP-730), so that a new producer costs no commit."""
 
-from ottla.logstore.config_def import LONG_MAX
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.config_def import LONG_MAX
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import AllocateProducerIds, AllocateProducerIdsReply
 from ottla.metadata_raft.controller_config import PRODUCER_ID_BLOCK_SIZE
 from ottla.metadata_raft.decision import Decision

@@ -2,8 +2,8 @@
 
 from collections import deque
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.delta import replay_batch
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus, ReplicaStatus

@@ -13,8 +13,8 @@ from random import Random
 from typing import Final, NamedTuple
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus
 from ottla.metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRule

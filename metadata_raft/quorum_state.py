@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.file_identity import FileIdentity, identity_of_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 QUORUM_STATE: Final = "quorum-state"
 MAX_QUORUM_STATE_BYTES: Final = 4096

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record_batch import check_batch
+from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.raft_entry import check_entry
 from ottla.metadata_raft.raft_journal import was_synced
 

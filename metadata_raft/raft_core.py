@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.delta import MetadataChanges, MetadataDelta, replay_batch
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.image_changes import changes_between

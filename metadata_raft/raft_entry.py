@@ -12,10 +12,10 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import MIN_RECORD_BYTES, build_batch, iterate_records
 from ottla.logstore.record_batch import HEADER_SIZE, BatchHeader, check_batch, computed_crc, read_header
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 from ottla.metadata_raft.control_records import (
     ControlKind,
     control_key,

@@ -7,7 +7,7 @@ proved to be the leader's. A snapshot is taken only when it is ahead of the comm
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.raft_entry import check_sequence
 from ottla.metadata_raft.raft_journal import RaftJournal
 from ottla.metadata_raft.raft_messages import (

@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from typing import Any, Final, NamedTuple, Protocol
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.raft_election import Election
 from ottla.metadata_raft.raft_follower import Follower
 from ottla.metadata_raft.raft_messages import (

@@ -10,11 +10,11 @@ import hmac
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore import schema
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import message, struct
-from ottla.logstore.schema_compiler import decode, encode
-from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.logstore.words import schema
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import message, struct
+from ottla.logstore.words.schema_compiler import decode, encode
+from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_to_text
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
 

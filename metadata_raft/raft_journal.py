@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.logstore.disk import Disk, DiskFile
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.latency import LatencyHistogram
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, MAGIC, read_header
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.quorum_state import (
     NOBODY,
     LostPromise,

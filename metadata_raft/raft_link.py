@@ -13,7 +13,7 @@ from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.link_troubles import LinkTroubles, reason_of, sentence
 from ottla.metadata_raft.raft_guard import Peer

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.metadata_version import LOWEST_METADATA_VERSION
 from ottla.metadata_raft.raft_election import Election

@@ -7,11 +7,11 @@ against the bytes that are there, so a frame never costs more memory than it has
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from ottla.logstore import schema
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import message, struct
-from ottla.logstore.schema_compiler import decoder, encoder
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words import schema
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import message, struct
+from ottla.logstore.words.schema_compiler import decoder, encoder
+from ottla.logstore.words.varint import ByteSource
 from ottla.metadata_raft.record_codec import MAX_BATCH_BYTES
 
 # The largest entry and what stands around it.

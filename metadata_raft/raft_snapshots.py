@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ottla.logstore.disk import Disk, DiskFile
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.raft_journal import EMPTY_START, LogStart
 from ottla.metadata_raft.snapshot import SnapshotContent, encode_snapshot, read_snapshot

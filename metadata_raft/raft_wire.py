@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.raft_handshake import MAX_HANDSHAKE_BYTES
 from ottla.metadata_raft.raft_messages import MAX_FRAME_BYTES
 

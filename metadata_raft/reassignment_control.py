@@ -8,7 +8,7 @@ change of the ISR that brings the last of the new replicas in.
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import (
     AlterPartitionReassignments,
     AlterPartitionReassignmentsReply,

@@ -10,13 +10,13 @@ because to skip it would be to forget what it said.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import build_batch, iterate_records
 from ottla.logstore.record_batch import BatchHeader, check_batch
-from ottla.logstore.schema import schema_of
-from ottla.logstore.schema_compiler import decoder, encoder
-from ottla.logstore.schema_encode import uvarint
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
+from ottla.logstore.words.schema_compiler import decoder, encoder
+from ottla.logstore.words.schema_encode import uvarint
+from ottla.logstore.words.varint import ByteSource
 from ottla.metadata_raft.metadata_version import (
     CORDONED_LOG_DIRS_SINCE,
     ELIGIBLE_LEADER_REPLICAS_SINCE,

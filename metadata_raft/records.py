@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Final, TypeAlias
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 NO_LEADER: Final = -1
 PAGE_CACHE_TAG: Final = 10_000

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import cycle, islice
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import BrokerImage
 
 

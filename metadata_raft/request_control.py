@@ -7,7 +7,7 @@ waits for; what came before is forgotten, so the table holds what is under way a
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.command_codec import decode_reply, encode_reply
 from ottla.metadata_raft.commands import (
     AddRaftVoter,

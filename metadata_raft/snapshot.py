@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import build_batch
-from ottla.logstore.schema_compiler import encode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import encode
 from ottla.metadata_raft.control_records import (
     ControlKind,
     control_key,

@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, check_topic_name
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name
 from ottla.metadata_raft.commands import (
     USE_DEFAULT,
     CreatePartitions,

@@ -5,8 +5,8 @@ and keeps the rules of its own. A set that differs from the last by one voter sh
 change waits for the one before to be committed.
 """
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import ZERO_UUID
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AddRaftVoterReply,

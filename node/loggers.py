@@ -7,7 +7,7 @@ process ends or it is taken back, as with Apache Kafka. Nodes that share a proce
 import logging
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 ROOT: Final = "root"
 OURS: Final = "ottla"

@@ -9,8 +9,8 @@ import concurrent.futures
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.node.metadata.quorum_contact import QuorumContact
 from ottla.node.settings.config import BrokerConfig
 

@@ -18,7 +18,7 @@ from ottla.groupcoord.offsets.offset_commands import OffsetCommit, TxnOffsetComm
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.shard_bytes import ShardBytes
 from ottla.groupcoord.timeline import Cause, Event, Timeline
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class ClassicGroup:

@@ -8,9 +8,9 @@ import struct as binary
 from collections.abc import Sequence
 from typing import TypeVar
 
-from ottla.logstore import schema, schema_compiler
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema, schema_compiler
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import message, struct
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
 NEWEST_VERSION = 3

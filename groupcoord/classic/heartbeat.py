@@ -10,7 +10,7 @@ from ottla.groupcoord.classic.rebalance import start_session
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.shard import Shard
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 _ALIVE = HeartbeatResult()
 _JOIN_AGAIN = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)

@@ -36,7 +36,7 @@ from ottla.groupcoord.member_bytes import MEMBER_BYTES, check_members
 from ottla.groupcoord.record_codec import record_size_bytes
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def join_group(shard: Shard, group: ClassicGroup | None, command: JoinGroup, now_ms: int) -> list[Effect]:

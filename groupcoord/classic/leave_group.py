@@ -15,7 +15,7 @@ from ottla.groupcoord.classic.rebalance import (
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def leave_group(shard: Shard, group: ClassicGroup | None, command: LeaveGroup, now_ms: int) -> list[Effect]:

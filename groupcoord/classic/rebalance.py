@@ -19,7 +19,7 @@ from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.timer_commands import ExpireJoin, ExpireSession, ExpireSync, ExtendInitialRebalance
 from ottla.groupcoord.wake_heartbeats import wake_group
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 
 def session_key(group: ClassicGroup, member_id: str) -> TimerKey:

@@ -20,7 +20,7 @@ from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import record_size_bytes
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def sync_group(shard: Shard, group: ClassicGroup | None, command: SyncGroup, now_ms: int) -> list[Effect]:

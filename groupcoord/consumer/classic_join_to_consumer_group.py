@@ -45,7 +45,7 @@ from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.topics_view import TopicsView
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 
 def classic_join_to_consumer_group(

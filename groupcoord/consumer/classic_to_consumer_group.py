@@ -36,7 +36,7 @@ from ottla.groupcoord.consumer.migration_commands import ExpireMemberJoin
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply, StartTimer
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def classic_request_to_consumer_group(

@@ -35,7 +35,7 @@ from ottla.groupcoord.coordinator_config import GroupConfig
 from ottla.groupcoord.effects import StartTimer
 from ottla.groupcoord.shard_bytes import ShardBytes
 from ottla.groupcoord.timeline import Timeline
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 _NO_EPOCHS: Mapping[int, int] = {}
 

@@ -14,7 +14,7 @@ from ottla.groupcoord.consumer.consumer_results import (
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.shard import Group, Shard
 from ottla.groupcoord.topics_view import TopicsView
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 
 def describe_consumer_groups(shard: Shard, command: DescribeConsumerGroups) -> list[Effect]:

@@ -51,7 +51,7 @@ from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause, Event
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def consumer_group_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:

@@ -23,7 +23,7 @@ from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
 from ottla.groupcoord.shard import Shard, appends
 from ottla.groupcoord.timeline import Cause, Event
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def session_key(group: ConsumerGroup, member_id: str) -> TimerKey:

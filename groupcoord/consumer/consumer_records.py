@@ -15,11 +15,11 @@ record is the strings of its key and its value; None is a tombstone.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
-from ottla.logstore import schema, schema_compiler
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, message, struct
-from ottla.logstore.schema_encode import checked_uuid, uvarint
-from ottla.logstore.schema_source import UUID_BYTES
+from ottla.logstore.words import schema, schema_compiler
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, message, struct
+from ottla.logstore.words.schema_encode import checked_uuid, uvarint
+from ottla.logstore.words.schema_source import UUID_BYTES
 
 # ---- keys --------------------------------------------------------------------------------------------------
 

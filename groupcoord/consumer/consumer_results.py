@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla.groupcoord.assignment import TopicPartitions
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
 from ottla.groupcoord.timeline import Rebalance
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

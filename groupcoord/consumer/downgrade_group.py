@@ -22,7 +22,7 @@ from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause, Event
 from ottla.groupcoord.topics_view import TopicsView
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # All timers that members of a consumer group may have, or the group; sessions go on.
 _TIMERS_OF_MEMBERS = ("rebalance", "member-join", "member-sync")

@@ -11,7 +11,7 @@ from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatRes
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def leave_consumer_group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> list[Effect]:

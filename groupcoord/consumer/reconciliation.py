@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence, Set
 from ottla.groupcoord.assignment import Assignment, OwnedEpochs, TopicPartitions, owns_any
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
 from ottla.groupcoord.consumer.member_state import MOVES, MemberState
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 NO_OWNER = -1
 _NOTHING: frozenset[int] = frozenset()

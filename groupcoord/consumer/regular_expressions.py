@@ -22,7 +22,7 @@ from ottla.groupcoord.effects import Effect, RunTask
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.topic_regex import TopicRegex
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 
 REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic made in a hurry after another waits for the next look
 # A group waits for its next look this many times what the last one took of a processor: it has 5 % of one.

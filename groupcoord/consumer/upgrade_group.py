@@ -36,7 +36,7 @@ from ottla.groupcoord.group_records import GroupMetadataRecord
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.topics_view import TopicsView
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 _REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def validate_heartbeat(command: ConsumerGroupHeartbeat, assignors: Sequence[str]) -> None:

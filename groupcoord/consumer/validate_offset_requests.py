@@ -13,7 +13,7 @@ from ottla.groupcoord.offsets.offset_commands import (
     TxnOffsetCommit,
 )
 from ottla.groupcoord.topics_view import TopicsView
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 _NO_TOPIC = bytes(16)
 _NO_PARTITIONS: Mapping[int, int] = {}

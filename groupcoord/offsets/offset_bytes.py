@@ -8,7 +8,7 @@ eighth is for the metadata of offsets that are there. To commit such a one anew 
 from typing import Final
 
 from ottla.groupcoord.shard_bytes import ShardBytes
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # Beside the bytes of its value, as measured; of a topic in a group; of an offset that waits for the end of a
 # transaction.

@@ -25,7 +25,7 @@ from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset_value, pack_positions
 from ottla.groupcoord.record_codec import record_size_bytes
 from ottla.groupcoord.shard import Shard
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 DEFAULT_RETENTION = -1
 LATEST_MS = 2**63 - 1  # of a record of an offset

@@ -9,7 +9,7 @@ from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard, appends
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:

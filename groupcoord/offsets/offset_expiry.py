@@ -27,7 +27,7 @@ from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Group, Shard, appends
 from ottla.groupcoord.timer_commands import ExpireOffsets
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 EXPIRY_KEY = TimerKey("offsets")
 

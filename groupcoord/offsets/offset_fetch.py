@@ -10,8 +10,8 @@ from ottla.groupcoord.offsets.offset_commands import OffsetFetch
 from ottla.groupcoord.offsets.offset_results import FetchedOffset, OffsetFetchResult
 from ottla.groupcoord.offsets.offset_values import read_offset_value, topic_id_in
 from ottla.groupcoord.shard import Shard
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.schema import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema import ZERO_UUID
 
 NO_OFFSET = -1
 # KIP-447: a transaction may still change it, and who asked wants to hear of it when it is settled.

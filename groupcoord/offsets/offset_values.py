@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.group_records import NO_TIMESTAMP_MS, OFFSET_KEY, OffsetCommitValue, OffsetRecord
-from ottla.logstore import schema, schema_compiler
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import ZERO_UUID
+from ottla.logstore.words import schema, schema_compiler
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import ZERO_UUID
 
 _VERSION: Final = 4  # what Kafka 4.3 writes
 _VERSION_WITH_EXPIRY: Final = 1  # the one version with room for an offset's own retention

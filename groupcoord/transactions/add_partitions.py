@@ -10,7 +10,7 @@ from ottla.groupcoord.transactions.transaction_results import AddPartitionsResul
 from ottla.groupcoord.transactions.transaction_shard import Shard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
 from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # Below this many partitions a record needs no measuring: a topic's name has 249 characters at most.
 _SURELY_FITTING_PARTITIONS = 1_000

@@ -9,7 +9,7 @@ from ottla.groupcoord.transactions.transaction_results import (
     ListTransactionsResult,
 )
 from ottla.groupcoord.transactions.transaction_shard import Shard
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 
 def list_transactions(shard: Shard, command: ListTransactions, now_ms: int) -> list[Effect]:

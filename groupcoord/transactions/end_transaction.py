@@ -37,7 +37,7 @@ from ottla.groupcoord.transactions.transaction_results import EndTransactionResu
 from ottla.groupcoord.transactions.transaction_shard import EndedBy, Shard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
 from ottla.groupcoord.transactions.waiting_requests import concurrent
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def end_transaction(shard: Shard, command: EndTransaction, now_ms: int) -> list[Effect]:

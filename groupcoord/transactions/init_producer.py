@@ -25,7 +25,7 @@ from ottla.groupcoord.transactions.transaction_results import InitProducerResult
 from ottla.groupcoord.transactions.transaction_shard import Shard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
 from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def init_producer(shard: Shard, command: InitProducer, now_ms: int, *, may_wait: bool) -> list[Effect]:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from ottla.groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH, LAST_EPOCH, NO_TIMEOUT_MS
 from ottla.groupcoord.transactions.transaction_state import AT_REST, MOVES, PREPARED, TransactionState
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 
 NO_PRODUCER_ID: Final = -1
 NO_EPOCH: Final = -1

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.transactions.transaction import ProducerPair
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ from ottla.groupcoord.transactions.transaction_effects import Append, Effect, Re
 from ottla.groupcoord.transactions.transaction_shard import Shard
 from ottla.groupcoord.transactions.transaction_state import PREPARED
 from ottla.groupcoord.transactions.waiting_requests import end_waiting, take_waiting
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class TransactionCoordinator:

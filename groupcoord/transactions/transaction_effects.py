@@ -12,7 +12,7 @@ from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.transactions.transaction_commands import AbortTimedOut, NeedsIdCommand, TimerCommand
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord
 from ottla.groupcoord.transactions.transaction_results import Result
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 
 __all__ = [
     "Append",

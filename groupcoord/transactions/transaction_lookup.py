@@ -2,7 +2,7 @@
 
 from ottla.groupcoord.transactions.transaction import ProducerPair, Transaction
 from ottla.groupcoord.transactions.transaction_shard import Shard
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def check_id(transactional_id: str) -> None:

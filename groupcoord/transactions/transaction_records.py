@@ -25,9 +25,9 @@ from ottla.groupcoord.transactions.transaction import (
 )
 from ottla.groupcoord.transactions.transaction_config import EXHAUSTED_EPOCH
 from ottla.groupcoord.transactions.transaction_state import AT_REST, TransactionState
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import TopicPartition
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 TRANSACTION_KEY: Final = 0  # the one kind of record that there is

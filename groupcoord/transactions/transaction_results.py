@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from ottla.groupcoord.transactions.transaction import ProducerPair
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class InitProducerResult(NamedTuple):

@@ -16,8 +16,8 @@ from ottla.groupcoord.transactions.transaction_records import (
     decode_value,
 )
 from ottla.groupcoord.transactions.transaction_shard import Shard
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import CONTROL_BIT
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # Ids between two calls while they are decoded, which takes longer.
 PAUSE_IDS: Final = 200

@@ -14,7 +14,7 @@ from ottla.groupcoord.transactions.transaction_commands import WaitingCommand
 from ottla.groupcoord.transactions.transaction_config import MAX_WAITING, MAX_WAITING_OF_ID, TransactionConfig
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 
 
 class EndedBy(NamedTuple):

@@ -16,7 +16,7 @@ from ottla.groupcoord.transactions.transaction_effects import (
     TimerKey,
 )
 from ottla.groupcoord.transactions.transaction_shard import Shard
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 
 def wait_or_refuse(shard: Shard, command: WaitingCommand, *, may_wait: bool) -> list[Effect]:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.cli.added_commands import WithAddedCommands
 from ottla.node.cli.cluster_app import broker, cluster, quorum
 from ottla.node.cli.command_options import (
@@ -462,7 +462,7 @@ def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
 
 
 def _complain_of_refusal(error: Refused) -> int:
-    from ottla.logstore.escaped_text import escape_controls  # it may name what users chose
+    from ottla.logstore.words.escaped_text import escape_controls  # it may name what users chose
 
     return _complain(escape_controls(str(error)), EXIT_FAILURE)
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.failure import CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import cluster_admin, decommission, topic_admin

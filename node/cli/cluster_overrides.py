@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.failure import CommandError
 from ottla.node.settings.config import parse_config, parse_overrides, refuse_unknown
 from ottla.node.settings.rest_settings import REST_LISTENERS

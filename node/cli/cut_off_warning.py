@@ -6,7 +6,7 @@
 import sys
 from contextlib import suppress
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.quorum_silence import cut_off_sentence
 from ottla.node.wire.api_keys import ApiKey

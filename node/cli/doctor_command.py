@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.client.cluster_client import parse_bootstrap
 from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node

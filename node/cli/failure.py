@@ -4,9 +4,9 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.error_words import sentence_of
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.error_words import sentence_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.escaped_text import escape_controls
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2

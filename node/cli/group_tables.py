@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.logstore.escaped_text import escape_controls
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.escaped_text import escape_controls
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client.group_admin import ConsumerMemberView, GroupView, ListedGroup, RebalanceView
 from ottla.node.client.group_as_json import duration_ms

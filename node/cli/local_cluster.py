@@ -20,8 +20,8 @@ from types import FrameType
 from typing import Final
 
 from ottla.logstore.meta_properties import META_PROPERTIES
-from ottla.logstore.topic_partition import uuid_to_text
 from ottla.logstore.volume import LOCK_FILE
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.cli.cluster_overrides import check_overrides, override_lines
 from ottla.node.cli.failure import EXIT_INTERRUPTED, CommandError
 from ottla.node.cli.free_ports import refuse_taken_ports

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.loggers import level_name
 
 TEXT: Final = "text"

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from ottla.logstore.disk import OsDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
 from ottla.logstore.volume import DirectoryLock
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_from_text, uuid_to_text
 from ottla.metadata_raft.quorum_state import QUORUM_STATE, read_quorum_state, write_quorum_state
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.topic_commands import print_table

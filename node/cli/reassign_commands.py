@@ -6,8 +6,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client import cluster_admin, topic_admin

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import Record
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.record_text import (
     Printer,

@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from ottla.logstore.escaped_text import CONTROLS, escape_controls
 from ottla.logstore.record import Headers, Record
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.escaped_text import CONTROLS, escape_controls
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.exact_json import dump_json, load_json
 from ottla.node.client.producer import ProducerRecord
 

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.broker import Broker
 from ottla.node.cli import log_output
 from ottla.node.cli.failure import CommandError

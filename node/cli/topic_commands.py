@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.escaped_text import escape_controls
-from ottla.logstore.topic_partition import TopicPartition, uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.escaped_text import escape_controls
+from ottla.logstore.words.topic_partition import TopicPartition, uuid_to_text
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import Client

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from ottla.logstore.escaped_text import escape_controls
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.escaped_text import escape_controls
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.group_tables import seconds_text
 from ottla.node.cli.topic_commands import print_table
 from ottla.node.client.hanging_transactions import OpenTransaction

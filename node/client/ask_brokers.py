@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.cluster_client import CUT_OFF_PATIENCE_S, MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client
 
 AT_ONCE: Final = 16  # brokers asked at the same time

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import (
     CUT_OFF_PATIENCE_S,
     MAX_RETRY_PAUSE_S,

@@ -9,7 +9,7 @@ from typing import Final
 from ottla.logstore.compression import Compression, compress
 from ottla.logstore.record import Headers, append_record, seal_batch
 from ottla.logstore.record_batch import HEADER_SIZE, MAGIC, NO_LEADER_EPOCH, BatchHeader
-from ottla.logstore.varint import append_varint
+from ottla.logstore.words.varint import append_varint
 
 TABLE_SIZE: Final = 4096  # two bytes each: lengths and deltas of nearly all records
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.settings.listener_settings import parse_listeners, parse_protocol_map
 from ottla.node.wire.messages.alter_partition_reassignments import (

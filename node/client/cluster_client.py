@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.logstore.error_words import sentence_of, subject_of
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.error_words import sentence_of, subject_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.node.client.deadline import Deadline
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import cluster_admin, topic_admin
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.quorum_silence import cut_off_sentence

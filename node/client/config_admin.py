@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client.cluster_client import Client, check
 from ottla.node.client.topic_admin import ConfigResource
 from ottla.node.wire.messages.describe_configs import (

@@ -10,9 +10,9 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.compression import MAX_ZSTD_WINDOW_BYTES
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import Record
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.ask_leaders import error_of, find_leaders, may_pass
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client, check
 from ottla.node.client.deadline import Deadline

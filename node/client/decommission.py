@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.drain_plan import AssignedPartition, plan_drain
 from ottla.node.client import cluster_admin, topic_admin
 from ottla.node.client.cluster_client import Client

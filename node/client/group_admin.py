@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from ottla.logstore.error_words import sentence_of
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.error_words import sentence_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.ask_brokers import ask_brokers
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.client.group_member import PROTOCOL_TYPE, decode_assignment

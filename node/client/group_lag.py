@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.oldest_record import Oldest, oldest_record
 from ottla.logstore.record_batch import NO_TIMESTAMP
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_admin, topic_admin
 from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client

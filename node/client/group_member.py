@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client, check
 from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.node.wire.messages.join_group import (

@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_admin, group_offsets, topic_admin
 from ottla.node.client.ask_leaders import error_of, may_pass
 from ottla.node.client.cluster_client import Client, unknown_partition

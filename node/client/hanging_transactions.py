@@ -7,7 +7,7 @@ coordinator does not know of it, its producer died over or a marker passed by: t
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.txn_admin import ProducerView, TransactionView
 
 

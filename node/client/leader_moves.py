@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import cluster_admin, topic_admin
 from ottla.node.client.cluster_admin import ElectionResult
 from ottla.node.client.cluster_client import Client

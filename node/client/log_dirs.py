@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_admin import describe_cluster
 from ottla.node.client.cluster_client import Client, check
 from ottla.node.wire.messages.describe_log_dirs import (

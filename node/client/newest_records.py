@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import SHORT_ROUNDS, Consumer
 

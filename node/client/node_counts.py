@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.latency import BOUNDS_S
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.latency import BOUNDS_S
 from ottla.node.client.cluster_client import Client
 from ottla.node.counters.node_counts import NodeCounts
 from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import Headers, iterate_records
 from ottla.logstore.record_batch import HEADER_SIZE, increment_sequence
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import find_leaders
 from ottla.node.client.batch_builder import BatchBuilder

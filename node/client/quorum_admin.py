@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_to_text
 from ottla.node.client.cluster_admin import ListenerAddress
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.client.quorum_silence import moment_as_text

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import cluster_admin
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs

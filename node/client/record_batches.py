@@ -10,9 +10,9 @@ from collections import deque
 from typing import Final, NamedTuple
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import HEADER_SIZE, increment_sequence
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.batch_builder import BatchBuilder
 from ottla.node.client.producer import RECORD_OVERHEAD_BYTES, ProducerRecord
 

@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.error_words import sentence_of
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.error_words import sentence_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import topic_admin
 from ottla.node.client.cluster_client import (
     MAX_RETRY_PAUSE_S,

@@ -1,7 +1,7 @@
 """A batch whose answer was lost: the leader of its partition knows whether it is in the log (KIP-664)."""
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.ask_leaders import briefly
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.txn_admin import find_producers

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_brokers import ask_brokers
 from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster

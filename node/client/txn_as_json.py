@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.hanging_transactions import OpenTransaction
 from ottla.node.client.txn_admin import DECIDED, ONGOING, ListedTransaction, ProducerView, TransactionView
 

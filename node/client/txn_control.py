@@ -4,8 +4,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import hanging_transactions, txn_admin
 from ottla.node.client.ask_leaders import briefly, error_of, may_pass
 from ottla.node.client.cluster_client import Client

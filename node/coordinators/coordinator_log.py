@@ -16,12 +16,12 @@ from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
 from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.open_batch import OpenBatch
 from ottla.logstore.partition_log import AppendOrigin, AppendResult
 from ottla.logstore.record import EndTransactionMarker
 from ottla.logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from ottla.logstore.verification import Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import Clock
 from ottla.node.replica.delayed_produce import Place
 from ottla.node.replica.partition import Partition

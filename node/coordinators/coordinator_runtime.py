@@ -16,8 +16,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Core, ShardParts

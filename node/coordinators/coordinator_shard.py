@@ -32,8 +32,8 @@ from ottla.groupcoord.log_scan import Unreadable
 from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.verification import Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import Clock
 from ottla.node.coordinators.coordinator_log import CoordinatorLog, Row, coordinator_error
 from ottla.node.coordinators.shard_loader import LoadEndedError, ShardLoader, log_left_out

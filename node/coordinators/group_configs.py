@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from ottla.groupcoord.coordinator_config import GroupConfig
-from ottla.logstore.config_def import ConfigValue
+from ottla.logstore.words.config_def import ConfigValue
 from ottla.node.settings.group_config_def import group_config_of
 
 

@@ -12,11 +12,11 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from ottla.logstore.disk import FileSlice
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.log_reader import LATEST_TIMESTAMP, ColdRead, FetchIsolation
 from ottla.logstore.oldest_record import Oldest, oldest_record
 from ottla.logstore.record_batch import NO_TIMESTAMP
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
 from ottla.node.net.peer_client import PeerClient

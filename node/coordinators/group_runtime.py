@@ -22,11 +22,11 @@ from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_bytes import NodeBytes
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import AppendResult
 from ottla.logstore.record import EndTransactionMarker
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED, Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
 from ottla.node.coordinators import coordinator_runtime

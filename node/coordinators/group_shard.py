@@ -46,9 +46,9 @@ from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_bytes import NodeBytes
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.groupcoord.topics_view import TopicsView
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.partition_log import AppendResult
 from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.coordinators.coordinator_log import AlikeRows, Row
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, ShardParts
 from ottla.node.coordinators.group_loader import load_group_shard

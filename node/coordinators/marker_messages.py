@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import NamedTuple, TypeAlias
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.replica.partition import NO_EPOCH
 from ottla.node.wire.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -16,8 +16,8 @@ from typing import Any, Final, TypeAlias
 
 from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage, PartitionImage
 from ottla.node.coordinators.marker_messages import (
     Answers,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import AppendResult
 from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import Clock
 from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.marker_messages import Codes, MarkedPartition, Marker

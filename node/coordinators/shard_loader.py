@@ -14,8 +14,8 @@ from typing import TypeAlias, TypeVar
 
 from ottla.groupcoord.log_scan import LogScan, Unreadable
 from ottla.logstore.disk import FileSlice
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica.partition import Partition
 
 # One hop to the thread and back, a quarter of a millisecond, for some 10,000 records.

@@ -15,8 +15,8 @@ from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions, ClientCommand, VerifyPartitions
 from ottla.groupcoord.transactions.transaction_results import Result, VerifyPartitionsResult
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.coordinator_runtime import StartTask
 from ottla.node.net.answers import Delayed
 from ottla.node.net.peer_client import PeerClient

@@ -31,7 +31,7 @@ from ottla.groupcoord.transactions.transaction_records import TransactionRecord,
 from ottla.groupcoord.transactions.transaction_results import Result
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
 from ottla.groupcoord.transactions.transaction_shard import Shard
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.coordinators.coordinator_log import Row
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Loaded, ShardParts
 from ottla.node.coordinators.shard_loader import Pause, ShardLoader

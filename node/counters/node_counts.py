@@ -4,7 +4,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.counters.topic_counters import TopicCounters
 

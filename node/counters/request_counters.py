@@ -7,7 +7,7 @@ request is taken out of its connection's buffer until its answer is encoded.
 
 from typing import Final
 
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.latency import LatencyHistogram
 
 SAMPLE_EVERY: Final = 16
 SAMPLE_MASK: Final = SAMPLE_EVERY - 1

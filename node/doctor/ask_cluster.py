@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_health import Health, cluster_health

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.logstore.compression import Compression, missing_codecs
-from ottla.logstore.schema import schema_of
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.schema import schema_of
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.doctor import (
     clock_findings,
     codec_findings,

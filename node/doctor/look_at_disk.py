@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from ottla.logstore.disk import OsDisk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.meta_properties import read_meta_properties
-from ottla.logstore.topic_partition import uuid_to_text
 from ottla.logstore.volume import LOCK_FILE
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.doctor.disk_findings import DiskFacts
 
 SYNCS: Final = 5  # the median of so many

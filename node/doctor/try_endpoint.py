@@ -9,8 +9,8 @@ import socket
 import ssl
 from typing import Final
 
-from ottla.logstore.dial_errors import dial_problem, is_refused
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.dial_errors import dial_problem, is_refused
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.raft_handshake import read_welcome
 from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
 from ottla.node.wire import codec

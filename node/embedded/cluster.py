@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple
 
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.broker import Broker
 from ottla.node.embedded.network import Network, NodeLoop, VoterLoop, call
 from ottla.node.settings.config import parse_config, refuse_unknown

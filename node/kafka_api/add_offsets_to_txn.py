@@ -5,8 +5,8 @@ from typing import Final
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result

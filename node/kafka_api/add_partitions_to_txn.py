@@ -11,8 +11,8 @@ from typing import Final
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
 from ottla.groupcoord.transactions.transaction_results import VerifyPartitionsResult
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.kafka_api.api_description import ApiDescription, Echo

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import ConfigChange, ConfigOperation
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.kafka_api.api_description import ApiDescription, Echo

@@ -6,8 +6,8 @@ has caught up; DescribeLogDirs shows it as a future replica until then.
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services

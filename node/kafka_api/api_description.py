@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from ottla.logstore.schema_compiler import Decoder
+from ottla.logstore.words.schema_compiler import Decoder
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.net.answers import Pending, Result, Run

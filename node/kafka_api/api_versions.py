@@ -10,9 +10,9 @@ An answer is the same for all clients of a version until the metadata change, so
 import re
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.schema_compiler import encoder
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema_compiler import encoder
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.logstore.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
 from ottla.logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_defaults
+from ottla.logstore.words.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
 from ottla.node import loggers
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, listener_setting
 from ottla.node.settings.config import BrokerConfig

@@ -13,7 +13,7 @@ from ottla.groupcoord.consumer.consumer_results import (
     DescribeConsumerGroupsResult,
     NamedPartitions,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.describe_groups import (

@@ -8,7 +8,7 @@ from typing import Final
 from ottla.groupcoord.assignment import TopicPartitions as OwnedPartitions
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.join_group import client_host
 from ottla.node.kafka_api.request_context import RequestContext

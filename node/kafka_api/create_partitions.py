@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext

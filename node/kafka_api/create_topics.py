@@ -6,7 +6,7 @@ The answer leaves when this node hosts the topic, so that a client finds it at o
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import (
     USE_DEFAULT,
     CreateTopics,

@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext

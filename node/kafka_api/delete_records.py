@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.internal_topics import is_internal_topic
 from ottla.node.kafka_api.request_context import RequestContext

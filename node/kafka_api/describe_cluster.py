@@ -8,8 +8,8 @@ is old.
 from collections.abc import Coroutine
 from typing import Any, Final
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.counters.node_counts import NodeCounts, read_counts
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED

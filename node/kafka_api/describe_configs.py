@@ -8,11 +8,11 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, schema_of
-from ottla.logstore.schema_compiler import encode
-from ottla.logstore.schema_encode import uvarint
-from ottla.logstore.topic_partition import check_topic_name
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, schema_of
+from ottla.logstore.words.schema_compiler import encode
+from ottla.logstore.words.schema_encode import uvarint
+from ottla.logstore.words.topic_partition import check_topic_name
 from ottla.metadata_raft.image import EVERY_BROKER
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.kafka_api.api_description import ApiDescription, Echo

@@ -6,11 +6,11 @@
 from collections.abc import Iterator
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.partition_log import PartitionLog
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.volume import volume_bytes
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services

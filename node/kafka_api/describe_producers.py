@@ -6,9 +6,9 @@ than once is answered once: it may have very many producers.
 
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.producer_state import ProducerEntry
-from ottla.logstore.topic_partition import check_topic_name
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import check_topic_name
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Aside, Result

@@ -6,8 +6,8 @@ says who voted when it was not, to a client that takes that for an answer.
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.image import METADATA_TOPIC
 from ottla.metadata_raft.quorum import QuorumStatus, ReplicaStatus
 from ottla.node.kafka_api.api_description import ApiDescription

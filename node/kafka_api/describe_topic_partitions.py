@@ -6,8 +6,8 @@ says where the next one begins, a topic's name and a partition. Topics come in t
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import check_topic_name
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import check_topic_name
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS

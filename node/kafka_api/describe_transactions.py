@@ -5,7 +5,7 @@ from typing import Final
 
 from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions
 from ottla.groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext

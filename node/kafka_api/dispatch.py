@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias, cast
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, schema_of
-from ottla.logstore.schema_compiler import Decoder, Encoder, check_version, encoder
-from ottla.logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, schema_of
+from ottla.logstore.words.schema_compiler import Decoder, Encoder, check_version, encoder
+from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.refused_requests import RefusedRequests
 from ottla.node.counters.request_counters import (

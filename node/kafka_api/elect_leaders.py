@@ -5,7 +5,7 @@
 
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.commands import ElectLeaders, ReplicaElectionResult, TopicPartitions
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext

@@ -10,7 +10,7 @@ from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, Prod
 from ottla.groupcoord.transactions.transaction_commands import EndTransaction
 from ottla.groupcoord.transactions.transaction_effects import CloseAsker
 from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import CloseConnection, Result

@@ -12,7 +12,7 @@ clients read it (aiokafka to 0.12).
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.kafka_api import replica_fetch
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located

@@ -10,11 +10,11 @@ from functools import partial
 from typing import cast
 
 from ottla.logstore.disk import FileRecords, FileSlice
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_reader import ColdRead
 from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
-from ottla.logstore.schema import Buffer
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result

@@ -6,7 +6,7 @@ Since 1 there are types of keys; since 4 several keys in one request (KIP-699); 
 
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result

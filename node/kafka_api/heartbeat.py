@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.groupcoord.classic.member_commands import Heartbeat
 from ottla.groupcoord.classic.member_results import HeartbeatResult
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result

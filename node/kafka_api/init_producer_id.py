@@ -11,7 +11,7 @@ from typing import Final
 from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import InitProducer
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.groupcoord.classic.member_commands import JoinGroup, Protocol
 from ottla.groupcoord.classic.member_results import JoinGroupResult
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result

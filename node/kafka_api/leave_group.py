@@ -6,7 +6,7 @@ from typing import Final
 
 from ottla.groupcoord.classic.member_commands import LeaveGroup, MemberIdentity
 from ottla.groupcoord.classic.member_results import LeaveGroupResult
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result

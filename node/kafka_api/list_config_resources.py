@@ -6,7 +6,7 @@ all types if none is named: every topic, every broker, and the groups that have 
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.kafka_api.api_description import ApiDescription

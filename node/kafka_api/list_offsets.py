@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Awaitable, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
 from ottla.logstore.segment import TimestampAndOffset
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result

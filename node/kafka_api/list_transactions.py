@@ -11,7 +11,7 @@ from ottla.groupcoord.transactions.id_pattern import IdPattern
 from ottla.groupcoord.transactions.transaction_commands import ListTransactions
 from ottla.groupcoord.transactions.transaction_results import ListedTransaction, ListTransactionsResult
 from ottla.groupcoord.transactions.transaction_state import TransactionState as State
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import thread_cpu_s
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext

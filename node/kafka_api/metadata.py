@@ -11,10 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import replace
-from ottla.logstore.schema_compiler import encoder
-from ottla.logstore.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import replace
+from ottla.logstore.words.schema_compiler import encoder
+from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS

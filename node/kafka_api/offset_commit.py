@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage, TopicImage
 from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.packed_commit import (

@@ -4,8 +4,8 @@ from typing import Final
 
 from ottla.groupcoord.offsets.offset_commands import OffsetDelete
 from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result

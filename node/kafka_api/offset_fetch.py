@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch
 from ottla.groupcoord.offsets.offset_fetch import NO_OFFSET
 from ottla.groupcoord.offsets.offset_results import FetchedOffset, OffsetFetchResult
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema_compiler import encoder
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import encoder
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_runtime import Make

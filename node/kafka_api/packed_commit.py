@@ -11,11 +11,11 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.offsets.offset_commands import PackedOffsets
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.schema import ZERO_UUID, Buffer
-from ottla.logstore.schema_compiler import Decoder
-from ottla.logstore.schema_decode import read_uvarint
-from ottla.logstore.schema_encode import uvarint
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema import ZERO_UUID, Buffer
+from ottla.logstore.words.schema_compiler import Decoder
+from ottla.logstore.words.schema_decode import read_uvarint
+from ottla.logstore.words.schema_encode import uvarint
 from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 from ottla.node.kafka_api import transactional_produce
 from ottla.node.kafka_api.api_description import ANY_BYTES, ApiDescription, Echo
 from ottla.node.kafka_api.produce_append import ProduceAppend

@@ -12,12 +12,12 @@ from ottla.logstore.batch_validator import (
     validate_at_once,
     validate_batch,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import AppendResult
 from ottla.logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
-from ottla.logstore.schema import Buffer
 from ottla.logstore.verification import Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
 from ottla.node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
 from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from ottla.node.kafka_api.request_context import RequestContext

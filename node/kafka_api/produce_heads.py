@@ -8,12 +8,12 @@ transactional id is looked for where none without is found, so that it costs the
 import struct
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record_batch import HEADER_SIZE, NO_TIMESTAMP
-from ottla.logstore.schema import replace
-from ottla.logstore.schema_compiler import encoder
-from ottla.logstore.schema_decode import read_uvarint
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema import replace
+from ottla.logstore.words.schema_compiler import encoder
+from ottla.logstore.words.schema_decode import read_uvarint
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api.internal_topics import is_internal_topic
 from ottla.node.kafka_api.produce_append import NO_OFFSET
 from ottla.node.kafka_api.request_context import RequestContext

@@ -7,9 +7,9 @@ the code, as Apache Kafka's `getErrorResponse` does: the `echoes` in the descrip
 from collections.abc import Iterable
 from typing import Any, Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, Field, schema_of
-from ottla.logstore.schema_compiler import decoder
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, Field, schema_of
+from ottla.logstore.words.schema_compiler import decoder
 from ottla.node.kafka_api.api_description import Echo
 from ottla.node.kafka_api.request_decoders import cutting_decoder
 from ottla.node.kafka_api.served_apis import describe

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.commands import RemoveRaftVoter
 from ottla.node.kafka_api.add_raft_voter import check_cluster
 from ottla.node.kafka_api.api_description import ApiDescription

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Mapping
 
 from ottla.logstore.batch_validator import ATTRIBUTES_POSITION, may_take_long
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import NO_TIMESTAMP, TRANSACTIONAL_BIT
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
 from ottla.node.kafka_api.produce_append import FLUSH_TIMEOUT_MS, ProduceAppend

@@ -8,9 +8,9 @@ answered: the follower has news for it, such as a partition that this node leads
 
 from collections.abc import Sequence
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_reader import ColdRead
 from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure, slice_of
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result

@@ -3,8 +3,8 @@
 from functools import cache
 from typing import Any, Final
 
-from ottla.logstore.schema_compiler import Decoder
-from ottla.logstore.schema_decode import build_decoder
+from ottla.logstore.words.schema_compiler import Decoder
+from ottla.logstore.words.schema_decode import build_decoder
 from ottla.node.kafka_api.served_apis import describe
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey

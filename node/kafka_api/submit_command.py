@@ -6,7 +6,7 @@ broker's own connection alone.
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.command_codec import decode_command, encode_reply
 from ottla.metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
 from ottla.node.kafka_api.api_description import ApiDescription

@@ -8,11 +8,11 @@ import struct
 from collections.abc import Awaitable, Sequence
 from typing import Final, TypeAlias
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import HEADER_SIZE
-from ottla.logstore.schema import Buffer
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED, Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.txn_gate import Codes, code_for_client
 from ottla.node.kafka_api.produce_append import ProduceAppend, is_transactional
 from ottla.node.kafka_api.request_context import RequestContext

@@ -12,8 +12,8 @@ from typing import Final, TypeAlias
 from ottla.groupcoord.offsets.offset_commands import OffsetToCommit, Producer, TxnOffsetCommit
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.request_token import Token
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.verification import Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_runtime import TransactionPart
 from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo

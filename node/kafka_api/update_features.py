@@ -6,7 +6,7 @@ fails as a whole; until 1 its success is said once more for each feature (KIP-10
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpgradeType
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext

@@ -7,7 +7,7 @@ an error of its own, and names a producer once, however many markers of it were 
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.marker_messages import Codes, from_wire, to_response
 from ottla.node.coordinators.marker_writer import PEER_WAIT_MS
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.replica.partition import Partition
 
 LEAVE_S: Final = 10.0  # how long a repair waits for the replica to be out of the ISR; then it goes on

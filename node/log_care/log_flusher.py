@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Callable
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.flush_target import FlushTarget
-from ottla.logstore.latency import LatencyHistogram
 from ottla.logstore.partition_log import PartitionLog
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.clock import Clock, monotonic_s
 from ottla.node.replica.partition import Partition
 

@@ -20,7 +20,6 @@ from ottla.logstore.checkpoint import (
 )
 from ottla.logstore.cleaner import CleaningAborted, CleaningJob, clean_group, groups_to_clean, index_dirty
 from ottla.logstore.cleaner_manager import CleanerManager
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.log_mover import is_durable, next_step
 from ottla.logstore.offset_map import OffsetMap
@@ -28,7 +27,8 @@ from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.producer_tally import SilentProducers
 from ottla.logstore.retention import SegmentSpan, is_flush_due, retention_plan
 from ottla.logstore.segment import Segment
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.raft_check import MetadataDamage
 from ottla.node.clock import Clock
 from ottla.node.log_care.damaged_replicas import DamagedReplicas

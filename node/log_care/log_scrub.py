@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.checkpoint import decode_epochs
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.leader_epoch_cache import EpochEntry
 from ottla.logstore.log_check import (
     Damage,
@@ -30,7 +29,8 @@ from ottla.logstore.log_check import (
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.partition_log import PartitionLog
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.raft_check import MetadataDamage
 from ottla.node.clock import Clock
 from ottla.node.log_care.damaged_replicas import DamagedReplicas

@@ -13,14 +13,14 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
 from ottla.logstore.disk import Disk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_check import Damage, LogCheck
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.record_batch import BatchHeader, iterate_headers
-from ottla.logstore.schema import Buffer
 from ottla.logstore.segment import Segment
 from ottla.logstore.segment_copy import SegmentCopy, begin_copy
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.clock import Clock
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replication_quota import ReplicationQuotas

@@ -9,8 +9,8 @@ import asyncio
 import logging
 from itertools import islice
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import AssignReplicasToDirs, ReplicaDirectory, ReportOfflineLogDirs
 from ottla.metadata_raft.records import LOST_DIRECTORY
 from ottla.node.metadata.metadata_runtime import MetadataRuntime

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.commands import BrokerHeartbeat, BrokerHeartbeatReply, RegisterBroker
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
 from ottla.node.work.turns import Steps, give_way, take_turns
 

@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.latency import LatencyHistogram
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.latency import LatencyHistogram
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, Reply, RequestId
 from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.controller_config import ControllerConfig

@@ -4,7 +4,7 @@ Every client asks for the same topics every few minutes, and all of them at once
 answer with 1,000 partitions takes a millisecond to write.
 """
 
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 
 # Versions and sets of topics that are asked for again and again are few.
 MAX_ANSWERS = 64

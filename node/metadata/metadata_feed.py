@@ -11,9 +11,9 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer
-from ottla.logstore.schema_compiler import encoder
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.schema_compiler import encoder
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.snapshot import encode_snapshot

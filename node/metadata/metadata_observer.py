@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.delta import replay_batch
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.image_changes import changes_between

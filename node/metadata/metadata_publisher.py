@@ -6,7 +6,7 @@ from functools import partial
 from typing import Protocol
 
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, VoterImage

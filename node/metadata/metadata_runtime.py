@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, overload
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AddRaftVoterReply,

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
-from ottla.logstore.latency import LatencyHistogram, quantile
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.latency import LatencyHistogram, quantile
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage
 from ottla.node.counters.election_counters import ElectionCounters
 from ottla.node.metrics.family import (

@@ -11,10 +11,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.latency import LatencyHistogram
 from ottla.logstore.log_config import topic_config
 from ottla.logstore.volume import VolumeBytes, volume_bytes
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.node_counts import latencies_of

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from prometheus_client import Metric
 
-from ottla.logstore.latency import BOUNDS_S, LatencyHistogram, quantile
+from ottla.logstore.words.latency import BOUNDS_S, LatencyHistogram, quantile
 
 LabelText: TypeAlias = str  # of `labels`: as it stands in a line
 Row: TypeAlias = tuple[LabelText, float]

@@ -11,7 +11,7 @@ import asyncio
 import threading
 import time
 
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.clock import monotonic_s
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ottla.logstore.latency import quantile
+from ottla.logstore.words.latency import quantile
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.node_counts import METERS, NodeCounts, read_counts
 from ottla.node.metrics.windows import Window, counts_since

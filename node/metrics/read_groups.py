@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.shard import Group
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.metrics.readings import CommittedReading, GroupReading
 from ottla.node.services import Services

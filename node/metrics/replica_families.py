@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ottla.logstore.latency import LatencyHistogram
 from ottla.logstore.volume import VolumeBytes
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.log_care.log_scrub import LogScrub
 from ottla.node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, labels, summary_ms
 from ottla.node.metrics.readings import LogDirReading, NodeReading, PartitionReading

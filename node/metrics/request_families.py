@@ -5,8 +5,8 @@ from itertools import chain, islice
 from operator import attrgetter
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.counters.node_counts import request_counts
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.counters.topic_counters import DELETED_TOPICS, TopicCounters

@@ -7,7 +7,7 @@ leave, or something `Pending`.
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 from ottla.node.net.file_pipe import Piece
 
 C = TypeVar("C")  # a connection

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving

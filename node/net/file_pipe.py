@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.logstore.disk import FileRecords
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 
 Piece = Buffer | FileRecords
 

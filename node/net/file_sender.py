@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ottla.logstore.disk import FileRecords
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 from ottla.node.net.file_pipe import CAPACITY_BYTES, FilePipe, Piece
 from ottla.node.net.send_buffers import SendBuffers
 

@@ -15,7 +15,7 @@ first; and none waits for more than `MAX_GATHERED` others of the turn, or `MAX_A
 import asyncio
 from typing import Final, Protocol
 
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 
 # So many answers in a turn are worth its end, which is one more question to the kernel for what is ready: one
 # connection that asks for one thing at a time lost 5 us an answer, with four nothing was won.

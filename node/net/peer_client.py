@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from ottla.logstore.dial_errors import dial_problem
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words.dial_errors import dial_problem
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.framing import NOT_KAFKA, FrameSplitter, foreign_protocol

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_to_text
 from ottla.node.wire.messages.peer_handshake import HELLO, PROVE, PeerHandshakeRequest, PeerHandshakeResponse
 
 NONCE_BYTES: Final = 32

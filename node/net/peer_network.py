@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import Endpoint
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, PeerIdentity, hello, prove

@@ -6,7 +6,7 @@ with its fetches.
 
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.replica.delayed_operation import DelayedOperation, Kind
 
 

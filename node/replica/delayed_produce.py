@@ -7,7 +7,7 @@ meanwhile fails alone.
 
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.replica.delayed_operation import DelayedOperation, Kind
 
 

@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, cast
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.leader_epoch_cache import EpochEndOffset
 from ottla.logstore.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
 from ottla.node.replica.fetch_session import NO_SESSION
 from ottla.node.replica.follower_state import (
     FetchBounds,

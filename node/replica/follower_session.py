@@ -9,7 +9,7 @@ Only what is dirty is looked at. News of offsets alone do not wake: they go with
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica.fetch_session import (
     MAX_EPOCH,
     NO_SESSION,

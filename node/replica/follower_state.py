@@ -10,8 +10,8 @@ from enum import Enum
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
 from ottla.node.replica.partition import Partition
 from ottla.node.wire.messages.fetch import (

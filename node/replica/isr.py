@@ -9,7 +9,7 @@ watermark is then right whatever the controller decides. Pure: the time and the 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_BROKER_EPOCH: Final = -1

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ottla.logstore.batch_validator import LATEST_PRODUCE_VERSION, ValidBatch
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.leader_epoch_cache import EpochEndOffset
 from ottla.logstore.partition_log import (
     LATEST_TIMESTAMP,
@@ -21,10 +20,11 @@ from ottla.logstore.partition_log import (
 )
 from ottla.logstore.record import EndTransactionMarker
 from ottla.logstore.record_batch import HEADER_SIZE, BatchHeader, read_header
-from ottla.logstore.schema import Buffer
 from ottla.logstore.segment import TimestampAndOffset
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.counters.topic_counters import TopicCounters
 from ottla.node.replica.delayed_delete import DelayedDelete
 from ottla.node.replica.delayed_fetch import DelayedFetch

@@ -10,9 +10,9 @@ there twice then. Refused like the first, both are sent again in their order.
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record_batch import NO_PRODUCER_ID, BatchHeader, read_header
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.varint import ByteSource
 
 # For so long a request may have been on its way behind a refused one. Clients ask again after some 0.1 s.
 WINDOW_MS: Final = 1_000

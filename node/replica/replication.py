@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import AlterPartition, AlterPartitionReply
 from ottla.node.replica.follower_fetcher import FetcherWorld, FollowerFetcher
 from ottla.node.replica.follower_state import Key

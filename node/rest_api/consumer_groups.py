@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_lag, topic_admin
 from ottla.node.client.consumer import READ_COMMITTED
 from ottla.node.client.group_admin import (

@@ -5,7 +5,7 @@ By Confluent's paths the assignments are a request for each member, and lag in t
 
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_lag
 from ottla.node.client.group_admin import GroupMemberView, describe_group
 from ottla.node.client.group_lag import PartitionLag

@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 from aiohttp import ClientConnectionResetError, hdrs, web
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.rest_api.answer_room import AnswerPart
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import JSON, Answer

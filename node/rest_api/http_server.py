@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from aiohttp import hdrs, web
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.quorum_silence import moment_as_text
 from ottla.node.client.refusal import Refused

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import cluster_admin, leader_moves
 from ottla.node.client.leader_moves import LeaderMoves
 from ottla.node.client.refusal import find_broker

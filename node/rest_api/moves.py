@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import cluster_admin, decommission, throttles
 from ottla.node.client.decommission import Progress
 from ottla.node.client.reassignments import MoveProgress, moves_in_progress

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import topic_admin
 from ottla.node.client.ask_leaders import Answers, briefly, error_of, may_pass
 from ottla.node.client.cluster_client import Client

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.topic_admin import EARLIEST, LATEST, describe_topics, list_offsets
 from ottla.node.rest_api.replicas import partition_or_404
 from ottla.node.rest_api.resource import (

@@ -6,7 +6,7 @@ help them. Both answer whatever the cluster does, in a sentence.
 
 from typing import Any, Final
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.metrics.read_node import voter_of
 from ottla.node.node_view import NodeView
 from ottla.node.rest_api.node_pulse import ALIVE, READY

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.exact_json import load_json
 from ottla.node.client.record_sender import DELIVERY_TIMEOUT_S, TopicInfo
 from ottla.node.rest_api.record_json import report_place

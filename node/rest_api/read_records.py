@@ -16,8 +16,8 @@ from urllib.parse import urlencode
 
 import orjson
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.ask_leaders import Answers
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.deadline import Deadline

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_admin import list_moves
 from ottla.node.client.topic_admin import describe_topics
 from ottla.node.rest_api.resource import (

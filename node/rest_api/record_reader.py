@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record import Record
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import SHORT_ROUNDS, Consumer
 from ottla.node.client.deadline import Deadline

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.record_batches import Delivery
 from ottla.node.client.record_sender import RecordSender, TopicInfo

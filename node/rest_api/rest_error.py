@@ -9,7 +9,7 @@ clients of theirs know: 500 is left for what nobody foresaw.
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.rest_api.json_schema import Schema
 
 E = ErrorCode

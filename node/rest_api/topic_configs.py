@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.client import topic_admin
 from ottla.node.client.config_admin import ConfigChange, change_configs, describe_resources
 from ottla.node.client.topic_admin import ConfigResource, config_of_topic

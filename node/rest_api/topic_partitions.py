@@ -5,7 +5,7 @@ By Confluent's paths it is three requests for each partition, and offsets and si
 
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_lag, topic_admin
 from ottla.node.client.log_dirs import BrokerLogDirs, describe_log_dirs
 from ottla.node.rest_api.route import INT32, INTEGER, NAME, Answer, Response, RestContext, RestRequest, Route

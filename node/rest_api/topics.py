@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import check_topic_name
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import check_topic_name
 from ottla.node.client import topic_admin
 from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS
 from ottla.node.rest_api.configs import VALUE, text_of

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import txn_admin, txn_as_json, txn_control
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import (

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
 
 LOOK_UP_SECONDS: Final = 5.0  # between two looks for addresses that have changed

@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.config_def import (
+from ottla.logstore.log_config import BROKER_LOG_KEYS, check_compaction_lags, topic_defaults
+from ottla.logstore.words.config_def import (
     INT_MAX,
     ConfigDef,
     ConfigScope,
@@ -22,8 +23,7 @@ from ottla.logstore.config_def import (
     entries,
     one_of,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.log_config import BROKER_LOG_KEYS, check_compaction_lags, topic_defaults
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
 from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
 from ottla.node.settings.group_settings import GROUP_SETTINGS

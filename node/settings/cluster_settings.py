@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.logstore.config_def import (
+from ottla.logstore.words.config_def import (
     INT_MAX,
     LONG_MAX,
     ConfigKey,
@@ -20,7 +20,7 @@ from ottla.logstore.config_def import (
     list_of,
     one_of,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import BOOLEAN, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, setting
 
 # As long as a random 96-bit key in base64: whoever records a handshake must not find it by trying words.

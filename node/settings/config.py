@@ -16,9 +16,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.config_def import ConfigScope, ConfigValue
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import uuid_from_text
+from ottla.logstore.words.config_def import ConfigScope, ConfigValue
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import uuid_from_text
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
 from ottla.node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
 from ottla.node.settings.group_settings import check_group_settings, within_limits

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.coordinator_config import GroupConfig
-from ottla.logstore.config_def import (
+from ottla.logstore.words.config_def import (
     ConfigDef,
     ConfigKey,
     ConfigScope,
@@ -20,7 +20,7 @@ from ottla.logstore.config_def import (
     at_least,
     one_of,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import BOOLEAN, INT, LONG, STRING, setting
 
 # What Java reads as a duration that is not negative; the counts of digits keep it within Java's seconds.

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ottla.groupcoord.coordinator_config import MigrationPolicy
-from ottla.logstore.config_def import (
+from ottla.logstore.words.config_def import (
     INT_MAX,
     ConfigScope,
     ConfigValue,
@@ -18,7 +18,7 @@ from ottla.logstore.config_def import (
     list_of,
     one_of,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import HIGH, INT, LIST, LONG, SHORT, STRING, setting
 
 # The assignors by the names that members use, and by those of Kafka's classes.

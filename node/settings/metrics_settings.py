@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.logstore.config_def import ConfigScope, at_least, between, list_of
+from ottla.logstore.words.config_def import ConfigScope, at_least, between, list_of
 from ottla.node.settings.setting import INT, LIST, LOW, setting
 
 KAFKA_EXPORTER: Final = "kafka_exporter"

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 MAX_PROPERTIES_BYTES: Final = 1 << 20  # 400 settings of 2 KiB; more is another file
 _SEPARATOR = re.compile(r"(?:\\.|[^\s=:\\])*")

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.logstore.config_def import at_least, between
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.config_def import at_least, between
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.listener_settings import MAX_PORT
 from ottla.node.settings.setting import HIGH, INT, LIST, LOW, STRING, setting
 

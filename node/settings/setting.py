@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.logstore.config_def import (
+from ottla.logstore.words.config_def import (
     ConfigKey,
     ConfigScope,
     ConfigType,

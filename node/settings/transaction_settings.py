@@ -5,7 +5,7 @@ Names, defaults and limits are Apache Kafka 4.3.1's; `ottla.` begins the names o
 
 from typing import Final
 
-from ottla.logstore.config_def import ConfigScope, at_least
+from ottla.logstore.words.config_def import ConfigScope, at_least
 from ottla.node.settings.setting import BOOLEAN, HIGH, INT, LOW, SHORT, setting
 
 TRANSACTION_SETTINGS: Final = (

@@ -6,8 +6,8 @@ from typing import Final
 
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.log_manager import LogManager
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 from ottla.logstore.volume import DirectoryLock
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.kafka_api.served_apis import Served, served_by
 from ottla.node.memory.memory_budget import MemoryBudget, divide

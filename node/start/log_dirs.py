@@ -4,8 +4,8 @@ import hmac
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata.metadata_publisher import log_config_of
 from ottla.node.start.foundation import Foundation

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import CreateTopics, NewTopic
 from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import Endpoint, MetadataImage

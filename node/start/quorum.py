@@ -6,8 +6,8 @@ import socket
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_to_text
 from ottla.metadata_raft.commands import AddRaftVoter, VoterListener
 from ottla.metadata_raft.image import METADATA_TOPIC, Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import Quorum

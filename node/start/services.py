@@ -11,7 +11,7 @@ from ottla.logstore.log_dir import LogDir
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.recovery import RECORDS_ARE_LOST
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import METADATA_TOPIC
 from ottla.metadata_raft.raft_check import damage_in
 from ottla.node.coordinators.group_configs import GroupConfigs

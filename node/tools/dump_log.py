@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from ottla.logstore import checkpoint
-from ottla.logstore.escaped_text import escape_controls
 from ottla.logstore.meta_properties import META_PROPERTIES
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.tools import log_files
 from ottla.node.tools.closed_pipe import end_quietly, output_refused
 from ottla.node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value

@@ -11,8 +11,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.schema import Buffer
 from ottla.node.tools.closed_pipe import end_quietly
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey

@@ -9,8 +9,8 @@ from ottla.groupcoord import record_codec as group_record_codec
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record import Record
+from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft import record_codec
 from ottla.node.wire.describe import describe
 

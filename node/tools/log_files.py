@@ -14,7 +14,6 @@ from typing import BinaryIO, Final, NamedTuple
 
 from crc32c import crc32c
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.offset_index import ROW as OFFSET_ROW
 from ottla.logstore.record import Record, iterate_records, parse_marker
 from ottla.logstore.record_batch import (
@@ -27,8 +26,9 @@ from ottla.logstore.record_batch import (
     read_header,
 )
 from ottla.logstore.time_index import ROW as TIME_ROW
-from ottla.logstore.topic_partition import ZERO_UUID, uuid_from_text
 from ottla.logstore.transaction_index import ROW as TRANSACTION_ROW
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_from_text
 from ottla.node.tools.internal_records import Wording, as_text, wording_for
 
 Value = str | int | bool | None | list[str]

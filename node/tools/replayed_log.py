@@ -17,8 +17,8 @@ from ottla.groupcoord.transactions import transaction_scan
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan
 from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record_batch import check_batch
+from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.delta import MetadataDelta
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata_raft.record_codec import decode_batch

@@ -9,9 +9,9 @@ import struct
 from importlib import import_module
 from typing import Any
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, schema_of
-from ottla.logstore.schema_compiler import Decoder, Encoder, decoder, encoder
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, schema_of
+from ottla.logstore.words.schema_compiler import Decoder, Encoder, decoder, encoder
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.headers import (
     RequestHeader,

@@ -6,8 +6,8 @@ since whoever reads them wants to see the shape of a message, and a log line has
 
 import json
 
-from ottla.logstore.schema import Field, Kind, schema_of
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.schema import Field, Kind, schema_of
+from ottla.logstore.words.topic_partition import uuid_to_text
 
 MAX_BYTES = 64  # of one bytes field: enough for a member's metadata to be recognized
 MAX_ELEMENTS = 1000  # of one array; a dump is for eyes

@@ -7,8 +7,8 @@ from there on.
 
 import struct
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
 
 LENGTH_BYTES = 4
 NOT_KAFKA = "not the Kafka protocol"

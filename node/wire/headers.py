@@ -8,9 +8,9 @@ what a peer puts there is skipped.
 import struct
 from typing import NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer
-from ottla.logstore.schema_decode import FieldLimit, malformed, read_uvarint, too_long
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.schema_decode import FieldLimit, malformed, read_uvarint, too_long
 
 _REQUEST = struct.Struct(">hhih")  # api key, api version, correlation id, length of the client id
 _START = struct.Struct(">hhi")  # the same without the last

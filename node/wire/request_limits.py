@@ -14,9 +14,9 @@ no ids: they have limits of their own where they are taken.
 
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.schema_decode import FieldLimit, Limits
-from ottla.logstore.schema_source import STRING_MAX_BYTES
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema_decode import FieldLimit, Limits
+from ottla.logstore.words.schema_source import STRING_MAX_BYTES
 
 MAX_ID_BYTES: Final = 1_024
 # Elements of a client's request, more of which are refused; nodes of the cluster may send more. What is done

@@ -4,7 +4,7 @@ A batch of some kB may become one of max.message.bytes, and a request may bring 
 batch is refused with REQUEST_TIMED_OUT, after which producers send it again; one alone may be larger.
 """
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 class OpenedBatches:

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar
 
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words.schema import schema_of
 from ottla.node.clock import thread_cpu_s
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """Errors in answers, as exceptions that say what happened and to what."""
 
-from ottla.logstore.error_words import sentence_of, subject_of
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.error_words import sentence_of, subject_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def to_error(error_code: int, subject: str, message: str | None = None) -> KafkaError:

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import increment_sequence, read_header
-from ottla.logstore.schema import Buffer
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.node.wire.messages.produce import (
     PartitionProduceData,

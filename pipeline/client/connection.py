@@ -13,8 +13,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, NamedTuple, NoReturn
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, schema_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, schema_of
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.framing import NOT_KAFKA, foreign_protocol

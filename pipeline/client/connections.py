@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.client_settings import ClientSettings
 from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.setting_names import PREFIX

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.node.wire.messages.metadata import (
     MetadataRequest,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

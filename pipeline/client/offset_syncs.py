@@ -15,7 +15,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
 from ottla.pipeline.columns.offset_runs import OffsetRun, Steps, find_steps, make_runs
 from ottla.pipeline.columns.row_columns import RowColumns

@@ -9,10 +9,10 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple, NoReturn
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import HEADER_SIZE
-from ottla.logstore.schema import Buffer
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.node.wire.messages.fetch import (
     FetchPartition,
     FetchRequest,

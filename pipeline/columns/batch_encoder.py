@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.logstore.compression import Compression, compress
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import seal_batch
 from ottla.logstore.record_batch import (
     HEADER_SIZE,
@@ -21,6 +20,7 @@ from ottla.logstore.record_batch import (
     BatchHeader,
     increment_sequence,
 )
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.columns.row_columns import NOW, RowColumns
 from ottla.pipeline.columns.varints import Int64s, varint_sizes, write_varints

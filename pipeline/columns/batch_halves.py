@@ -3,7 +3,7 @@
 from ottla.logstore.compression import Compression, compress
 from ottla.logstore.record import Record, append_record, iterate_records, seal_batch
 from ottla.logstore.record_batch import NO_PRODUCER_ID, BatchHeader, increment_sequence, read_header
-from ottla.logstore.schema import Buffer
+from ottla.logstore.words.schema import Buffer
 
 
 def split_in_halves(data: Buffer, level: int | None = None) -> tuple[bytearray, bytearray]:

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.varint import ByteSource
 from ottla.pipeline.columns.number_columns import number_column
 from ottla.pipeline.columns.varints import Int64s
 

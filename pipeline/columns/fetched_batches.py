@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ottla.logstore.compression import MAX_DECOMPRESSED_BYTES, decompress
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import MIN_RECORD_BYTES
 from ottla.logstore.record_batch import (
     COMPRESSION_MASK,
@@ -17,7 +16,8 @@ from ottla.logstore.record_batch import (
     BatchHeader,
     TimestampType,
 )
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 from ottla.pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather, gather_one
 from ottla.pipeline.columns.header_columns import read_headers
 from ottla.pipeline.columns.record_columns import RecordColumns

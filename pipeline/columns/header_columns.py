@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 from ottla.pipeline.columns.binary_columns import Part, gather
 from ottla.pipeline.columns.number_columns import flag_column, number_column
 from ottla.pipeline.columns.varints import Bytes, Int64s, read_varints

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record import MIN_RECORD_BYTES
+from ottla.logstore.words.errors import KafkaError
 from ottla.pipeline.columns.varints import (
     NUMBER_OF_PAIR,
     SIZE_OF_PAIR,

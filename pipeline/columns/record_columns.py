@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.header_columns import HEADERS_TYPE
 from ottla.pipeline.columns.number_columns import number_column, text_column
 from ottla.pipeline.columns.varints import Int64s

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import MIN_RECORD_BYTES
-from ottla.logstore.varint import MAX_VARINT_BYTES
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import MAX_VARINT_BYTES
 from ottla.pipeline.columns.landmarks import find_landmarks
 from ottla.pipeline.columns.varints import REACH_OF_PAIR, Bytes, Int64s, read_pairs, read_varints
 

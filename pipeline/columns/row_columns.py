@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.header_columns import HEADER_TYPE
 from ottla.pipeline.columns.partitioner import Sticky, partitions_of
 from ottla.pipeline.columns.varints import Int64s

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import MAX_VARINT_BYTES, MAX_VARLONG_BYTES
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]

@@ -4,10 +4,10 @@ import struct
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import ControlType, marker_of_batch
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader, check_batch
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import ByteSource
 
 _BATCH_LENGTH: Final = struct.Struct(">i")
 _BATCH_LENGTH_POSITION: Final = 8

@@ -11,7 +11,7 @@ from typing import Final
 import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.pipeline.client.retries import monotonic_ms
 from ottla.pipeline.connect.http_options import IDEMPOTENCY_KEY, HttpOptions
 from ottla.pipeline.connect.http_requests import RETRIED

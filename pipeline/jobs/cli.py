@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 
 import typer
 
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.escaped_text import escape_controls
 
 if TYPE_CHECKING:
     from ottla.pipeline.jobs.job import JobFile

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.pipeline.jobs.job_status import JobState, JobStatus
 
 HEADS = ("JOB", "STATE", "SINCE", "BATCH", "ROWS", "ROWS/S", "LAG", "TOLD")

@@ -7,7 +7,7 @@ go on growing comes to an end.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.lake.manifest import Offsets
 from ottla.pipeline.source.admission import rate_limit

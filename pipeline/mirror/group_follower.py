@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_admin import ListedGroup, has_members, list_groups
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.pipeline.client.list_offsets import EARLIEST, list_offsets

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import CommittedOffset
 from ottla.pipeline.mirror.offset_map import OffsetMap
 

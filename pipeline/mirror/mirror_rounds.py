@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.pipeline.client.metadata import TopicGone
 from ottla.pipeline.client.retries import monotonic_ms
 from ottla.pipeline.mirror.group_follower import GroupFollower

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.group_offsets import committed_offsets
 from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets

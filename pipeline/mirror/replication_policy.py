@@ -9,8 +9,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import check_topic_name
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import check_topic_name
 from ottla.pipeline.words import OptionError
 
 DEFAULT_POLICY: Final = "DefaultReplicationPolicy"

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
 from ottla.pipeline.client.metadata import Cluster, TopicGone
 from ottla.pipeline.client.offset_range import OffsetRange

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.answers import to_error
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.topic_admin import (

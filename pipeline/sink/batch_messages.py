@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.commit_record import CommitRecord
 from ottla.pipeline.sink.decisions import BatchRun

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.record_parts import ROOM_CHARS
 from ottla.pipeline.sink.slots import Participant, Slot

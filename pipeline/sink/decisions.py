@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from uuid import UUID
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.transactions import Described
 from ottla.pipeline.sink.commit_record import CommitRecord
 from ottla.pipeline.sink.slots import Participant, Slot

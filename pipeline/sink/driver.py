@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.client_settings import TwoPhase
 from ottla.pipeline.client.group_offsets import CommittedOffset
 from ottla.pipeline.client.retries import monotonic_ms

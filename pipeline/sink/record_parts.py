@@ -12,7 +12,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 MAX_PART_CHARS: Final = 4_096  # the default of offset.metadata.max.bytes, which are characters
 MAX_PARTS: Final = 50  # partitions of __consumer_offsets, by default

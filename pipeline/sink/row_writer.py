@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ottla.logstore.record_batch import increment_sequence
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.batch_limits import max_batch_bytes
 from ottla.pipeline.client.batch_sender import BatchSender
 from ottla.pipeline.client.metadata import Cluster, TopicGone

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.broker_settings import max_transaction_timeout_ms
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.pipeline.client.group_settings import keep_offsets

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.batch_messages import Begun, TaskReport
 from ottla.pipeline.sink.decisions import BatchRun

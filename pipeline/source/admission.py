@@ -6,7 +6,7 @@ The connector's own arithmetic, so that a query that changes its format changes 
 import math
 from collections.abc import Mapping
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 
 Offsets = Mapping[TopicPartition, int]
 

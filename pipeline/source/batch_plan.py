@@ -8,7 +8,7 @@ leaves out are not asked for, as far as offsets tell them apart; nor are partiti
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.list_offsets import list_offsets
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.offset_range import OffsetRange

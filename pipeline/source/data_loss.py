@@ -6,7 +6,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.pipeline.source.source_offsets import SourceOffsets
 
 Report = Callable[[str], None]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.pipeline.client.list_offsets import list_offsets
 from ottla.pipeline.client.metadata import Cluster, TopicGone
 from ottla.pipeline.source.data_loss import losses_between

@@ -7,7 +7,7 @@ from `endOffset` and `latestOffset`, which are in each progress.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.data_loss import is_replaced
 from ottla.pipeline.source.source_offsets import SourceOffsets, open_json, read_offsets
 

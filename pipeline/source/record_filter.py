@@ -10,7 +10,7 @@ from enum import Enum
 from operator import ge, gt, le, lt
 from typing import Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.integer_ranges import ALL, LEAST, MOST, IntegerRanges
 
 US_PER_MS: Final = 1_000

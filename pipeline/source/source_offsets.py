@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import (
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import (
     ZERO_UUID,
     TopicPartition,
     check_topic_name,

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition, check_topic_name
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition, check_topic_name
 from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.own_options import own_options
 from ottla.pipeline.client.setting_names import PREFIX, WITHOUT_EFFECT

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.source.source_options import Assigned, Subscription, TopicPattern, Topics
 from ottla.pipeline.words import OptionError

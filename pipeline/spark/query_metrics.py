@@ -13,7 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.lag_time import KnownEnd, KnownEnds, waited_ms, with_end
 from ottla.pipeline.source.progress import offsets_of_source
 from ottla.pipeline.words import OptionError

@@ -8,7 +8,7 @@ from uuid import UUID
 import pyarrow as pa
 from pyspark import TaskContext
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.pipeline.client.process_clusters import cluster_of
 from ottla.pipeline.client.producer_ids import new_producer_pair
 from ottla.pipeline.client.retries import is_retriable

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
 from ottla.pipeline.client.metadata import Cluster, TopicGone
 from ottla.pipeline.client.process_clusters import cluster_of

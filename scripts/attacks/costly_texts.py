@@ -9,7 +9,7 @@ from typing import Any, Final
 from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S, ask
 from attacks.nodes import Nodes
-from ottla.logstore.schema_source import STRING_MAX_BYTES
+from ottla.logstore.words.schema_source import STRING_MAX_BYTES
 from ottla.metadata_raft.commands import ConfigOperation
 from ottla.metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
 from tests.compat.wire_client import WireClient

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from typing import Any, Final
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.compat.wire_client import Closed, WireClient
 
 TIMEOUT_S: Final = 300.0  # an attack that is served slowly is judged by its CPU seconds

@@ -7,7 +7,7 @@ from typing import Final
 from attacks.attack import Attack
 from attacks.hostile import FLOOD_S, ask, codes_in, flood, in_words, strings_frame
 from attacks.nodes import Nodes
-from ottla.logstore.schema_compiler import decode
+from ottla.logstore.words.schema_compiler import decode
 from ottla.node.wire.api_keys import ApiKey
 from tests.compat.wire_client import Closed, WireClient, eventually, message_class
 

@@ -7,7 +7,7 @@ from typing import Final
 from attacks.attack import Attack
 from attacks.hostile import codes_in, in_words
 from attacks.nodes import Nodes, scrape
-from ottla.logstore.schema_compiler import decode
+from ottla.logstore.words.schema_compiler import decode
 from tests.compat.wire_client import WireClient, eventually, message_class
 
 LONG_GROUPS: Final = 300

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attacks.attack import Attack
 from attacks.nodes import Nodes
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.compat.wire_client import WireClient, eventually
 
 TOPICS: Final = 1_000

@@ -17,7 +17,7 @@ from benchmarks.servers import (
     STOP_TIMEOUT_S,
     rss_mb_of,
 )
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.cli.local_cluster import write_homes
 from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports

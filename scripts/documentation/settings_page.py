@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from ottla.logstore.config_def import ConfigKey, ConfigScope, value_to_text
 from ottla.logstore.log_config import TOPIC_CONFIG_DEF
+from ottla.logstore.words.config_def import ConfigKey, ConfigScope, value_to_text
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
 from ottla.node.settings.settings_not_honoured import NOT_HONOURED

@@ -11,7 +11,7 @@ from pathlib import Path
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.cli.local_cluster import NodeHome, NodeProcess, wait_until_ready, write_homes
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.describe_quorum import (

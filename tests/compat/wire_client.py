@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeVar
 
-from ottla.logstore.schema import Kind, schema_of
-from ottla.logstore.schema_compiler import decode, encode
+from ottla.logstore.words.schema import Kind, schema_of
+from ottla.logstore.words.schema_compiler import decode, encode
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 60.0

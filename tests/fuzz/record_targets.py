@@ -9,7 +9,6 @@ from unittest.mock import patch
 from ottla.logstore import batch_validator, opened_records, pure_record_walk
 from ottla.logstore.batch_validator import check_follower_batches, validate_at_once, validate_batch
 from ottla.logstore.compression import Compression, compress, decompress, decompress_pieces
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.opened_records import OpenedRecords, find_record, open_records
 from ottla.logstore.record import (
@@ -31,7 +30,8 @@ from ottla.logstore.record_batch import (
     iterate_headers,
     read_header,
 )
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.fuzz.target import Target
 from tests.property.mutated_records import Case, some_case
 from tests.property.walk_twins import differences

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 import orjson
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.refusal import Refused
 from ottla.node.memory.memory_budget import divide

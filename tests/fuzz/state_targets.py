@@ -28,7 +28,6 @@ from ottla.groupcoord.transactions.transaction_shard import Shard as Transaction
 from ottla.logstore import checkpoint, log_dir
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.log_check import check_of
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.meta_properties import MetaProperties, decode_meta_properties
@@ -36,7 +35,8 @@ from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.producer_state import decode_snapshot as decode_producers
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, computed_crc
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.metadata_raft import raft_messages
 from ottla.metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
 from ottla.metadata_raft.commands import Command, CreateTopics, Reply

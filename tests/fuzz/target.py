@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.rest_api.rest_error import RestError
 
 # CPU time of one execution: of the fuzz's inputs, which have at most some ten thousand bytes, nothing takes

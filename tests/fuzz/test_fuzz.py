@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words.schema import schema_of
 from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS
 from ottla.node.wire import codec
 from tests.fuzz.all_targets import TARGETS

@@ -5,10 +5,10 @@ from functools import cache
 from typing import Final
 
 from ottla.groupcoord.topic_regex import TopicRegex
-from ottla.logstore.config_def import ConfigValue
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import check_topic_configs
 from ottla.logstore.record import Record
+from ottla.logstore.words.config_def import ConfigValue
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.rest_api.json_schema import problem_of
 from ottla.node.rest_api.json_stream import JsonStream
 from ottla.node.rest_api.offset_spec import (

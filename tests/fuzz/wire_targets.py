@@ -12,10 +12,10 @@ from ottla.groupcoord.classic.consumer_protocol import (
     subscribed_topics,
     version_of,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import schema_of
-from ottla.logstore.schema_compiler import encode
-from ottla.logstore.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
+from ottla.logstore.words.schema_compiler import encode
+from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.node.kafka_api import refusals
 from ottla.node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
 from ottla.node.kafka_api.request_decoders import cutting_decoder, limited_decoder

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema_compiler import decoder
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import decoder
 from ottla.node.wire import codec
 from tests.golden.captured import APIS, exchanges, longest_of_each_version
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.broker import Broker
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_reserve import MAX_LOCAL

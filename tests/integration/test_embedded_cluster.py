@@ -123,7 +123,7 @@ def test_nobody_waits_two_seconds_for_a_quorum_that_is_gone() -> None:
 LEAVES_NOTHING = """
 import pathlib, socket, sys, tempfile, threading
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.embedded import Cluster
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.memory.memory_budget import BUDGET_SHARE, PARTS, divide
 from tests.compat.batches import batch
 from tests.compat.servers import Server, start_ottla

@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.schema import Field, Kind, schema_of
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema import Field, Kind, schema_of
 from ottla.node.kafka_api.served_apis import SERVED
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey

@@ -11,8 +11,8 @@ from ottla.groupcoord.record_codec import encode_key, encode_value
 from ottla.groupcoord.transactions import transaction_records
 from ottla.groupcoord.transactions.transaction import Transaction
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.batches import batch, now_ms
 from tests.compat.wire_client import WireClient, eventually, only

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from ottla.logstore.disk import DiskFile, MemoryDisk, OsDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum_raft import LoadedMetadata, RaftQuorum

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import Record, iterate_records
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import producer as producer_module
 from ottla.node.client import topic_admin
 from ottla.node.client.cluster_client import Client, parse_bootstrap

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.embedded import Cluster
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey

@@ -7,7 +7,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka import Consumer
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_admin import ListedGroup, describe_groups, has_members, list_groups
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
 from tests.pipeline.conftest import MakeClient

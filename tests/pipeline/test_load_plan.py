@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.process_clusters import close_clusters, cluster_of
 from ottla.pipeline.lake.load_plan import LoadPlan, plan_load, steps
 from ottla.pipeline.source.data_loss import LossPolicy

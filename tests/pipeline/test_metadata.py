@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets

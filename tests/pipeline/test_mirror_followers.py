@@ -4,8 +4,8 @@ from uuid import uuid4
 
 import pytest
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.pipeline.client.offset_syncs import OffsetSync
 from ottla.pipeline.client.topic_admin import (

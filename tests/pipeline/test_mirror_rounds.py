@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
 from ottla.pipeline.mirror.mirror_rounds import RoundsThread, RowCount
 from ottla.pipeline.mirror.mirror_status import read_status

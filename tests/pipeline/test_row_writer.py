@@ -6,7 +6,7 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.client_settings import Role
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.offset_range import OffsetRange

@@ -11,8 +11,8 @@ from uuid import UUID, uuid4
 import pyarrow as pa
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.embedded import Cluster as Nodes
 from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsRequest,

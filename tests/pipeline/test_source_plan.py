@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.client.process_clusters import MAX_CLUSTERS, close_clusters, cluster_of

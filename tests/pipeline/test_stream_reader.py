@@ -12,7 +12,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import committed_offsets
 from ottla.pipeline.client.process_clusters import close_clusters
 from ottla.pipeline.source.data_loss import DataLossError

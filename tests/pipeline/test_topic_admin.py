@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.wire.api_keys import ApiKey
 from ottla.pipeline.client.client_settings import Role
 from ottla.pipeline.client.connection import BrokerConnection, Ticket

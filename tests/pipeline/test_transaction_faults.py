@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import schema_of
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.embedded import Cluster as Nodes
 from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.node.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest

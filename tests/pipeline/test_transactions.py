@@ -5,8 +5,8 @@ from uuid import uuid4
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.embedded import Cluster as Nodes
 from ottla.pipeline.client.batch_sender import BatchSender
 from ottla.pipeline.client.client_settings import Role

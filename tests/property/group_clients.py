@@ -15,7 +15,7 @@ from ottla.groupcoord.classic.member_results import HeartbeatResult, JoinGroupRe
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.effects import Refuse, Result
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, topic_id
 
 SESSION_MS = 10_000

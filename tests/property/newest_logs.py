@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import strategies as st
 
 from ottla.logstore.record import ControlType, EndTransactionMarker, Record, build_batch, build_marker
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.consumer import READ_COMMITTED
 from ottla.node.client.newest_records import Span
 from ottla.node.wire.messages.fetch import AbortedTransaction, PartitionData

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from ottla.logstore.schema import Field, Kind, schema_of
+from ottla.logstore.words.schema import Field, Kind, schema_of
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 

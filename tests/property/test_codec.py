@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.schema import schema_of
-from ottla.logstore.schema_compiler import decode, decoder, encode, encoder
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.schema import schema_of
+from ottla.logstore.words.schema_compiler import decode, decoder, encode, encoder
 from ottla.node.wire import codec
 from tests.property.random_messages import (
     class_versions,

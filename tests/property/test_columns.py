@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record import NewRecord, build_batch, iterate_records, seal_batch
 from ottla.logstore.record_batch import HEADER_SIZE, read_header
-from ottla.logstore.varint import append_varint
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.varint import append_varint
 from ottla.pipeline.columns.record_walk import Section, walk_records
 from ottla.pipeline.columns.varints import read_varlongs, varint_sizes, write_varints
 from tests.property.test_hostile_batches import CHANGES, changed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.command_codec import decode_command, decode_reply, encode_command, encode_reply
 from ottla.metadata_raft.commands import Command, CreateTopics, Reply
 from tests.property.random_messages import messages

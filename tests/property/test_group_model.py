@@ -37,7 +37,7 @@ from ottla.groupcoord.offsets.offset_commands import (
 from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import GroupRecord, encode_key
 from ottla.groupcoord.shard import Shard
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.property.group_clients import (
     REBALANCE_MS,
     SESSION_MS,

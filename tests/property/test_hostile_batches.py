@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from ottla.logstore.batch_validator import validate_batch
 from ottla.logstore.checkpoint import decode_epochs
 from ottla.logstore.compression import Compression, compress, decompress
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.producer_state import decode_snapshot
 from ottla.logstore.record import NewRecord, build_batch, iterate_records, marker_of_batch, seal_batch
 from ottla.logstore.record_batch import check_batch, iterate_headers, read_header
+from ottla.logstore.words.errors import KafkaError
 
 ROWS: list[NewRecord] = [(b"key", b"value" * 20, 1000, (("h", b"x"),)), (None, None, 5, ())]
 OPEN_ALL = LogConfig(validate_records=True, compression_type="gzip", cleanup_policy=("compact",))

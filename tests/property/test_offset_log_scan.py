@@ -14,8 +14,8 @@ from ottla.groupcoord.offsets.offset_values import is_offset_value, pack_offset_
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import encode_key
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record import ControlType, EndTransactionMarker, Record, build_batch, build_marker
+from ottla.logstore.words.errors import KafkaError
 
 GROUPS = ["g", "group-" * 12, ""]
 TOPICS = ["t", "überaus-lang" * 8]

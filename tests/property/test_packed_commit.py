@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema_compiler import decode, decoder, encode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import decode, decoder, encode
 from ottla.node.kafka_api.packed_commit import PackedCommit, encode_answer, packing_decoder
 from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,

@@ -21,9 +21,9 @@ from ottla.logstore.record import (
     iterate_records,
 )
 from ottla.logstore.record_batch import BatchHeader, iterate_headers
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 DIRECTORY = Path("/data/t-0")
 CONFIG = LogConfig(segment_bytes=1200, index_interval_bytes=150, segment_ms=400)

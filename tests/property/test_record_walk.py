@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from ottla.logstore import pure_record_walk
 from ottla.logstore.compaction import record_spans
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.opened_records import OpenedRecords
 from ottla.logstore.record import iterate_records, seal_batch
 from ottla.logstore.record_batch import BatchHeader
+from ottla.logstore.words.errors import KafkaError
 from tests.property.mutated_records import LONG_MAX, LONG_MIN, Case, some_case
 from tests.thorough import some_of
 

@@ -36,8 +36,8 @@ from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_records import decode_value
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
 from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
-from ottla.logstore.errors import ErrorCode as E
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode as E
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.unit.groupcoord.transactions.states import S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, TransactionWorld
 

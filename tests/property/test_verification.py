@@ -12,12 +12,12 @@ from random import Random
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 from ottla.logstore.verification import Guard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 PRODUCER = 7
 NOW_MS = 1_000

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.list_offsets import EARLIEST, LATEST
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.source import batch_plan, log_ends

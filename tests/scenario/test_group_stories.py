@@ -36,7 +36,7 @@ from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, 
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.scenario.story import assert_told
 from tests.scenario.timeline_words import in_words
 from tests.unit.groupcoord.group_world import GroupWorld

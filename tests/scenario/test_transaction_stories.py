@@ -24,8 +24,8 @@ from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_records import decode_value
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.scenario.story import assert_told
 from tests.unit.groupcoord.transactions.states import S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, TransactionWorld

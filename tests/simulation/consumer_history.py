@@ -7,7 +7,7 @@ for its session, or waited in vain for what it should give up.
 
 from typing import Protocol
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.group_history import GroupHistory
 from tests.simulation.virtual_loop import SimulationError
 

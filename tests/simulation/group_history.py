@@ -8,7 +8,7 @@ on from there, so whoever finds less has lost a commit or been overtaken by an o
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.virtual_loop import SimulationError
 
 

@@ -8,8 +8,8 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeAlias
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from ottla.node.wire.messages.join_group import (
     JoinGroupRequest,

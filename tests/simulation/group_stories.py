@@ -12,7 +12,7 @@ from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_group_state import ConsumerGroupState
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.replica.partition import Partition
 from tests.simulation.group_members import GroupMember
 from tests.simulation.invariants import replicas_of

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.admin_history import AdminHistory
 from tests.simulation.group_history import GroupHistory
 from tests.simulation.virtual_loop import SimulationError

@@ -11,9 +11,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record_batch import MAX_SEQUENCE
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.in_flight import MAX_IN_FLIGHT, Batch, send_in_order
 from tests.simulation.sim_client import SimClient, pause, produce_request
 from tests.simulation.workload import LOST, Workload

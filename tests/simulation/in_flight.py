@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.wire.messages.produce import ProduceRequest, ProduceResponse
 from tests.simulation.sim_client import (
     LAST_VERSION_WITH_NAMES,

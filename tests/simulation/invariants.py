@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import BrokerHeartbeat, RegisterBroker
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, check_invariants

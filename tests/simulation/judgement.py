@@ -10,8 +10,8 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage, PartitionImage
 from ottla.node.replica.partition import Partition
 from tests.simulation import admin_requests

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.marker_sender import PURPOSE
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse

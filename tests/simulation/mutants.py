@@ -15,13 +15,13 @@ from typing import Any, Final
 import pytest
 
 from ottla.logstore import partition_log
-from ottla.logstore.config_def import LONG_MAX
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.producer_state import BatchMetadata, ProducerEntry, ProducerState
 from ottla.logstore.record_batch import BatchHeader
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words.config_def import LONG_MAX
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema import schema_of
 from ottla.metadata_raft import (
     cluster_control,
     controller,

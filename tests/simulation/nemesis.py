@@ -11,7 +11,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from tests.simulation.virtual_loop import Process
 from tests.simulation.world import VirtualNode, World

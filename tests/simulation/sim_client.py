@@ -9,9 +9,9 @@ import random
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import Record, build_batch, records_of
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse

@@ -12,8 +12,8 @@ import pysyncobj.syncobj
 
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import INTERNAL_TOPICS
 from ottla.metadata_raft.raft_node import use_clock
 from tests.simulation import (

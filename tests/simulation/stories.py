@@ -6,8 +6,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import AlterPartition, AlterPartitionReply
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage

@@ -20,7 +20,7 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
 from ottla.groupcoord.offsets.offset_results import OffsetFetchResult
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 SESSION_MS = 10_000

@@ -10,8 +10,8 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.txn_clients import V2
 from tests.simulation.txn_history import Fate, ToldTransaction, TxnHistory
 from tests.simulation.txn_workload import Habits, TxnParty

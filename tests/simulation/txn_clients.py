@@ -10,10 +10,10 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import ControlType, Record, marker_of_batch, records_of
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

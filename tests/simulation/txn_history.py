@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.virtual_loop import SimulationError
 
 Contents = Mapping[TopicPartition, Sequence[bytes]]

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 from tests.simulation.history import Content, History
 from tests.simulation.sim_client import SimClient, check, pause

@@ -24,11 +24,11 @@ from ottla.groupcoord.transactions.transaction import CLIENT_V1, NO_PRODUCER_ID,
 from ottla.groupcoord.transactions.transaction_effects import Reply
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.producer_state import NO_OFFSET, ProducerState
 from ottla.logstore.transaction_index import TransactionIndex
 from ottla.logstore.verification import Verifications
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.coordinator_log import CoordinatorLog
 from ottla.node.coordinators.marker_writer import MarkerWriter
 from ottla.node.log_care.log_scrub import LogScrub

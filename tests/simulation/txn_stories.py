@@ -7,8 +7,8 @@ from typing import Any, Final, TypeVar
 
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, TransactionRecord
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.txn_shard import TxnShard, _row
 from tests.simulation.invariants import replicas_of
 from tests.simulation.simulation import Simulation

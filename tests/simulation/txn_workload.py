@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.group_history import GroupHistory, Ownership
 from tests.simulation.group_members import REJOIN, GroupMember
 from tests.simulation.in_flight import MAX_IN_FLIGHT

@@ -10,11 +10,11 @@ from typing import Any, Final, TypeVar
 import pytest
 
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.record import iterate_records
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft import feature_control
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES, TRANSACTION_VERSION
 from ottla.metadata_raft.commands import UpgradeType

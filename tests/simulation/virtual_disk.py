@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from ottla.logstore.file_identity import FileIdentity
-from ottla.logstore.varint import ByteSource
+from ottla.logstore.words.varint import ByteSource
 from tests.simulation.virtual_loop import Process
 
 PAGE_BYTES: Final = 4096

@@ -5,8 +5,8 @@ import random
 from collections.abc import Coroutine, Sequence
 from typing import Any, Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.simulation.history import Content, History
 from tests.simulation.sim_client import EARLIEST, SimClient, pause
 from tests.simulation.virtual_loop import Process, SimulationError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from contextvars import Context, copy_context
 from typing import Any, Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.broker import Broker
 from ottla.node.settings.config import BrokerConfig, parse_config
 from ottla.node.start import world as node_world

@@ -22,14 +22,9 @@ FOLDERS = frozenset(package for package in MAY_IMPORT if "/" not in package)
 # The pipeline is a client of any Kafka: it has the words of the protocol, and nothing of the server.
 PIPELINE_MAY_HAVE = (
     "logstore.compression",
-    "logstore.error_words",
-    "logstore.errors",
-    "logstore.escaped_text",
     "logstore.record",
     "logstore.record_batch",
-    "logstore.schema",
-    "logstore.topic_partition",
-    "logstore.varint",
+    "logstore.words",
     "node.wire",
 )
 # The modules that may touch the world: files, sockets, clocks, threads, the process.
@@ -148,6 +143,7 @@ LAYERED_FOLDERS = tuple(
 LAYERS = ("Words", "State", "Decisions")
 MAPS = (
     "logstore",
+    "logstore/words",
     "metadata_raft",
     "groupcoord",
     *LAYERED_FOLDERS,
@@ -288,6 +284,13 @@ def test_a_folder_imports_only_from_lines_above_its_own(folder: str) -> None:
             other = name.removeprefix(package + ".").split(".")[0]
             if name.startswith(package + ".") and other != own:
                 assert order.index(other) < order.index(own), f"{path} imports {name}, which stands below it"
+
+
+def test_words_know_nothing_of_the_log() -> None:
+    for path in modules("logstore/words"):
+        ours = {name for name in imported(path) if name.split(".")[0] in FOLDERS}
+
+        assert all(f"{name}.".startswith("logstore.words.") for name in ours), f"{path}: {sorted(ours)}"
 
 
 def test_the_pipeline_has_only_the_words_of_the_protocol() -> None:

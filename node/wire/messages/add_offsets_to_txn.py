@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (key 25): the offsets of a group become part of a transaction."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=25, versions=(0, 4), flexible_since=3)

@@ -5,8 +5,8 @@ Clients speak versions to 3; from 4 on brokers verify in batches (KIP-890).
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @struct

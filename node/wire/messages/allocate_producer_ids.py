@@ -1,7 +1,7 @@
 """AllocateProducerIds (key 67): a broker asks the controller for a block of producer ids (KIP-730)."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=67, versions=(0, 0), flexible_since=0)

@@ -5,8 +5,8 @@ The response always has header version 0, so that a client that guessed too high
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @message(api_key=18, versions=(0, 5), flexible_since=3)

@@ -5,8 +5,8 @@ Tags from 10000 on are Ottla's own, as in DescribeGroups.
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 from ottla.node.wire.messages.describe_groups import GroupRebalance
 
 

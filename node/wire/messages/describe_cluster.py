@@ -6,8 +6,8 @@ knows of the leader of the metadata quorum.
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @message(api_key=60, versions=(0, 2), flexible_since=0)

@@ -5,8 +5,8 @@ Synonyms since 1 (KIP-226), types and documentation since 3.
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @struct

@@ -5,8 +5,8 @@ Tags from 10000 on are Ottla's own, answered only to those who ask with one; oth
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @message(api_key=15, versions=(0, 6), flexible_since=5)

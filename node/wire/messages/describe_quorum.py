@@ -4,8 +4,8 @@ Tags from 10000 on are Ottla's own: who asks by one takes what a node knows that
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @struct

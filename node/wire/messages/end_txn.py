@@ -1,7 +1,7 @@
 """EndTxn (key 26): commit or abort a transaction; since 5 the answer bears the next epoch (KIP-890)."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=26, versions=(0, 5), flexible_since=3)

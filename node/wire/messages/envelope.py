@@ -1,7 +1,7 @@
 """Envelope (key 58): a broker forwards a client's request to the controller (KIP-590)."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=58, versions=(0, 0), flexible_since=0)

@@ -8,8 +8,8 @@ do not know, so nodes of earlier versions and other programs never notice.
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 DAMAGE_TAG = 10_000  # far above what Apache Kafka has given out
 # The bits of `damage`.

@@ -6,8 +6,8 @@ what the voter has in memory and on disk, or ahead of it in another history, is 
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @message(api_key=30_002, versions=(0, 0), flexible_since=0)

@@ -1,7 +1,7 @@
 """FetchMetadataSnapshot (key 30003, ours): a piece of the snapshot that FetchMetadata named."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=30_003, versions=(0, 0), flexible_since=0)

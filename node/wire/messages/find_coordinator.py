@@ -5,8 +5,8 @@ Several keys in one request since 4 (KIP-699).
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @message(api_key=10, versions=(0, 6), flexible_since=3)

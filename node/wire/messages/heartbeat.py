@@ -1,7 +1,7 @@
 """Heartbeat (key 12): a member of a classic group is alive; the answer tells it to rejoin."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=12, versions=(0, 4), flexible_since=4)

@@ -3,8 +3,8 @@
 Version 6 (two-phase commit, KIP-939) is not stable in Apache Kafka 4.4 and hidden there.
 """
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=22, versions=(0, 6), flexible_since=2)

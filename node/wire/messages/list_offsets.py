@@ -5,8 +5,8 @@ Since 4 the leader epoch goes with the offset (KIP-320).
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @struct

@@ -6,8 +6,8 @@ Version 0 asks for all topics with an empty list, later ones with None. Topic id
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @struct

@@ -5,8 +5,8 @@ From 9 on `generation_id_or_member_epoch` may be a member epoch (KIP-848); topic
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @struct

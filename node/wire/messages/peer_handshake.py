@@ -6,8 +6,8 @@ the versions of the private APIs. See `node/net/peer_handshake`.
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 HELLO = 0
 PROVE = 1

@@ -1,7 +1,7 @@
 """RemoveRaftVoter (key 81): a voter leaves the metadata quorum (KIP-853)."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=81, versions=(0, 0), flexible_since=0)

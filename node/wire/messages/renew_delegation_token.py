@@ -1,7 +1,7 @@
 """RenewDelegationToken (key 39): a later end for a token."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=39, versions=(1, 2), flexible_since=2)

@@ -1,7 +1,7 @@
 """SaslAuthenticate (key 36): one step of a SASL exchange (KIP-152)."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=36, versions=(0, 2), flexible_since=2)

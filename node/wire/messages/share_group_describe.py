@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 
 @message(api_key=77, versions=(1, 1), flexible_since=0)

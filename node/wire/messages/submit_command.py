@@ -4,8 +4,8 @@ A command that is sent again bears the same (broker epoch, sequence), and is car
 `oldest_open_sequence` is the lowest that its sender still waits for: what is below need not be remembered.
 """
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=30_001, versions=(0, 0), flexible_since=0)

@@ -1,7 +1,7 @@
 """UnregisterBroker (key 64): forget a broker that is gone for good."""
 
-from ottla.logstore import schema
-from ottla.logstore.schema import message
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message
 
 
 @message(api_key=64, versions=(0, 0), flexible_since=0)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words.schema import schema_of
 from tests.compat.differential.cases import Case, Context
 from tests.compat.differential.table import ALLOWED, CASES
 from tests.compat.wire_client import Closed, WireClient, eventually, message_class, only, plain

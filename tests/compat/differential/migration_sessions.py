@@ -17,8 +17,8 @@ from ottla.groupcoord.classic.consumer_protocol import (
     decode_assignment,
     encode_assignment,
 )
-from ottla.logstore import schema_compiler
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words import schema_compiler
+from ottla.logstore.words.errors import KafkaError
 from tests.compat.differential.group_sessions import Session
 from tests.compat.wire_client import only
 

@@ -20,9 +20,9 @@ from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import AppendOrigin, PartitionLog
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, iterate_records
 from ottla.logstore.record_batch import check_batch, iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.transaction_index import ROW
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.compat.java.conftest import AskJava
 
 NAME = TopicPartition("c", 0)

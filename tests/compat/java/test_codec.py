@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ottla.logstore.schema import schema_of
-from ottla.logstore.schema_compiler import encode
+from ottla.logstore.words.schema import schema_of
+from ottla.logstore.words.schema_compiler import encode
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.codec import (
     request_class,

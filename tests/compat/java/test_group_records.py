@@ -15,8 +15,8 @@ from ottla.groupcoord.consumer.consumer_records import (
     encode_consumer_key,
     encode_consumer_value,
 )
-from ottla.logstore import schema_compiler
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words import schema_compiler
+from ottla.logstore.words.schema import schema_of
 from tests.compat.java.conftest import AskJava
 from tests.property.random_messages import random_message
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.compat.batches import batch
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_ottla

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from ottla.groupcoord.topic_regex import TopicRegex
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from tests.compat.java.conftest import AskJava
 from tests.unit.groupcoord.test_topic_regex import ACCEPTED, REFUSED
 

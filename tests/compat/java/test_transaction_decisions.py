@@ -9,7 +9,7 @@ import pytest
 
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair, Transaction
 from ottla.groupcoord.transactions.transaction_commands import SweepTimeouts
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.compat.java.conftest import AskJava
 from tests.compat.java.test_transaction_log import listed, words
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREVIOUS_ID, PRODUCER_ID, S, at

@@ -27,7 +27,7 @@ from ottla.groupcoord.transactions.transaction_records import (
     encode_value,
 )
 from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.compat.java.conftest import AskJava
 
 IN_LOG = [*AT_REST, *PREPARED, TransactionState.ONGOING]

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.schema import Kind, replace, schema_of
-from ottla.logstore.schema_compiler import encode
+from ottla.logstore.words.schema import Kind, replace, schema_of
+from ottla.logstore.words.schema_compiler import encode
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.codec import request_class, response_class
 from tests.property.random_messages import random_message, served_apis

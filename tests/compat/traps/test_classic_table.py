@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.compat.wire_client import WireClient, eventually, only
 from tests.unit.groupcoord.classic.classic_table import READS, REQUESTS, STATES, Joined, expected, found
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 TRAPS: Final = range(1, 43)
 # Numbers whose API is not served, with the reason. A number leaves this list when its API arrives.

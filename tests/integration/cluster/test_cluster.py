@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 
-from ottla.logstore.topic_partition import TopicPartition as Place
+from ottla.logstore.words.topic_partition import TopicPartition as Place
 from ottla.node.client import group_admin, group_lag
 from ottla.node.client.cluster_client import Client
 from tests.integration.cluster.conftest import Cluster, eventually

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.compat.batches import batch, read_headers
 from tests.compat.wire_client import WireClient, only
 from tests.integration.cluster.conftest import MakeCluster, eventually

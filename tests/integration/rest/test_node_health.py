@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.embedded import Cluster
 from ottla.node.rest_api.probe_server import MAX_CONNECTIONS
 from tests.compat import command_line

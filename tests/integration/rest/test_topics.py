@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_admin import move_partitions
 from ottla.node.client.cluster_client import Client, parse_bootstrap
 from ottla.node.embedded import Cluster

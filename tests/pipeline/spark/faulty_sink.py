@@ -20,7 +20,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.pipeline.client.group_offsets import CommittedOffset
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.sink_cluster import SinkCluster, connect

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.embedded import Cluster as Nodes
 from ottla.pipeline.client.topic_admin import ConfigSource, alter_configs, create_partitions, describe_configs
 from ottla.pipeline.mirror.group_follower import GroupState

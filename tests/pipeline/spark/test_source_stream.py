@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.embedded import Cluster as Nodes
 from ottla.pipeline.source.progress import lag_of_source
 from tests.pipeline.topics import (

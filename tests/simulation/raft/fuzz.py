@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from random import Random
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.raft_member import RaftMember
 from ottla.metadata_raft.raft_replication import ReplicationLimits
 from ottla.metadata_raft.record_codec import MetadataBatch

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft import raft_node
 from ottla.metadata_raft.quorum_state import MAX_TERM, QuorumState, read_quorum_state, write_quorum_state
 from ottla.metadata_raft.raft_guard import TERM_RISE_BURST, Peer

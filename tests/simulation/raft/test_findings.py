@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import computed_crc
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft import raft_node
 from ottla.metadata_raft.quorum_state import QuorumState
 from ottla.metadata_raft.raft_core import apply_batch

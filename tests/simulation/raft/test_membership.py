@@ -5,7 +5,7 @@ from functools import partial
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.quorum_state import read_quorum_state
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_messages import decode_message

@@ -13,7 +13,7 @@ from random import Random
 from typing import Any
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft import raft_node
 from ottla.metadata_raft.delta import replay_batch
 from ottla.metadata_raft.image import MetadataImage

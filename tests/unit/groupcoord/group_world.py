@@ -35,8 +35,8 @@ from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_load import load_shard
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
+from ottla.logstore.words.errors import ErrorCode
 
 START_MS = 1_700_000_000_000
 

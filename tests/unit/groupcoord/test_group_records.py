@@ -22,8 +22,8 @@ from ottla.groupcoord.record_codec import (
     encode_value,
     record_size_bytes,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.open_batch import OpenBatch
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 COMMITTED_MS = 1_700_000_000_000
 OFFSET_KEY = "000100086d792d67726f75700007666c696768747300000003"

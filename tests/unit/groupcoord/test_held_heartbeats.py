@@ -13,7 +13,7 @@ from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat, WakeHeldHeartbeats
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.consumer.consumer_world import REBALANCE_MS as FULL_MS
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, owned_of, topic_id
 from tests.unit.groupcoord.group_world import START_MS, GroupWorld

@@ -9,7 +9,7 @@ from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.member_bytes import LITTLE_BYTES, MEMBER_BYTES, check_members
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
 from ottla.groupcoord.shard_bytes import NodeBytes, ShardBytes
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
 from tests.unit.groupcoord.group_world import GroupWorld
 

@@ -10,7 +10,7 @@ from time import thread_time
 import pytest
 
 from ottla.groupcoord.topic_regex import MAX_INSTRUCTIONS, MAX_UNICODE_CLASSES, TopicRegex
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 ACCEPTED_LINES = r"""
 x*? x?? \Qa.b \Qa\E* [[:word:]] (?<n>a) (?-s) (?i-s:a) (?) (?:) () | ^* ^*$ \b+ []a] [^]a] [a-] [-a] [a-b-c]

@@ -16,8 +16,8 @@ from ottla.logstore.record import (
     iterate_records,
 )
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 DIRECTORY = Path("/data/t-0")
 NOW_MS = 1_000_000

@@ -17,11 +17,11 @@ from ottla.logstore.batch_validator import (
     validate_batch,
 )
 from ottla.logstore.compression import Compression, compress
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import NewRecord, build_batch, iterate_records, seal_batch
 from ottla.logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
-from ottla.logstore.varint import append_varint
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import append_varint
 from tests.traced_memory import peak_bytes
 
 NOW_MS = 1_000_000_000_000

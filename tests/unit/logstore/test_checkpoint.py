@@ -16,8 +16,8 @@ from ottla.logstore.checkpoint import (
     write_partition_metadata,
 )
 from ottla.logstore.disk import MemoryDisk, OsDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 
 PATH = Path("/data/replication-offset-checkpoint")
 OFFSETS = {TopicPartition("b", 1): 2**62, TopicPartition("a", 10): 0, TopicPartition("a", 2): 7}

@@ -20,7 +20,6 @@ from ottla.logstore.cleaner import (
 from ottla.logstore.cleaner_manager import CleanerManager
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
@@ -32,8 +31,9 @@ from ottla.logstore.record import (
     iterate_records,
 )
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 
 DATA = Path("/data")
 T0 = TopicPartition("t", 0)

@@ -15,7 +15,6 @@ from ottla.logstore.compaction import (
     record_spans,
 )
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.offset_map import OffsetMap
 from ottla.logstore.opened_records import OpenedRecords
 from ottla.logstore.record import (
@@ -29,6 +28,7 @@ from ottla.logstore.record import (
 from ottla.logstore.record_batch import HEADER_SIZE, TimestampType, check_batch, read_header
 from ottla.logstore.retention import SegmentSpan
 from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.words.errors import KafkaError
 
 NOW_MS = 10_000_000
 RETENTION_MS = 1_000

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from ottla.logstore.compression import Compression, compress, decompress, missing_codecs
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 CONTENTS = [b"", b"a", b"abc" * 1000, bytes(range(256)) * 400, bytes(300_000)]
 COMPRESSED = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]

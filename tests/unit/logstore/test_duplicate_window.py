@@ -7,10 +7,10 @@ import pytest
 
 from ottla.logstore import duplicate_window
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import AppendResult, PartitionLog
 from ottla.logstore.record import ControlType
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from tests.unit.logstore.log_maker import NOW_MS, append, end_transaction, open_log, send
 
 PRODUCER = 7

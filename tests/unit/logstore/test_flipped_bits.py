@@ -8,7 +8,6 @@ from typing import NamedTuple
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.leader_epoch_cache import EpochEndOffset
 from ottla.logstore.log_check import check_of
 from ottla.logstore.log_config import LogConfig
@@ -16,7 +15,8 @@ from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.record import ControlType, iterate_records
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.segment import TimestampAndOffset
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from tests.unit.logstore.log_maker import DIRECTORY, NOW_MS, append, end_transaction, open_log, send
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80)

@@ -4,8 +4,6 @@ from dataclasses import fields
 
 import pytest
 
-from ottla.logstore.config_def import ConfigDef, ConfigValue
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import (
     BROKER_LOG_KEYS,
     BROKER_SYNONYMS,
@@ -15,6 +13,8 @@ from ottla.logstore.log_config import (
     topic_config,
     topic_defaults,
 )
+from ottla.logstore.words.config_def import ConfigDef, ConfigValue
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 SHOWN_CONFIGS_OF_KAFKA_4_4 = 37
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import MemoryDisk, OsDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_dir import parse_directory_name, suffixed_name
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.record import build_batch
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 
 A, B = Path("/a"), Path("/b")
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

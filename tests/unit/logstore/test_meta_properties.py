@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.meta_properties import (
     MetaProperties,
     check_owner,
@@ -13,6 +12,7 @@ from ottla.logstore.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 DIRECTORY = Path("/data")
 OWNER = MetaProperties(cluster_id=bytes(range(16)), node_id=3, directory_id=bytes(range(1, 17)))

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.offset_index import OffsetIndex, OffsetPosition
+from ottla.logstore.words.errors import KafkaError
 
 PATH = Path("/data/t-0/00000000000000000100.index")
 ROWS = [(104, 500), (110, 900), (250, 1400)]

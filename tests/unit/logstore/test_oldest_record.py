@@ -1,7 +1,6 @@
 import pytest
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.oldest_record import Oldest, oldest_record
 from ottla.logstore.record import (
     ControlType,
@@ -13,6 +12,7 @@ from ottla.logstore.record import (
     seal_batch,
 )
 from ottla.logstore.record_batch import TimestampType, read_header
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def batches() -> bytes:

@@ -26,7 +26,6 @@ from ottla.logstore.compression import (
     decompress,
     decompress_pieces,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.offset_map import OffsetMap
 from ottla.logstore.oldest_record import Oldest, first_record
 from ottla.logstore.record import (
@@ -39,6 +38,7 @@ from ottla.logstore.record import (
 )
 from ottla.logstore.record_batch import BatchHeader, read_header
 from ottla.logstore.record_walk import IS_COMPILED
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 CODECS = [Compression.GZIP, Compression.SNAPPY, Compression.LZ4, Compression.ZSTD]
 MIB = 1024 * 1024

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.partition_log import AppendOrigin, FetchIsolation, PartitionLog
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_marker
 from ottla.logstore.record_batch import MAX_SEQUENCE, TimestampType, check_batch, iterate_headers, read_header
 from ottla.logstore.roll import longest_age_ms
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from tests.unit.logstore.log_maker import (
     NOW_MS,
     append,

@@ -3,9 +3,9 @@
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.record import ControlType
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from tests.unit.logstore.log_maker import NOW_MS, append, end_transaction, files, open_log, send
 
 

@@ -4,7 +4,6 @@ import struct
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.producer_state import (
     CompletedTransaction,
     ProducerEntry,
@@ -14,6 +13,7 @@ from ottla.logstore.producer_state import (
 )
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import MAX_SEQUENCE, TRANSACTIONAL_BIT, BatchHeader
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 PRODUCER = 4001
 START = 100  # that there was something before lets a producer begin with any sequence

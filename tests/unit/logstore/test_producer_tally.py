@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import PartitionLog
@@ -13,7 +12,8 @@ from ottla.logstore.producer_state import ENTRIES_AT_ONCE, ProducerState
 from ottla.logstore.producer_tally import PRODUCER_BYTES, ProducerTally, SilentProducers
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import TRANSACTIONAL_BIT, BatchHeader
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.unit.logstore import log_maker
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import (
     MARKER_SIZE,
     ControlType,
@@ -19,6 +18,7 @@ from ottla.logstore.record import (
     seal_batch,
 )
 from ottla.logstore.record_batch import TimestampType, check_batch, read_header
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 ROWS = [
     (b"key", b"value", 1000, ()),

@@ -4,7 +4,6 @@ import struct
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import build_batch
 from ottla.logstore.record_batch import (
     LOG_OVERHEAD,
@@ -17,6 +16,7 @@ from ottla.logstore.record_batch import (
     patch_timestamp,
     read_header,
 )
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 BATCH = build_batch([(None, b"v", 10 + index, ()) for index in range(3)], base_offset=5)
 

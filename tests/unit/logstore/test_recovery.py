@@ -11,8 +11,8 @@ from ottla.logstore.producer_state import encode_snapshot
 from ottla.logstore.record import ControlType, build_batch
 from ottla.logstore.record_batch import read_header
 from ottla.logstore.segment import Segment
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition
 from ottla.logstore.transaction_index import AbortedTransaction
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from tests.unit.logstore.log_maker import (
     DIRECTORY,
     NOW_MS,

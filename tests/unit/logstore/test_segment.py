@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import Disk, MemoryDisk, OsDisk, OsFile
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import build_batch
 from ottla.logstore.record_batch import HEADER_SIZE
 from ottla.logstore.segment import MAX_ALLOCATED_AHEAD_BYTES, MAX_RECENT_BATCHES, Segment, TimestampAndOffset
+from ottla.logstore.words.errors import KafkaError
 
 CONFIG = LogConfig(index_interval_bytes=200)
 BATCHES = 40

@@ -8,11 +8,11 @@ import pytest
 
 from ottla.logstore import verification
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import AppendOrigin, AppendResult, FetchIsolation, PartitionLog
 from ottla.logstore.record import ControlType
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.verification import Guard, Verifications
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from tests.unit.logstore.log_maker import NOW_MS, append, batch_of, end_transaction, open_log
 from tests.unit.logstore.log_maker import send as send_verified
 

@@ -4,8 +4,8 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.logstore.config_def import ConfigDef
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.config_def import ConfigDef
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.commands import (
     BrokerHeartbeat,
     BrokerHeartbeatReply,

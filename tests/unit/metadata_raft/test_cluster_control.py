@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.broker_sessions import NEW_REIGN_GRACE_MS, RECONNECT_GRACE_MS
 from ottla.metadata_raft.commands import (
     BrokerConnectionLost,

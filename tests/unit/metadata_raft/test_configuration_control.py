@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,

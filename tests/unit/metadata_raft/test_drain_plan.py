@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import AlterPartitionReassignments, CreateTopics, UnregisterBroker
 from ottla.metadata_raft.drain_plan import AssignedPartition, drain_of, plan_drain
 from tests.unit.metadata_raft.metadata_world import MetadataWorld

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.cluster_features import GROUP_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
 from ottla.metadata_raft.commands import FeatureUpdate, RegisterBroker, UpdateFeatures, UpgradeType
 from ottla.metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION

@@ -3,7 +3,7 @@
 import itertools
 import socket
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.link_troubles import FIRST_SAID_SECONDS, MAX_SAID_SECONDS, LinkTroubles
 from ottla.metadata_raft.voters import Voter, VoterSet
 

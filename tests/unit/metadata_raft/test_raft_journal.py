@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.quorum_state import QUORUM_STATE, LostPromise, QuorumState, write_quorum_state
 from ottla.metadata_raft.raft_check import damage_in
 from ottla.metadata_raft.raft_entry import check_entry, encode_entry, voters_of

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.commands import (
     AlterPartitionReassignments,
     AlterPartitionReassignmentsReply,

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import BrokerImage
 from ottla.metadata_raft.replica_placement import place_replicas
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft import request_control
 from ottla.metadata_raft.commands import (
     AddRaftVoter,

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft import topic_control
 from ottla.metadata_raft.commands import (
     AlterConfigs,

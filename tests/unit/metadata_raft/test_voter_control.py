@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, VoterListener
 from ottla.metadata_raft.image import VoterImage
 from tests.unit.metadata_raft.metadata_world import MetadataWorld

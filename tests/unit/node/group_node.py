@@ -11,7 +11,7 @@ from ottla.logstore.compression import Compression
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.cluster_features import GROUP_VERSION
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock

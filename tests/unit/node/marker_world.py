@@ -10,12 +10,12 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.record import ControlType, marker_of_batch
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter

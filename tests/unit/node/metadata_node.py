@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from ottla.logstore.schema_compiler import decode, encode
+from ottla.logstore.words.schema_compiler import decode, encode
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.commands import BrokerHeartbeat
 from ottla.metadata_raft.image import Endpoint

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
 from ottla.metadata_raft.commands import (
     AlterPartition,
     AlterPartitionReply,

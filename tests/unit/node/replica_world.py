@@ -9,7 +9,7 @@ from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.record import build_batch
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import (
     BrokerImage,

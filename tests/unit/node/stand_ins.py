@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.counters.topic_counters import TopicCounters
 from ottla.node.metadata.encoded_answers import EncodedAnswers

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api import (
     add_raft_voter,
     alter_configs,

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import (
     BrokerHeartbeat,
     BrokerHeartbeatReply,

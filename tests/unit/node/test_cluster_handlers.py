@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.commands import BrokerHeartbeat, RegisterBroker
 from ottla.metadata_raft.metadata_version import METADATA_VERSION

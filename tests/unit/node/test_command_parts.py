@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.controller_config import MAX_RECORDS_PER_COMMAND
 from ottla.node.metadata.command_parts import (
     ITEMS_PER_PART,

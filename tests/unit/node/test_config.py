@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.config import BrokerConfig, environment_name, load_config, parse_config
 from ottla.node.settings.properties_file import parse_properties

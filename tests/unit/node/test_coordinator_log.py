@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import iterate_records
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import coordinator_log
 from ottla.node.coordinators.coordinator_log import AlikeRows, CoordinatorLog
 from ottla.node.replica.partition import Partition

@@ -12,9 +12,9 @@ from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.log_scan import LogBatch, LogScan, Unreadable, iterate_batches, iterate_keys
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import coordinator_runtime, coordinator_shard
 from ottla.node.coordinators.coordinator_log import Row
 from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime

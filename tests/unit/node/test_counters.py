@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.clock import ManualClock
 from ottla.node.counters.request_counters import SAMPLE_EVERY
 from ottla.node.counters.topic_counters import TopicCounters

@@ -1,6 +1,6 @@
 """Requests at rest: woken by the right change, once, and not before."""
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.delayed_operation import DelayedOperation, check_all
 from ottla.node.replica.delayed_produce import PRODUCES, DelayedProduce, Place, later_of

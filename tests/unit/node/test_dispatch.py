@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema_compiler import decode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import decode
 from ottla.node.kafka_api import api_versions, dispatch, list_groups, metadata
 from ottla.node.kafka_api.api_description import SMALL_REQUEST_BYTES
 from ottla.node.kafka_api.dispatch import Dispatcher

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.work.fair_pool import Allowance, FairPool, GivenUp, Pause
 from tests.unit.node.replica_world import context

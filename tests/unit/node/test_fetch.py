@@ -9,8 +9,8 @@ import pytest
 
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import FileRecords
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import fetch, fetch_answer
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.fetch_session import FEW_PARTITIONS

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica import fetch_session
 from ottla.node.replica.fetch_session import PARTITION_BYTES, FetchItem, FetchSession, FetchSessionCache
 from ottla.node.wire.messages.fetch import EpochEndOffset, FetchPartition, ForgottenTopic, PartitionData

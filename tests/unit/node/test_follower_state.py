@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.replica.follower_state import (
     FIRST_BACKOFF_MS,
     MOVES,

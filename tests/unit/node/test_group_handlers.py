@@ -14,10 +14,10 @@ import pytest
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_headers
-from ottla.logstore.schema_compiler import decode, decoder, encode
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema_compiler import decode, decoder, encode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.kafka_api import (

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
-from ottla.logstore.schema_compiler import decode, encode
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import decode, encode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.group_lag import FIRST_READ_BYTES, GroupLag, GroupOffset, PartitionLag
 from ottla.node.kafka_api import describe_lag
 from ottla.node.work.turns import STEPS_PER_TURN

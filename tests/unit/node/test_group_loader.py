@@ -17,7 +17,7 @@ from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.record import build_batch
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import shard_loader
 from ottla.node.coordinators.coordinator_shard import Loaded
 from ottla.node.coordinators.group_loader import load_group_shard

@@ -20,11 +20,11 @@ from ottla.groupcoord.offsets.offset_commands import (
 )
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.groupcoord.timer_commands import ExpireSession
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import coordinator_shard
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.net.answers import Delayed

@@ -18,11 +18,11 @@ from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, 
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import FileSlice
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import build_batch
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import coordinator_runtime, group_runtime
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.coordinators.key_partition import partition_for

@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.groupcoord.coordinator_config import GroupConfig
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.group_configs import GroupConfigs
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs, group_config_of

@@ -9,7 +9,7 @@ from ottla.groupcoord.consumer import executor_tasks
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.topics_view import TopicInfo
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.coordinators.group_runtime import Make

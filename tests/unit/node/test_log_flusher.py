@@ -13,10 +13,10 @@ import pytest
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.coordinator_log import CoordinatorLog
 from ottla.node.kafka_api import produce
 from ottla.node.net.answers import Delayed, Pending

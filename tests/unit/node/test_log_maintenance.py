@@ -14,15 +14,15 @@ import pytest
 from ottla.logstore import producer_state
 from ottla.logstore.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, read_offsets
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.producer_tally import PRODUCER_BYTES
 from ottla.logstore.record import build_batch, iterate_records
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.clock import ManualClock
 from ottla.node.log_care import log_maintenance
 from ottla.node.log_care.damaged_replicas import DamagedReplicas

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_check import FileKind, check_of, rebuilt_indexes, write_indexes
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch
 from ottla.logstore.segment import CLEANED_SUFFIX, Segment
-from ottla.logstore.topic_partition import TopicPartition
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.raft_check import MetadataDamage
 from ottla.node.clock import ManualClock
 from ottla.node.log_care import log_scrub, segment_repair

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.commands import ConfigOperation
 from ottla.node import loggers
 from ottla.node.kafka_api import incremental_alter_configs

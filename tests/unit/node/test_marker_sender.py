@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.schema_compiler import decoder, encoder
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.schema_compiler import decoder, encoder
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import marker_sender
 from ottla.node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest

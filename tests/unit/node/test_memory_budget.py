@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError
 from ottla.node.memory.memory_budget import BUDGET_SHARE, PARTS, SHARES, divide
 from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.settings.config import parse_config

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.wire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 from ottla.node.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.node.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest

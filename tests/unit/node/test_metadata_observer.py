@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import BrokerHeartbeat, CreateTopics, NewTopic
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage

@@ -5,7 +5,7 @@ from typing import cast
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import AddRaftVoter, CreateTopics, NewTopic, RemoveRaftVoter, VoterListener
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import replay_batch

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_reader import SegmentsChanged
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
 from ottla.node.net.answers import Aside, Delayed
 from ottla.node.net.connection_info import ConnectionInfo

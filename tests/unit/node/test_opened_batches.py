@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import build_batch
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.kafka_api import produce
 from ottla.node.net.answers import Delayed
 from ottla.node.wire.messages.produce import (

@@ -4,10 +4,10 @@ from functools import partial
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.record_batch import HEADER_SIZE
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica.delayed_produce import Place
 from ottla.node.replica.isr import IsrProposal
 from ottla.node.replica.replica_manager import DEFAULT_LAG_MS

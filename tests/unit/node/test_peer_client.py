@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.net.peer_client import MAX_IN_FLIGHT, PeerClient
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey

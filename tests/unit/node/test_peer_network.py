@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.node.net import peer_network
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.peer_handshake import PeerGate

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import build_batch, iterate_records, seal_batch
 from ottla.logstore.record_batch import HEADER_SIZE, check_batch, read_header
 from ottla.logstore.record_walk import IS_COMPILED
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import produce, produce_append
 from ottla.node.net.answers import CloseConnection, Delayed
 from ottla.node.wire.messages.produce import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica.refused_batches import MAX_PRODUCERS, WINDOW_MS, RefusedBatches
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
 

@@ -11,10 +11,10 @@ import pytest
 
 from ottla.logstore.batch_validator import MAX_RECOMPRESSED_AT_ONCE_BYTES
 from ottla.logstore.compression import Compression, compress, decompress
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, seal_batch
 from ottla.logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import produce_heads
 from ottla.node.net.answers import CloseConnection, Pending
 from ottla.node.replica.delayed_produce import Place

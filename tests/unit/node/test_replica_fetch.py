@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import fetch
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed

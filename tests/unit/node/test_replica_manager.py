@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.replica.replica_manager import HOSTED_AT_ONCE, REMOVED_AT_ONCE
 from tests.unit.node.replica_world import ReplicaWorld
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.log_config import LogConfig
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api import fetch
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.replica.follower_fetcher import MIN_RESTING_BYTES

@@ -3,8 +3,8 @@
 import pytest
 
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
-from ottla.logstore.config_def import ConfigScope
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.config_def import ConfigScope
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.cluster_features import TRANSACTION_VERSION
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF

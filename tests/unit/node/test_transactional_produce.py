@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record import ControlType, EndTransactionMarker
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api import produce
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.transactional_produce import refusal

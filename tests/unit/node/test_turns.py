@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from ottla.logstore import schema
-from ottla.logstore.schema import struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import struct
 from ottla.node.work.turns import (
     APART_AT_ONCE,
     STEPS_PER_LOOK,

@@ -11,8 +11,8 @@ import pytest
 from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
 from ottla.groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import txn_gate
 from ottla.node.coordinators.txn_gate import TxnGate, code_for_client
 from ottla.node.net.answers import Delayed

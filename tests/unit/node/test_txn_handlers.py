@@ -10,8 +10,8 @@ import pytest
 
 from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_results import ListedTransaction
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema_compiler import decode, encode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import decode, encode
 from ottla.node.kafka_api import (
     add_offsets_to_txn,
     add_partitions_to_txn,

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ottla.groupcoord.offsets.offset_commands import Producer
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.record_batch import iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import commit_order
 from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.kafka_api import txn_offset_commit

@@ -17,7 +17,7 @@ from ottla.groupcoord.transactions.transaction_results import (
     VerifyPartitionsResult,
 )
 from ottla.logstore.disk import FileSlice
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators import coordinator_runtime, coordinator_shard, shard_loader
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.net.answers import Delayed

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
 from ottla.node.rest_api.all_routes import ALL_ROUTES

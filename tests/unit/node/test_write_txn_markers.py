@@ -7,9 +7,9 @@ import pytest
 
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
 from ottla.groupcoord.offsets.offset_results import OffsetFetchResult
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.verification import NOT_VERIFIED
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.coordinators import marker_writer
 from ottla.node.net.answers import Delayed
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest

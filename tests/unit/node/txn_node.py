@@ -16,10 +16,10 @@ from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.errors import KafkaError
 from ottla.logstore.record import Record, iterate_records
 from ottla.logstore.record_batch import LOG_OVERHEAD, iterate_headers
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.cluster_features import TRANSACTION_VERSION
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock

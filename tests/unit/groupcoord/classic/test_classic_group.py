@@ -17,7 +17,7 @@ from ottla.groupcoord.coordinator_config import (
 from ottla.groupcoord.effects import Refuse, Reply
 from ottla.groupcoord.group_records import GroupMetadataRecord, GroupMetadataValue, MemberMetadata
 from ottla.groupcoord.member_bytes import MEMBER_BYTES
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)

@@ -13,7 +13,7 @@ from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.group_records import GroupMetadataValue, MemberMetadata
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetDelete, OffsetToCommit
 from ottla.groupcoord.timer_commands import ExpireSync
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 NO_DELAY = CoordinatorConfig(group_initial_rebalance_delay_ms=0)

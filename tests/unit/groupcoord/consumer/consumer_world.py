@@ -19,7 +19,7 @@ from ottla.groupcoord.effects import Effect, Refuse, RunTask
 from ottla.groupcoord.group_records import GroupMetadataRecord
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 REBALANCE_MS = 60_000

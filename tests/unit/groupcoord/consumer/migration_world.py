@@ -16,8 +16,8 @@ from ottla.groupcoord.classic.consumer_protocol import (
 )
 from ottla.groupcoord.classic.member_results import JoinGroupResult, SyncGroupResult
 from ottla.groupcoord.effects import Refuse
-from ottla.logstore import schema_compiler
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words import schema_compiler
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, owned_of
 
 SESSION_MS = 10_000

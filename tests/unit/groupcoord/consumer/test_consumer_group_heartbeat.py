@@ -23,7 +23,7 @@ from ottla.groupcoord.consumer.regular_expressions import is_wanted
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse, TimerKey
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.consumer.consumer_world import (
     REBALANCE_MS,
     Client,

@@ -31,9 +31,9 @@ from ottla.groupcoord.consumer.consumer_records import (
     encode_consumer_key,
     encode_consumer_value,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import schema_of
-from ottla.logstore.schema_compiler import encode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
+from ottla.logstore.words.schema_compiler import encode
 from tests.property.random_messages import random_message
 
 TOPIC_ID = bytes(range(1, 17))

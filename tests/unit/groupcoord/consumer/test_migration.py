@@ -18,7 +18,7 @@ from ottla.groupcoord.group_records import GroupMetadataRecord
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.timeline import Cause
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, owned_of, topic_id
 from tests.unit.groupcoord.consumer.migration_world import (
     REBALANCE_MS,

@@ -11,7 +11,7 @@ from ottla.groupcoord.assignment import Assignment, TopicPartitions, without_epo
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
 from ottla.groupcoord.consumer.member_state import MOVES, MemberState, member_state_of
 from ottla.groupcoord.consumer.reconciliation import NO_OWNER, reconcile
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 A, B = b"A" * 16, b"B" * 16
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = MemberState

@@ -15,7 +15,7 @@ from ottla.groupcoord.offsets.offset_commands import (
 )
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.shard_bytes import NodeBytes, ShardBytes
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from tests.unit.groupcoord.group_world import GroupWorld
 
 VALUE_BYTES = 24  # without metadata

@@ -18,9 +18,9 @@ from ottla.groupcoord.record_codec import GroupRecord, encode_key, encode_value
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_load import load_shard
 from ottla.logstore.compression import Compression, compress
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker, seal_batch
 from ottla.logstore.record_batch import CONTROL_BIT, HEADER_SIZE, TRANSACTIONAL_BIT, BatchHeader
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from tests.traced_memory import peak_bytes
 
 KEY = OffsetKey("g", "t", 0)

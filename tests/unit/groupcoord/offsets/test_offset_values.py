@@ -9,8 +9,8 @@ from ottla.groupcoord.offsets.offset_values import (
     pack_offset_value,
     read_offset_value,
 )
-from ottla.logstore import schema_compiler
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words import schema_compiler
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 TOPIC_ID = bytes(range(16))
 VALUES = {

@@ -25,7 +25,7 @@ from ottla.groupcoord.offsets.offset_commands import (
     OffsetToCommit,
 )
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 
 DAY_MS = 24 * 60 * 60_000

@@ -11,7 +11,7 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, topic_id
 from tests.unit.groupcoord.consumer.test_migration import mixed
 from tests.unit.groupcoord.offsets.test_offsets import commit, delete_offsets, fetch

@@ -18,7 +18,7 @@ from ottla.groupcoord.offsets.offset_commands import (
 )
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import opened
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
 from tests.unit.groupcoord.offsets.test_offsets import WEEK_MS, commit, fetch
 

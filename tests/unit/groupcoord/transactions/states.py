@@ -2,7 +2,7 @@
 
 from ottla.groupcoord.transactions.transaction import CLIENT_V2, Transaction
 from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.unit.groupcoord.transactions.transaction_world import P0, START_MS
 
 S = TransactionState

@@ -5,8 +5,8 @@ import pytest
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import ErrorCode as E
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode as E
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.unit.groupcoord.transactions.states import AT_REST, IN_LOG, OTHER_ID, PREPARED, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, Q0, START_MS, TransactionWorld
 

@@ -9,8 +9,8 @@ from ottla.groupcoord.transactions.transaction_results import (
     DescribeTransactionsResult,
     ListTransactionsResult,
 )
-from ottla.logstore.errors import ErrorCode as E
-from ottla.logstore.errors import KafkaError
+from ottla.logstore.words.errors import ErrorCode as E
+from ottla.logstore.words.errors import KafkaError
 from tests.unit.groupcoord.transactions.states import IN_LOG, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, Q0, START_MS, TransactionWorld
 

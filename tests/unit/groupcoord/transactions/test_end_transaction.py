@@ -7,7 +7,7 @@ from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, Prod
 from ottla.groupcoord.transactions.transaction_commands import LevelChanged
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.words.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import (
     IN_LOG,
     OTHER_ID,

@@ -6,7 +6,7 @@ from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_config import MAX_IDS_PER_SHARD, TransactionConfig
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.words.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import (
     AT_REST,
     OTHER_ID,

@@ -8,7 +8,7 @@ from ottla.groupcoord.transactions.transaction_commands import DescribeTransacti
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.groupcoord.transactions.transaction_results import DescribeTransactionsResult
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.words.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREPARED, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import ID, P0, P1, Q0, TransactionWorld
 

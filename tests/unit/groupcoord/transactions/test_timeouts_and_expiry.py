@@ -9,7 +9,7 @@ from ottla.groupcoord.transactions.transaction_commands import AbortTimedOut, Sw
 from ottla.groupcoord.transactions.transaction_config import NO_TIMEOUT_MS, SWEEP_SLICE_IDS, TransactionConfig
 from ottla.groupcoord.transactions.transaction_effects import Append
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.words.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import AT_REST, IN_LOG, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import (
     FIRST_PRODUCER_ID,

@@ -17,8 +17,8 @@ from ottla.groupcoord.transactions.transaction_records import (
     value_size_bytes,
 )
 from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 
 EMPTY = Transaction(
     transactional_id="t",

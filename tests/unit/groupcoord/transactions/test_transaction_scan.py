@@ -11,9 +11,9 @@ from ottla.groupcoord.transactions.transaction_records import encode_key, encode
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
 from ottla.groupcoord.transactions.transaction_shard import Shard
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from tests.unit.groupcoord.transactions.states import IN_LOG, S, at
 
 Row = tuple[bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]

@@ -16,7 +16,7 @@ from ottla.groupcoord.transactions.transaction import (
     with_partitions,
 )
 from ottla.groupcoord.transactions.transaction_state import AT_REST, MOVES, PREPARED, TransactionState
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 
 S = TransactionState
 # As Kafka 4.3.1's TransactionState.VALID_PREVIOUS_STATES has it: to each state, from which.

@@ -7,7 +7,7 @@ from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, Prod
 from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.groupcoord.transactions.transaction_results import DescribeTransactionsResult, InitProducerResult
-from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.words.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import OTHER_ID, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import (
     FIRST_PRODUCER_ID,

@@ -19,7 +19,7 @@ from ottla.groupcoord.transactions.transaction import (
     prepared,
 )
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 
 
 def ongoing(epoch: int) -> Transaction:

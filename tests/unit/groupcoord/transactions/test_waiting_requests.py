@@ -4,7 +4,7 @@ import pytest
 
 from ottla.groupcoord.transactions.transaction import CLIENT_V1
 from ottla.groupcoord.transactions.transaction_config import MAX_WAITING_OF_ID, TransactionConfig
-from ottla.logstore.errors import ErrorCode as E
+from ottla.logstore.words.errors import ErrorCode as E
 from tests.unit.groupcoord.transactions.states import PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, TransactionWorld
 

@@ -56,9 +56,9 @@ from ottla.groupcoord.transactions.transaction_results import (
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan, load_shard
 from ottla.groupcoord.transactions.transaction_shard import Shard
 from ottla.groupcoord.transactions.transaction_state import TransactionState
-from ottla.logstore.errors import ErrorCode
 from ottla.logstore.record import build_batch
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import TopicPartition
 
 START_MS = 1_700_000_000_000
 ID = "t"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.cli.failure import explain
 from ottla.node.client.cluster_client import check, only
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import OsDisk
-from ottla.logstore.errors import KafkaError
-from ottla.logstore.topic_partition import ZERO_UUID
 from ottla.logstore.volume import DirectoryLock
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.quorum_state import QuorumState, read_quorum_state, write_quorum_state
 from ottla.node.cli import quorum_commands, reassign_commands
 from ottla.node.cli.failure import EXIT_USAGE, CommandError

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.logstore.error_words import sentence_of, subject_of
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.error_words import sentence_of, subject_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.cli.failure import explain
 from ottla.node.client.cluster_client import check, parse_bootstrap
 from ottla.node.rest_api.rest_error import rest_error_of

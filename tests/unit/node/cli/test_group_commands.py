@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import group_commands, group_tables
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.client import group_as_json, group_lag, group_reset

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from ottla.logstore.escaped_text import CONTROLS
 from ottla.logstore.record import Record
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.escaped_text import CONTROLS
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.record_commands import OffsetSpec, parse_offset_spec
 from ottla.node.cli.record_text import (
     column_printer,

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import record_commands
 from ottla.node.client.ask_leaders import Answers
 from ottla.node.client.cluster_client import Client

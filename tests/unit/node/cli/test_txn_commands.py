@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import txn_tables
 from ottla.node.client import txn_as_json
 from ottla.node.client.hanging_transactions import (

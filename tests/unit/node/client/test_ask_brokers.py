@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client import ask_brokers as asking
 from ottla.node.client.ask_brokers import Told, ask_brokers
 from ottla.node.client.cluster_client import Client, Topic

@@ -1,6 +1,6 @@
 """The troubles of a cluster, each found where it is and nowhere else."""
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_health import Health, PartitionState, assess
 from ottla.node.wire.messages.describe_cluster import DescribeClusterBroker
 

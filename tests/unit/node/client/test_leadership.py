@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.leadership import (
     Kept,
     LedPartition,

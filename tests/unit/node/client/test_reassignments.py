@@ -1,7 +1,7 @@
 """How far a move is, from the sizes that brokers tell of their replicas."""
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.log_dirs import BrokerLogDirs, LogDirView, ReplicaSize
 from ottla.node.client.reassignments import progress_of
 from ottla.node.wire.messages.list_partition_reassignments import OngoingPartitionReassignment

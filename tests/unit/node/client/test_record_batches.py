@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import iterate_records
 from ottla.logstore.record_batch import HEADER_SIZE, read_header
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.producer import ProducerRecord
 from ottla.node.client.record_batches import Lane, PendingBatch, ProducerIdentity, record_size
 

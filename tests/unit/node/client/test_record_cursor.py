@@ -12,10 +12,10 @@ import pytest
 import zstandard
 
 from ottla.logstore.compression import Compression, compress
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import NewRecord, append_record, build_batch, seal_batch
 from ottla.logstore.record_batch import BatchHeader
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import consumer as consumer_module
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import Consumer, FetchLimits

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 

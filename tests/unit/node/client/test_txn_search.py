@@ -7,7 +7,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import ask_leaders, txn_admin, txn_control
 from ottla.node.client.ask_leaders import Answers
 from ottla.node.client.cluster_client import Topic

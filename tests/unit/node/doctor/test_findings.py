@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import cluster_health
 from ottla.node.client.cluster_health import Health, PartitionState
 from ottla.node.client.log_dirs import BrokerLogDirs, LogDirView

@@ -8,7 +8,7 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.image import (
     BrokerImage,
     Endpoint,

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.logstore.latency import LatencyHistogram
+from ottla.logstore.words.latency import LatencyHistogram
 from ottla.node.counters.node_counts import NodeCounts
 from ottla.node.metrics import rates
 from ottla.node.metrics.rates import ClusterRates, as_json, together

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.node_facts import NodeFacts
 
 

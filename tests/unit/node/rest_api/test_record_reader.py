@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ottla.logstore.record import Record
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.deadline import Deadline
 from ottla.node.rest_api.record_reader import RecordReader
 

@@ -3,7 +3,7 @@
 import orjson
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.rest_api.http_answer import error_answer
 from ottla.node.rest_api.rest_error import RestError, rest_error_of
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.rest_settings import RestAddress
 

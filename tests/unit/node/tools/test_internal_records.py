@@ -6,7 +6,7 @@ import pytest
 
 from ottla.groupcoord.transactions.transaction_records import encode_key, encode_value
 from ottla.logstore.record import Record
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.tools.internal_records import plain, wording_for
 from tests.unit.groupcoord.transactions.states import S, at
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import schema_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.api_versions import ApiVersionsResponse

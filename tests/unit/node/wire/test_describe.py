@@ -2,7 +2,7 @@
 
 import json
 
-from ottla.logstore.topic_partition import uuid_to_text
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.wire.describe import MAX_BYTES, MAX_ELEMENTS, MAX_LINE_CHARACTERS, describe, describe_line
 from ottla.node.wire.messages.fetch import FetchRequest, FetchTopic
 from ottla.node.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse

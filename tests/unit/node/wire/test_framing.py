@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.wire.framing import (
     SMALL_BUFFER_BYTES,
     TRUSTED_BYTES,

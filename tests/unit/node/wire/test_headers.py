@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.wire.headers import (
     RequestHeader,
     decode_request_header,

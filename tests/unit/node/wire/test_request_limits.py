@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from ottla.groupcoord.transactions.transaction_config import MAX_NEW_ID_BYTES
-from ottla.logstore import schema
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Field, Kind, schema_of
-from ottla.logstore.schema_compiler import decode, encode
-from ottla.logstore.schema_decode import FieldTooLong
-from ottla.logstore.schema_source import STRING_MAX_BYTES
+from ottla.logstore.words import schema
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Field, Kind, schema_of
+from ottla.logstore.words.schema_compiler import decode, encode
+from ottla.logstore.words.schema_decode import FieldTooLong
+from ottla.logstore.words.schema_source import STRING_MAX_BYTES
 from ottla.node.kafka_api import refusals
 from ottla.node.kafka_api.request_decoders import cutting_decoder, limited_decoder
 from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe

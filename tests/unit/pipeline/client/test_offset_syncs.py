@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.batch_sender import UNKNOWN_OFFSET, Placed
 from ottla.pipeline.client.offset_syncs import OffsetNotes, OffsetSync, decode_sync, encode_sync, slot_of
 from ottla.pipeline.columns.offset_runs import OffsetRun

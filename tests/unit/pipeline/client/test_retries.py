@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.client_settings import ClientSettings
 from ottla.pipeline.client.retries import JITTER, Retries
 

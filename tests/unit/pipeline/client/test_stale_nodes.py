@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.wire.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,

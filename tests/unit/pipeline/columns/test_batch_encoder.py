@@ -5,9 +5,9 @@ import pyarrow as pa
 import pytest
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import Record, iterate_records
 from ottla.logstore.record_batch import check_batch
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.columns.batch_encoder import EncodedBatch, encode_batches
 from ottla.pipeline.columns.header_columns import HEADERS_TYPE
 from ottla.pipeline.columns.producer_pair import ProducerPair

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from ottla.logstore.compression import Compression
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import (
     ControlType,
     EndTransactionMarker,
@@ -15,6 +14,7 @@ from ottla.logstore.record import (
     seal_batch,
 )
 from ottla.logstore.record_batch import TimestampType, read_header
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.columns.fetched_batches import open_fetched
 from tests.traced_memory import peak_bytes
 from tests.unit.pipeline.columns.fetches import MAX_OFFSET, Aborted, open_all, rows_of

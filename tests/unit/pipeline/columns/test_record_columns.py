@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import types
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from ottla.logstore.errors import ErrorCode, KafkaError
 from ottla.logstore.record import build_batch
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.record_columns import FIELDS, RecordColumns, to_record_batch, with_timestamps_in
 from tests.unit.pipeline.columns.fetches import open_all
 
@@ -114,7 +114,7 @@ def test_reading_imports_no_pandas() -> None:
     code = """
 import sys
 from ottla.logstore.record import build_batch
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.fetched_batches import open_fetched
 from ottla.pipeline.columns.record_columns import FIELDS, to_record_batch
 data = build_batch([(b"k", None, 1, (("h", b"1"),)), (None, b"v", 1, ())])

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.producer import partition_for
 from ottla.pipeline.columns.header_columns import HEADERS_TYPE
 from ottla.pipeline.columns.partitioner import Sticky

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.lake.manifest import LakeError, LakeFile, Manifest, Offsets, Owner
 from ottla.pipeline.source.source_offsets import SourceOffsets
 

@@ -1,6 +1,6 @@
 """Which offsets a group gets in the target."""
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import CommittedOffset
 from ottla.pipeline.columns.offset_runs import OffsetRun
 from ottla.pipeline.mirror.group_plan import plan_commits

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.columns.offset_runs import OffsetRun
 from ottla.pipeline.mirror.offset_map import RUNS_MAX, OffsetMap
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.commit_record import (
     CommitRecord,

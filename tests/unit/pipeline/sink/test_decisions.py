@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.transactions import Described
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.commit_record import CommitRecord

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.admission import MinimumWait, rate_limit
 
 A, B, C = (TopicPartition("t", number) for number in range(3))

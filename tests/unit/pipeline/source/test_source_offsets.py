@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
+from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from ottla.pipeline.source.source_offsets import (
     EARLIEST,
     SourceOffsets,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.option_names import HONOURED, REFUSED
 from ottla.pipeline.source.range_limits import AtOffsets, AtTimestamp, AtTimestamps, Edge
 from ottla.pipeline.source.source_options import (

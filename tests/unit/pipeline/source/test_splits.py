@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.source.splits import MAX_PARTS, divide
 from ottla.pipeline.words import OptionError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.integer_ranges import ALL, LEAST, MOST
 from ottla.pipeline.source.record_filter import KEEPS_ALL, RecordFilter
 from ottla.pipeline.source.where_option import MAX_VALUES, read_where

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from ottla.logstore.topic_partition import TopicPartition
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.record_filter import KEEPS_ALL
 from ottla.pipeline.source.where_option import read_where
 from ottla.pipeline.spark.pushed_filters import wanted_by

@@ -6,7 +6,7 @@ Without them a user would read no more than what was asked about, with the name 
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode
 
 E = ErrorCode
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.logstore import schema
-from ottla.logstore.schema import ZERO_UUID, Kind, message, replace, schema_of, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import ZERO_UUID, Kind, message, replace, schema_of, struct
 
 
 @struct

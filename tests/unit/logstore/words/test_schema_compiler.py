@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from ottla.logstore import schema
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import message, struct
-from ottla.logstore.schema_compiler import (
+from ottla.logstore.words import schema
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import message, struct
+from ottla.logstore.words.schema_compiler import (
     decode,
     decode_versioned,
     decoder,
@@ -15,8 +15,8 @@ from ottla.logstore.schema_compiler import (
     encode_versioned,
     encoder,
 )
-from ottla.logstore.schema_decode import MAX_ELEMENTS, TooManyElements
-from ottla.logstore.schema_encode import uvarint
+from ottla.logstore.words.schema_decode import MAX_ELEMENTS, TooManyElements
+from ottla.logstore.words.schema_encode import uvarint
 from tests.traced_memory import peak_bytes
 
 

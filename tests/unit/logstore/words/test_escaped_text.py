@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.escaped_text import escape_controls
+from ottla.logstore.words.escaped_text import escape_controls
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from ottla.logstore.dial_errors import dial_problem, is_refused
+from ottla.logstore.words.dial_errors import dial_problem, is_refused
 
 REFUSED, NO_ROUTE = (
     f"[Errno {number}] Connect call failed ('10.0.0.1', 9093)"

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from ottla.logstore.config_def import (
+from ottla.logstore.words.config_def import (
     MAX_CONFIG_VALUE_LENGTH,
     ConfigDef,
     ConfigKey,
@@ -19,7 +19,7 @@ from ottla.logstore.config_def import (
     one_of,
     value_to_text,
 )
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def key(type_: ConfigType, validator: Validator | None = None) -> ConfigKey:

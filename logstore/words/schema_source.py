@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from ottla.logstore.schema import Kind
+from ottla.logstore.words.schema import Kind
 
 # Arrays of fixed-size elements up to this length use a ready-made packer. Longer ones are rare, and a
 # packer kept for every length that a peer may think of would be a leak.

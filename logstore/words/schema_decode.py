@@ -13,9 +13,9 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, Field, Kind, Schema, schema_of
-from ottla.logstore.schema_source import (
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, Field, Kind, Schema, schema_of
+from ottla.logstore.words.schema_source import (
     READY_LENGTHS,
     STRING_MAX_BYTES,
     Source,

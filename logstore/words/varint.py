@@ -8,7 +8,7 @@ INVALID_RECORD.
 
 from typing import Final
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 MAX_VARINT_BYTES: Final = 5  # 32 bits at 7 bits a byte
 MAX_VARLONG_BYTES: Final = 10  # 64 bits at 7 bits a byte

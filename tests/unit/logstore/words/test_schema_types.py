@@ -9,8 +9,8 @@ api = pytest.importorskip("mypy.api")
 ROOT = Path(__file__).parents[3]
 PROGRAM = """
 from collections.abc import Sequence
-from ottla.logstore import schema
-from ottla.logstore.schema import message, struct
+from ottla.logstore.words import schema
+from ottla.logstore.words.schema import message, struct
 
 @struct
 class Partition:

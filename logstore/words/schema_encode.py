@@ -10,8 +10,8 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ottla.logstore.schema import Field, Kind, Schema, schema_of
-from ottla.logstore.schema_source import (
+from ottla.logstore.words.schema import Field, Kind, Schema, schema_of
+from ottla.logstore.words.schema_source import (
     READY_LENGTHS,
     STRING_MAX_BYTES,
     UUID_BYTES,

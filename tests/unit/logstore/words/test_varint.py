@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.varint import append_varint, read_varint, read_varlong
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.varint import append_varint, read_varint, read_varlong
 
 CASES = [
     (0, b"\x00"),

@@ -9,7 +9,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import NamedTuple
 
-from ottla.logstore.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: the directory "NAME-PARTITION.UUID-delete" must fit in 255 bytes.
 ZERO_UUID = bytes(16)

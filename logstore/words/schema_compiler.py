@@ -8,10 +8,10 @@ ValueError, and a version that the message does not have is KafkaError(UNSUPPORT
 import struct
 from typing import Protocol, TypeVar
 
-from ottla.logstore.errors import ErrorCode, KafkaError
-from ottla.logstore.schema import Buffer, schema_of
-from ottla.logstore.schema_decode import MAX_ELEMENTS, build_decoder
-from ottla.logstore.schema_encode import build_encoder
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer, schema_of
+from ottla.logstore.words.schema_decode import MAX_ELEMENTS, build_decoder
+from ottla.logstore.words.schema_encode import build_encoder
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

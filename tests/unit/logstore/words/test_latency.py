@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.logstore.latency import BOUNDS_S, LatencyHistogram, quantile
+from ottla.logstore.words.latency import BOUNDS_S, LatencyHistogram, quantile
 
 
 def test_each_duration_falls_in_the_first_bucket_that_holds_it() -> None:
