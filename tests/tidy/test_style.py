@@ -19,14 +19,15 @@ ANY = {
     "logstore": 23,  # the notation of messages; libraries of codecs
     "metadata_raft": 25,  # records by their class; messages of pysyncobj
     "node": 2,
-    "node/cli": 20,  # JSON; Typer
+    "node/cli": 22,  # JSON; Typer
     "node/client": 29,  # JSON
-    "node/coordinators": 44,  # the answers of handlers
+    "node/coordinators": 57,  # a shard of any coordinator; the answers of handlers
     "node/doctor": 2,
     "node/embedded": 16,  # the loop's own signatures
     "node/kafka_api": 38,  # messages of any API
     "node/metrics": 2,
     "node/net": 11,
+    "node/process": 1,
     "node/replica": 8,
     "node/rest_api": 96,  # JSON
     "node/settings": 8,  # arguments by their names
