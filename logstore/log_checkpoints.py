@@ -12,6 +12,7 @@ from ottla.logstore.disk import Disk
 from ottla.logstore.log_dir import LogDir, PendingFile, pending_checkpoint
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.volume import turn
+from ottla.logstore.words.topic_partition import TopicPartition
 
 
 def _log_start_offset(log: PartitionLog) -> int | None:
@@ -26,6 +27,29 @@ _OFFSETS: Mapping[str, Callable[[PartitionLog], int | None]] = {
 }
 
 
+class GatheredOffsets:
+    """The offsets of logs for some checkpoints, gathered on the loop a few at a time."""
+
+    def __init__(self, names: Sequence[str], number: int) -> None:
+        self.names = names
+        self.number = number
+        # By directory and name. The directory is a text: to compare the paths takes ten times as long.
+        self.offsets: dict[tuple[str, str], dict[TopicPartition, int]] = {}
+
+    def add(self, log: PartitionLog) -> None:
+        """Take what is to be noted of a log now."""
+        place = str(log.directory).rpartition("/")[0]
+        for name in self.names:
+            offset = _OFFSETS[name](log)
+            if offset is not None:
+                self.offsets.setdefault((place, name), {})[log.topic_partition] = offset
+
+    def remove(self, topic_partition: TopicPartition) -> None:
+        """Note nothing of a log that went meanwhile: another one may have its name now."""
+        for offsets in self.offsets.values():
+            offsets.pop(topic_partition, None)
+
+
 class LogCheckpoints:
     """What was written, by file: an idle node needs no fsync every few seconds."""
 
@@ -33,6 +57,8 @@ class LogCheckpoints:
         self._disk = disk
         self._newest: dict[Path, bytes] = {}
         self._written: dict[Path, bytes] = {}
+        self._numbers: dict[Path, int] = {}  # of the gathering that a file's newest content is of
+        self._last_number = 0
         self._turn = turn()
 
     def changed(
@@ -42,20 +68,39 @@ class LogCheckpoints:
 
         By default recovery points, start offsets and high watermarks.
         """
-        pending: list[PendingFile] = []
+        gathered = self.gather(names)
+        for log in logs:
+            gathered.add(log)
+        return [
+            file for file in self._files(log_dirs, gathered) if self._written.get(file.path) != file.content
+        ]
+
+    def gather(self, names: Sequence[str] = ()) -> "GatheredOffsets":
+        """Begin to gather the offsets for checkpoints of these names, or of all three."""
+        self._last_number += 1
+        return GatheredOffsets(tuple(names) or tuple(_OFFSETS), self._last_number)
+
+    def write_gathered(
+        self, log_dirs: Sequence[LogDir], gathered: "GatheredOffsets"
+    ) -> list[tuple[Path, OSError]]:
+        """Write the checkpoints that differ from what was written; (log directory, error) of those that
+        failed. Blocks, any thread: to sort and to encode the offsets of ten thousand logs takes 30 ms.
+        """
+        return self.write(self._files(log_dirs, gathered))
+
+    def _files(self, log_dirs: Sequence[LogDir], gathered: "GatheredOffsets") -> list[PendingFile]:
+        files: list[PendingFile] = []
         for log_dir in log_dirs:
-            place = str(log_dir.path)  # to compare the paths themselves takes ten times as long
-            inside = [log for log in logs if str(log.directory).rpartition("/")[0] == place]
-            for name in names or tuple(_OFFSETS):
-                offset_of = _OFFSETS[name]
-                offsets = {
-                    log.topic_partition: offset for log in inside if (offset := offset_of(log)) is not None
-                }
+            for name in gathered.names:
+                offsets = gathered.offsets.get((str(log_dir.path), name), {})
                 file = pending_checkpoint(log_dir, name, offsets)
-                self._newest[file.path] = file.content
-                if self._written.get(file.path) != file.content:
-                    pending.append(file)
-        return pending
+                with self._turn:
+                    if self._numbers.get(file.path, 0) > gathered.number:
+                        continue  # another thread has newer ones
+                    self._numbers[file.path] = gathered.number
+                    self._newest[file.path] = file.content
+                files.append(file)
+        return files
 
     def write(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
         """Write the files, or newer ones; (log directory, error) of those that failed. Blocks, any thread."""

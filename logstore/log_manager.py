@@ -9,6 +9,7 @@ when the metadata are known `set_strays_apart`. Stop: `close`.
 
 import errno
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,7 +19,7 @@ from ottla.logstore.checkpoint import (
     write_partition_metadata,
 )
 from ottla.logstore.disk import Disk
-from ottla.logstore.log_checkpoints import LogCheckpoints
+from ottla.logstore.log_checkpoints import GatheredOffsets, LogCheckpoints
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_dir import (
     CLEAN_SHUTDOWN_FILE,
@@ -513,6 +514,16 @@ class LogManager:
         By default recovery points, start offsets and high watermarks.
         """
         return self._checkpoints.changed(self.online_dirs, tuple(self.logs.values()), names)
+
+    def gather_offsets(self, *names: str) -> GatheredOffsets:
+        """Begin to gather the offsets for checkpoints of these names, for `gathered_writer`."""
+        return self._checkpoints.gather(names)
+
+    def gathered_writer(self, gathered: GatheredOffsets) -> Callable[[], list[tuple[Path, OSError]]]:
+        """Return what writes the checkpoints that have changed, in any thread; it blocks, and returns (log
+        directory, error) of those that failed.
+        """
+        return partial(self._checkpoints.write_gathered, tuple(self.online_dirs), gathered)
 
     def write_pending(self, pending: Iterable[PendingFile]) -> list[tuple[Path, OSError]]:
         """Write the files; (log directory, error) of those that failed. Blocks, any thread."""

@@ -275,10 +275,15 @@ class LogMaintenance:
 
     async def checkpoint(self, *names: str) -> None:
         """Write the offset checkpoints of these names, where they have changed."""
-        pending = self._log_manager.pending_checkpoints(*names)
-        if pending:
-            failed = await asyncio.to_thread(self._log_manager.write_pending, pending)
-            self._log_manager.report_failures(failed)
+        gathered, logs = self._log_manager.gather_offsets(*names), list[PartitionLog]()
+        async for log in self._logs_in_turns():
+            gathered.add(log)
+            logs.append(log)
+        for log in logs:
+            if not self._is_current(log):
+                gathered.remove(log.topic_partition)
+        failed = await asyncio.to_thread(self._log_manager.gathered_writer(gathered))
+        self._log_manager.report_failures(failed)
 
     async def upkeep(self) -> None:
         """Flush segments that were rolled, so that recovery need not read them, and remove old files."""

@@ -16,7 +16,7 @@ from ottla.node.rest_api.offset_spec import (
     OFFSET_PATTERN,
     TIMESTAMP_PATTERN,
     parse_cursor,
-    parse_place,
+    parse_offset_spec,
 )
 from ottla.node.rest_api.record_filter import parse_filter
 from ottla.node.rest_api.record_json import delivery_report, parse_record, shown_record
@@ -206,7 +206,7 @@ def _parse(offset: str, timestamp: str) -> None:
     for text, pattern in ((offset, OFFSET_PATTERN), (timestamp, TIMESTAMP_PATTERN)):
         if text and problem_of(text, {"type": "string", "pattern": pattern}, "place") is not None:
             return
-    parse_place(offset or None, timestamp or None, LATEST)
+    parse_offset_spec(offset or None, timestamp or None, LATEST)
 
 
 def _show(content: bytes) -> None:

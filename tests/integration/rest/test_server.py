@@ -16,7 +16,7 @@ from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.net.listener import Listener
 from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
-from ottla.node.rest_api.connections import Connections
+from ottla.node.rest_api.connections import HttpConnections
 from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.services import StartTask
 from ottla.node.settings.config import parse_config
@@ -126,10 +126,10 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
 ) -> None:
     """A probe then finds the port closed, and whoever watches the node starts it again."""
 
-    async def fail(connections: Connections) -> None:
+    async def fail(connections: HttpConnections) -> None:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(Connections, "run", fail)
+    monkeypatch.setattr(HttpConnections, "run", fail)
     config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
     listener = cast(Listener, SimpleNamespace(host="127.0.0.1", port=9))
     node = NodeView(NodeState(config), cast(StartTask, None), [listener])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore import producer_state
+from ottla.logstore import log_checkpoints, producer_state
 from ottla.logstore.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, read_offsets
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
@@ -412,6 +412,61 @@ def test_rounds_over_all_logs_take_turns_with_the_loop(
     asyncio.run(turns.during(getattr(world.maintenance, work)()))
 
     assert max(turns.looked_at) == 4 and sum(turns.looked_at) == 10
+
+
+def test_offsets_of_very_many_logs_are_gathered_in_turns_and_written_in_a_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_maintenance, "LOOKED_AT_PER_TURN", 4)
+    names = [TopicPartition("many", number) for number in range(10)]
+    for name in names:
+        world.append(world.log(name), b"1")
+    turns = Turns()
+    encoders: set[int] = set()
+    add, encode = log_checkpoints.GatheredOffsets.add, log_checkpoints.pending_checkpoint
+
+    def counted(gathered: Any, log: PartitionLog) -> None:
+        turns.look()
+        add(gathered, log)
+
+    def noted(*arguments: Any) -> Any:
+        encoders.add(threading.get_ident())
+        return encode(*arguments)
+
+    monkeypatch.setattr(log_checkpoints.GatheredOffsets, "add", counted)
+    monkeypatch.setattr(log_checkpoints, "pending_checkpoint", noted)
+
+    asyncio.run(turns.during(world.maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT)))
+
+    assert max(turns.looked_at) == 4 and sum(turns.looked_at) == 10
+    assert encoders and threading.get_ident() not in encoders
+    noted_of = {
+        name for folder in (A, B) for name in read_offsets(world.disk, folder / RECOVERY_POINT_CHECKPOINT)
+    }
+    assert noted_of == set(names)
+
+
+def test_a_log_that_goes_while_offsets_are_gathered_is_in_no_checkpoint(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.append(world.log(T0), b"1")
+    world.append(world.log(T1), b"1")
+    add = log_checkpoints.GatheredOffsets.add
+
+    def deleting(gathered: Any, log: PartitionLog) -> None:
+        add(gathered, log)
+        if log.topic_partition == T1:
+            world.manager.delete(T0)
+            world.log(T0)  # another one of that name
+
+    monkeypatch.setattr(log_checkpoints.GatheredOffsets, "add", deleting)
+
+    asyncio.run(world.maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT))
+
+    noted = {
+        name for folder in (A, B) for name in read_offsets(world.disk, folder / RECOVERY_POINT_CHECKPOINT)
+    }
+    assert noted == {T1}
 
 
 def test_producers_of_one_log_are_forgotten_in_turns(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
