@@ -28,7 +28,8 @@ from ottla.node.coordinators.txn_shard import TxnAnswer, txn_parts
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
-MAX_IDS_PER_TURN = 5_000  # listed: 2 us each, with all that is written of them
+# Listed at once: 2 us each, with all that is written of them; a connection may bring 64 requests in a turn.
+MAX_IDS_PER_TURN = 300
 
 Make: TypeAlias = coordinator_runtime.Make[ClientCommand]
 Build: TypeAlias = Callable[[Any], Any]

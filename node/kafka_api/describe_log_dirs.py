@@ -3,8 +3,8 @@
 1 to 5. Disk sizes since 4 (KIP-827); `is_cordoned` since 5: no directory of ours can be cordoned.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Coroutine, Iterator
+from typing import Any, Final
 
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.partition_log import PartitionLog
@@ -22,6 +22,7 @@ from ottla.node.wire.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
+from ottla.node.work.turns import Steps, one_turn_at_once
 
 API: Final = ApiDescription(
     versions=(1, 5),
@@ -32,23 +33,30 @@ API: Final = ApiDescription(
 
 def handle(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
-) -> DescribeLogDirsResponse:
+) -> DescribeLogDirsResponse | Coroutine[Any, Any, DescribeLogDirsResponse]:
+    return one_turn_at_once(_steps(services, request))
+
+
+def _steps(services: Services, request: DescribeLogDirsRequest) -> Steps[DescribeLogDirsResponse]:
     wanted: set[tuple[str, int]] | None = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    return DescribeLogDirsResponse(
-        results=[_describe(services, log_dir, wanted) for log_dir in services.log_manager.dirs]
-    )
+    results = []
+    for log_dir in services.log_manager.dirs:
+        results.append((yield from _describe(services, log_dir, wanted)))
+    return DescribeLogDirsResponse(results=results)
 
 
 def _describe(
     services: Services, log_dir: LogDir, wanted: set[tuple[str, int]] | None
-) -> DescribeLogDirsResult:
+) -> Steps[DescribeLogDirsResult]:
     path = str(log_dir.path.absolute())
     if not log_dir.is_online:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=path)
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for name, log, is_future in _logs(services):
+    # A list, since logs come and go between two steps.
+    for name, log, is_future in list(_logs(services)):
+        yield
         if log.directory.parent == log_dir.path and (wanted is None or name in wanted):
             topics.setdefault(name.topic, []).append(
                 DescribeLogDirsPartition(
