@@ -6,10 +6,12 @@ import pytest
 
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import HEADER_SIZE
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.replica.delayed_produce import Place
 from ottla.node.replica.isr import IsrProposal
+from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import DEFAULT_LAG_MS
 from tests.unit.node.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
 
@@ -233,3 +235,69 @@ def test_what_was_asked_in_an_earlier_state_is_over(world: ReplicaWorld) -> None
     world.append(count=3)
 
     assert len(asked) == 1 and world.partition().log.high_watermark == 3
+
+
+class Watcher:
+    """Notes what it is told of a log."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def log_grew(self) -> None:
+        self.told.append("grew")
+
+    def offsets_moved(self) -> None:
+        self.told.append("moved")
+
+
+def append_in_a_way(partition: Partition, way: str, now_ms: int) -> None:
+    """Append one record as the leader."""
+    match way:
+        case "a batch":
+            partition.append_as_leader(batch(1), required_acks=1, now_ms=now_ms, produce_version=9)
+        case "a run":
+            records = memoryview(bytearray(batch(1)))
+            assert partition.append_run([records], required_acks=1, now_ms=now_ms)
+        case "a marker":
+            partition.append_marker(
+                EndTransactionMarker(ControlType.COMMIT, 0),
+                producer_id=5,
+                producer_epoch=0,
+                transaction_version=0,
+                now_ms=now_ms,
+            )
+
+
+@pytest.mark.parametrize("way", ["a batch", "a run", "a marker"])
+@pytest.mark.parametrize("flush_messages", [1_000_000, 3])
+def test_every_append_of_a_leader_is_told_counted_and_shown_or_flushed_first(
+    world: ReplicaWorld, way: str, flush_messages: int
+) -> None:
+    world.create_topic(config=LogConfig(flush_messages=flush_messages))
+    world.append(count=1)
+    world.append(count=1)  # The second finds out how much room there is for a run.
+    partition, watcher = world.partition(), Watcher()
+    partition.watchers.append(watcher)
+    counted = partition.counters.messages_in
+    flushed: list[object] = []
+    world.replica_manager.context.flush_soon = flushed.append
+
+    append_in_a_way(partition, way, world.clock.now_ms())
+
+    is_flushed_first = flush_messages == 3
+    assert watcher.told == ["grew"] and partition.watchers == []
+    assert flushed == ([partition.log] if is_flushed_first else [])
+    assert partition.log.high_watermark == (2 if is_flushed_first else 3)
+    assert partition.counters.messages_in - counted == (way != "a marker")
+
+
+@pytest.mark.parametrize("way", ["a batch", "a run", "a marker"])
+def test_what_others_in_sync_have_to_have_is_not_shown_by_an_append(world: ReplicaWorld, way: str) -> None:
+    world.create_topic()
+    world.append(count=1)
+    world.append(count=1)
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+
+    append_in_a_way(world.partition(), way, world.clock.now_ms())
+
+    assert (world.partition().log.log_end_offset, world.partition().log.high_watermark) == (3, 2)
