@@ -110,38 +110,38 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "_awaited",
-        "_buffer",
         "_file_sender",
         "_gathered",
         "_has_ended",
-        "_is_write_blocked",
         "_listener",
         "_owed",
-        "_reading",
         "_release",
         "_service",
-        "_state",
         "_transport",
         "_turn_ends",
         "_unsent_bytes",
         "_waiting",
         "_window_bytes",
+        "buffer",
         "file_number",
         "info",
         "is_closed",
+        "is_write_blocked",
         "last_active_tick",
         "peer_challenge",
+        "reading",
+        "state",
     )
 
     def __init__(self, listener: ConnectionHost) -> None:
         self._listener = listener
         self._service = listener.service
         self._gathered: GatheredAnswers = listener.gathered
-        self._buffer = ReceiveBuffer(listener.memory, listener.max_frame_bytes)
+        self.buffer = ReceiveBuffer(listener.memory, listener.max_frame_bytes)
         self._owed = OwedAnswers()
-        self._state = _READY
-        self._reading = _ON
-        self._is_write_blocked = False
+        self.state: Serving = _READY
+        self.reading: Reading = _ON
+        self.is_write_blocked = False
         self._has_ended = False  # the peer sends nothing more, but what it sent is still to be answered
         self._unsent_bytes = 0  # as the peer was found not to read fast enough
         self._turn_ends = 0.0  # of what comes in large reads; 0: it did not begin
@@ -161,7 +161,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._buffer.open()
+        self.buffer.open()
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -184,21 +184,21 @@ class Connection(asyncio.BufferedProtocol):
         if waiting is not None and not self._is_under_way(waiting):
             waiting.cancel()
         self._owed.give_up()
-        self._buffer.close(self)
+        self.buffer.close(self)
         self.release_unsent()
         self._listener.receive_windows.give_back(self._window_bytes)
         self._listener.forget(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        buffer = self._buffer
+        buffer = self.buffer
         return buffer.view[buffer.end : buffer.limit]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._buffer.end += nbytes
+        self.buffer.end += nbytes
         self.last_active_tick = self._listener.tick
         if nbytes >= LARGE_FRAME_BYTES and not self._turn_ends:
             self._begin_turn()
-        if self._state is _READY:
+        if self.state is _READY:
             self._serve_frames()
             return
         # One more read is taken while a request waits, not a second.
@@ -211,10 +211,10 @@ class Connection(asyncio.BufferedProtocol):
         A request that only waits (a long poll) is given up: mostly nobody is there any more to be told.
         """
         self._gathered.send_all()  # The transport may close, and does not know of them.
-        if self._state is _CLOSED:
+        if self.state is _CLOSED:
             return not self._may_write()
         if not self._only_waits():
-            self._has_ended = self._state is not _READY or bool(self._owed.in_order)
+            self._has_ended = self.state is not _READY or bool(self._owed.in_order)
         return self._has_ended
 
     def pause_writing(self) -> None:
@@ -223,11 +223,11 @@ class Connection(asyncio.BufferedProtocol):
         self._listener.unsent.hold(self, self._unsent_bytes)
 
     def resume_writing(self) -> None:
-        self._is_write_blocked = False
+        self.is_write_blocked = False
         self.release_unsent()
         if self._owed.in_order:
             self._pay()
-        if self._state is _BLOCKED and not self._is_write_blocked:
+        if self.state is _BLOCKED and not self.is_write_blocked:
             self._continue()
 
     def write(self, answer: Buffer) -> None:
@@ -249,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def abort(self, reason: str) -> None:
         """Close at once, unsent answers and all, and say why in the log."""
-        if self._state is not _CLOSED:
+        if self.state is not _CLOSED:
             self._end()
             self._listener.complain(self.info, reason)
         self._transport.abort()
@@ -266,7 +266,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close when all answers are sent."""
-        if self._state is _CLOSED:
+        if self.state is _CLOSED:
             return
         if self._owed.in_order:
             self._pay(is_last=True)
@@ -281,40 +281,40 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def is_inside_frame(self) -> bool:
         """Whether a frame is half received that is larger than the smallest buffer."""
-        return self._buffer.frame_bytes > INITIAL_BUFFER_BYTES
+        return self.buffer.frame_bytes > INITIAL_BUFFER_BYTES
 
     @property
     def waits_with_large_frame(self) -> bool:
         """Whether a request waits for its answer and holds a buffer that others may need."""
-        return self._waiting is not None and len(self._buffer.view) > INITIAL_BUFFER_BYTES
+        return self._waiting is not None and len(self.buffer.view) > INITIAL_BUFFER_BYTES
 
     def shrink(self) -> None:
         """Give memory back that was not needed since the last sweep."""
-        self._buffer.shrink(self, is_in_use=self._waiting is not None)
+        self.buffer.shrink(self, is_in_use=self._waiting is not None)
 
     # ---- states ------------------------------------------------------------------------------------
 
     def _move(self, state: Serving) -> None:
-        assert state in SERVING_MOVES[self._state], f"{self._state.name} -> {state.name}"
-        self._state = state
+        assert state in SERVING_MOVES[self.state], f"{self.state.name} -> {state.name}"
+        self.state = state
 
     def _end(self) -> None:
         """Serve nothing more."""
-        if self._state is not _CLOSED:
+        if self.state is not _CLOSED:
             self._move(_CLOSED)
             self.is_closed = True
 
     def _block(self) -> None:
         """The peer does not read its answers."""
-        self._is_write_blocked = True
-        if self._state is _READY:
+        self.is_write_blocked = True
+        if self.state is _READY:
             self._move(_BLOCKED)
 
     def _continue(self) -> None:
         """What the next request waited for has come."""
-        if self._state is _CLOSED:
+        if self.state is _CLOSED:
             return
-        if self._is_write_blocked:
+        if self.is_write_blocked:
             self._move(_BLOCKED)
             return
         self._move(_READY)
@@ -324,7 +324,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve_frames(self) -> None:
         """Serve what lies whole in the buffer, then make room for what is to come."""
-        buffer, owed = self._buffer, self._owed.in_order
+        buffer, owed = self.buffer, self._owed.in_order
         view, position, end = buffer.view, buffer.start, buffer.end
         if end - position > buffer.peak_bytes:
             buffer.peak_bytes = end - position
@@ -332,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
         out: list[Piece] = []
         served = 0
         buffer.frame_bytes = 0
-        while self._state is _READY and position != end and (stop := buffer.frame_end(position)):
+        while self.state is _READY and position != end and (stop := buffer.frame_end(position)):
             if stop < 0:
                 self._refuse_in_turn(_no_frame(view[position : position + SIZE_BYTES]), out)
                 return
@@ -396,7 +396,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
         if out:
             self._flush(out)
-        if self._has_ended and self._state is _READY and not owed:
+        if self._has_ended and self.state is _READY and not owed:
             self.close()
         else:
             self._make_room()
@@ -452,7 +452,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _files_sent(self) -> None:
-        if self._state is _CLOSED:
+        if self.state is _CLOSED:
             self._transport.close()
         else:
             self.resume_writing()
@@ -463,7 +463,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _refuse_in_turn(self, reason: str, out: list[Piece]) -> None:
         """Refuse what was received, once those who sent something before it have their answers."""
-        if self._state is _CLOSED:  # as what was answered before it is too much for its peer
+        if self.state is _CLOSED:  # as what was answered before it is too much for its peer
             return
         if not self._owed.in_order:
             self._refuse(reason, out)
@@ -501,7 +501,7 @@ class Connection(asyncio.BufferedProtocol):
     def _owed_is_there(
         self, owed: Owed, future: "asyncio.Future[Any]", pending: Pending, head: bytes | None
     ) -> None:
-        if self._state is _CLOSED:
+        if self.state is _CLOSED:
             return
         if future.cancelled():
             self.abort("the node stops")
@@ -533,7 +533,7 @@ class Connection(asyncio.BufferedProtocol):
 
         When it `is_last` a peer that reads slowly is left to the transport.
         """
-        if self._state is _CLOSED or (self._is_write_blocked and not (is_last and self._may_write())):
+        if self.state is _CLOSED or (self.is_write_blocked and not (is_last and self._may_write())):
             return
         out, refusal = self._owed.take()
         if refusal is not None:
@@ -542,9 +542,9 @@ class Connection(asyncio.BufferedProtocol):
         self._flush(out)
         if is_last or self._owed.in_order:
             return
-        if self._state is _HELD:
+        if self.state is _HELD:
             self._continue()
-        elif self._has_ended and self._state is _READY:
+        elif self._has_ended and self.state is _READY:
             self.close()
 
     def _may_write(self) -> bool:
@@ -553,7 +553,7 @@ class Connection(asyncio.BufferedProtocol):
     def _only_waits(self) -> bool:
         """Whether nothing is under way, and nothing was asked behind what waits."""
         waiting = self._waiting
-        return waiting is not None and not self._is_under_way(waiting) and not self._buffer.has_whole_frame
+        return waiting is not None and not self._is_under_way(waiting) and not self.buffer.has_whole_frame
 
     def _is_under_way(self, waiting: "asyncio.Future[Any]") -> bool:
         """Whether a request that waits may change something, and so goes on when its client has gone."""
@@ -571,7 +571,7 @@ class Connection(asyncio.BufferedProtocol):
             if asyncio.iscoroutine(awaitable):
                 # A node that ends in this very turn never begins it; Python would warn of that.
                 future.add_done_callback(lambda _: awaitable.close())
-        if self._state is not _CLOSED:  # else `connection_lost` gives it up
+        if self.state is not _CLOSED:  # else `connection_lost` gives it up
             self._move(_WAITING)
         self._waiting, self._awaited = future, pending
         future.add_done_callback(lambda done: self._answered(done, pending, frame))
@@ -580,16 +580,16 @@ class Connection(asyncio.BufferedProtocol):
             self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, future)
         if self._has_ended and self._only_waits():
             self.close()  # as `eof_received`
-        elif self._buffer.start < self._buffer.end:
+        elif self.buffer.start < self.buffer.end:
             self._release_waiting()
 
     def _look_for_end(self, waiting: "asyncio.Future[Any]") -> None:
         """See whether the client has gone while nothing is read: a frame that fills its buffer leaves no room
         for more, and the end of the stream is not told then.
         """
-        if self._state is _CLOSED or self._waiting is not waiting:
+        if self.state is _CLOSED or self._waiting is not waiting:
             return
-        if self._reading is not _ON and _peer_has_ended(self._transport):
+        if self.reading is not _ON and _peer_has_ended(self._transport):
             self._transport.abort()
             return
         self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, waiting)
@@ -602,7 +602,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _answered(self, future: "asyncio.Future[Any]", pending: Pending, frame: memoryview) -> None:
         self._waiting = self._awaited = self._release = None
-        if self._state is _CLOSED:
+        if self.state is _CLOSED:
             if not future.cancelled():
                 future.exception()  # Nobody is left to be told.
             return
@@ -640,18 +640,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def _make_room(self) -> None:
         """See to it that the next read has room, or that there is none."""
-        if self._reading is _STARVED:
+        if self.reading is _STARVED:
             return
-        if self._state is not _READY:
-            if not self._buffer.keep():
+        if self.state is not _READY:
+            if not self.buffer.keep():
                 self._pause_reading()
             return
-        size_bytes = self._buffer.make_room(self)
+        size_bytes = self.buffer.make_room(self)
         if size_bytes:
             self._grow(size_bytes)
         elif self._turn_ends and time.perf_counter() >= self._turn_ends:
             self._stop_reading(_RESTING)
-        elif self._reading is not _ON:
+        elif self.reading is not _ON:
             self._resume_reading()
 
     def _begin_turn(self) -> None:
@@ -661,8 +661,8 @@ class Connection(asyncio.BufferedProtocol):
         self._gathered.send_all()  # Others do not wait for what may take so long.
 
     def _end_turn(self) -> None:
-        is_resting = self._reading is _RESTING
-        if is_resting and self._state is not _CLOSED and self._listener.must_rest():
+        is_resting = self.reading is _RESTING
+        if is_resting and self.state is not _CLOSED and self._listener.must_rest():
             self._listener.loop.call_later(REST_SECONDS, self._end_turn)
             return
         self._turn_ends = 0.0
@@ -676,31 +676,31 @@ class Connection(asyncio.BufferedProtocol):
             self._stop_reading(_STARVED)
 
     def _granted(self, size_bytes: int) -> None:
-        if self._state is _CLOSED:
+        if self.state is _CLOSED:
             self._listener.memory.release(size_bytes)
             return
         if size_bytes > WIDENING_FRAME_BYTES and not self._window_bytes:
             self._window_bytes = self._listener.receive_windows.widen(
                 self._transport.get_extra_info("socket")
             )
-        self._buffer.grow(size_bytes)
+        self.buffer.grow(size_bytes)
         self._resume_reading()
 
     def _pause_reading(self) -> None:
-        if self._reading is _ON:
+        if self.reading is _ON:
             self._stop_reading(_OFF)
 
     def _stop_reading(self, why: Reading) -> None:
-        if self._state is _CLOSED or self._reading is why:
+        if self.state is _CLOSED or self.reading is why:
             return
-        assert why in READING_MOVES[self._reading], f"{self._reading.name} -> {why.name}"
-        if self._reading is _ON:
+        assert why in READING_MOVES[self.reading], f"{self.reading.name} -> {why.name}"
+        if self.reading is _ON:
             self._transport.pause_reading()
-        self._reading = why
+        self.reading = why
 
     def _resume_reading(self) -> None:
-        if self._reading is not _ON and self._state is not _CLOSED:
-            self._reading = _ON
+        if self.reading is not _ON and self.state is not _CLOSED:
+            self.reading = _ON
             self._transport.resume_reading()
 
 

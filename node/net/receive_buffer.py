@@ -33,13 +33,13 @@ class ReceiveBuffer:
     """The receive buffer of one connection."""
 
     __slots__ = (
-        "_map",
         "_max_frame_bytes",
         "_memory",
         "end",
         "frame_bytes",
         "last_frame_bytes",
         "limit",
+        "mapped",
         "peak_bytes",
         "start",
         "view",
@@ -50,7 +50,7 @@ class ReceiveBuffer:
         self._memory = memory
         self._max_frame_bytes = max_frame_bytes
         self.view = memoryview(bytearray(INITIAL_BUFFER_BYTES))
-        self._map: mmap.mmap | None = None  # the memory of a large frame, whose beginning is the view
+        self.mapped: mmap.mmap | None = None  # the memory of a large frame, whose beginning is the view
         self.start = 0  # of what was not served yet
         self.end = 0  # of what was received
         self.limit = INITIAL_BUFFER_BYTES  # of the next read
@@ -176,15 +176,15 @@ class ReceiveBuffer:
         self._set_limit()
 
     def _exchange(self, size_bytes: int) -> None:
-        if self._map is not None and self.start == 0 and len(self.view) < size_bytes <= len(self._map):
-            self.view = memoryview(self._map)[:size_bytes]
+        if self.mapped is not None and self.start == 0 and len(self.view) < size_bytes <= len(self.mapped):
+            self.view = memoryview(self.mapped)[:size_bytes]
             return
         received = self.end - self.start
-        self._map = _memory_for(self.frame_bytes) if size_bytes > MAPPED_BYTES else None
-        if self._map is not None and size_bytes <= len(self._map):
-            view = memoryview(self._map)[:size_bytes]
+        self.mapped = _memory_for(self.frame_bytes) if size_bytes > MAPPED_BYTES else None
+        if self.mapped is not None and size_bytes <= len(self.mapped):
+            view = memoryview(self.mapped)[:size_bytes]
         else:
-            self._map, view = None, memoryview(bytearray(size_bytes))
+            self.mapped, view = None, memoryview(bytearray(size_bytes))
         view[:received] = self.view[self.start : self.end]
         self.view = view
         self.start, self.end = 0, received

@@ -46,7 +46,7 @@ class Walker(Peer):
 
     def writelines(self, buffers: list[bytes]) -> None:
         self.write(buffers)
-        if self.random.random() < 0.1 and not self.connection._is_write_blocked:
+        if self.random.random() < 0.1 and not self.connection.is_write_blocked:
             self.connection.pause_writing()
 
     def pending(self, answers: list[bytes], view: memoryview, *, is_carried_out: bool) -> Pending:
@@ -94,7 +94,7 @@ class Walker(Peer):
     @property
     def is_under_way(self) -> bool:
         is_all_served = self.served == len(self.frames) and self.is_answered
-        return not is_all_served or bool(self.futures) or self.connection._is_write_blocked
+        return not is_all_served or bool(self.futures) or self.connection.is_write_blocked
 
     @property
     def is_answered(self) -> bool:
@@ -111,7 +111,7 @@ class Walker(Peer):
                     future.set_result(None)
                     if self.random.random() < 0.5:
                         self.connection._gathered.news()
-            case 5 if self.connection._is_write_blocked:
+            case 5 if self.connection.is_write_blocked:
                 self.connection.resume_writing()
             case 6:
                 self.connection.shrink()
@@ -123,7 +123,7 @@ def check(walkers: list[Walker], memory: ReceiveMemory) -> None:
     for one in walkers:
         if one.transport.is_reading:
             assert len(one.connection.get_buffer(-1)) > 0
-    assert memory.used_bytes == sum(len(one.connection._buffer.view) for one in walkers)
+    assert memory.used_bytes == sum(len(one.connection.buffer.view) for one in walkers)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

@@ -203,7 +203,7 @@ def test_a_giant_frame_grows_in_place_and_is_paid_for_as_it_arrives(peer: Peer) 
     sent = frame(body)
     half = len(sent) // 2
     peer.send(sent[:half])
-    began = peer.connection._buffer._map
+    began = peer.connection.buffer.mapped
 
     assert began is not None and len(began) == len(sent)
     assert half <= peer.memory.used_bytes <= 2 * half

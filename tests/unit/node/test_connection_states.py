@@ -184,7 +184,7 @@ def noted(story: Story, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Serving, 
     move = connection_module.Connection._move
 
     def note(connection: connection_module.Connection, to: Serving) -> None:
-        made.append((connection._state, to))
+        made.append((connection.state, to))
         move(connection, to)
 
     monkeypatch.setattr(connection_module.Connection, "_move", note)
@@ -203,7 +203,7 @@ def test_each_move_of_the_table_is_made(
     make(story)
 
     assert (state, to) in made
-    assert story.connection.is_closed == (story.connection._state is CLOSED)
+    assert story.connection.is_closed == (story.connection.state is CLOSED)
 
 
 @pytest.mark.parametrize("state", Serving)
@@ -212,7 +212,7 @@ def test_a_move_that_the_table_does_not_have_is_a_bug(
 ) -> None:
     connection = Story(loop).connection
     for to in set(Serving) - SERVING_MOVES[state]:
-        connection._state = state
+        connection.state = state
 
         with pytest.raises(AssertionError):
             connection._move(to)
@@ -224,7 +224,7 @@ def test_a_held_request_is_served_when_nothing_is_owed_and_the_peer_reads(
     story = Story(loop)
     owe_and_ask_another(story)
     blocked_by_what_was_owed(story)
-    assert story.connection._state is BLOCKED
+    assert story.connection.state is BLOCKED
     assert story.transport.sent == [b"acknowledged"]
 
     story.reads_answers()
@@ -241,7 +241,7 @@ def test_nothing_is_served_behind_a_file_that_is_not_sent_yet(loop: asyncio.Abst
     assert story.transport.sent == [b"."]
     story.connection._files_sent()
 
-    assert b"".join(story.transport.sent) == b".." and story.connection._state is READY
+    assert b"".join(story.transport.sent) == b".." and story.connection.state is READY
 
 
 def test_a_request_that_is_closed_while_its_answer_leaves_is_given_up(
@@ -257,7 +257,7 @@ def test_a_request_that_is_closed_while_its_answer_leaves_is_given_up(
 
     story.transport.writelines = end  # type: ignore[method-assign]
     story.asks(b".w")
-    assert story.connection._state is CLOSED and not story.waiting.done()
+    assert story.connection.state is CLOSED and not story.waiting.done()
 
     story.goes()
     story.turn()
@@ -273,13 +273,13 @@ def test_a_read_behind_a_request_that_waits_is_the_last_until_it_is_answered(
 ) -> None:
     story = Story(loop)
     story.asks(b"w")
-    assert story.connection._reading is ON
+    assert story.connection.reading is ON
 
     story.asks(b".")
-    assert story.connection._reading is OFF
+    assert story.connection.reading is OFF
     story.answered()
 
-    assert story.connection._reading is ON
+    assert story.connection.reading is ON
 
 
 def test_who_sends_much_rests_and_is_read_again(
@@ -288,11 +288,11 @@ def test_who_sends_much_rests_and_is_read_again(
     monkeypatch.setattr(connection_module, "MAX_TURN_SECONDS", 0.0)
     story = Story(loop)
     taken = story.send(LARGE * 9)
-    assert taken < len(LARGE * 9) and story.connection._reading is RESTING
+    assert taken < len(LARGE * 9) and story.connection.reading is RESTING
 
     story.turn()
 
-    assert story.connection._reading is ON
+    assert story.connection.reading is ON
 
 
 def test_who_is_not_read_from_may_have_to_rest_as_well(
@@ -302,14 +302,14 @@ def test_who_is_not_read_from_may_have_to_rest_as_well(
     story.send(LARGE)
     story.connection.pause_writing()
     story.send(LARGE[:40_000])
-    assert story.connection._reading is OFF
+    assert story.connection.reading is OFF
 
     story.connection._turn_ends = 1e-9  # it is over
     story.reads_answers()
-    assert story.connection._reading is RESTING
+    assert story.connection.reading is RESTING
 
     story.turn()
-    assert story.connection._reading is ON
+    assert story.connection.reading is ON
 
 
 def test_who_has_no_memory_to_grow_is_read_again_when_there_is_some(
@@ -320,10 +320,10 @@ def test_who_has_no_memory_to_grow_is_read_again_when_there_is_some(
     debtor.send(frame(bytes(120_000))[:80_000])
 
     story.send(frame(bytes(60_000))[:40_000])
-    assert story.connection._reading is STARVED
+    assert story.connection.reading is STARVED
     debtor.goes()
 
-    assert story.connection._reading is ON
+    assert story.connection.reading is ON
     assert story.transport.is_reading
 
 
@@ -336,12 +336,12 @@ def test_who_is_not_read_from_may_have_no_memory_when_it_could_be(
     debtor.send(frame(bytes(120_000))[:80_000])
     story.connection.pause_writing()
     story.send(frame(bytes(60_000))[:8192])
-    assert story.connection._reading is OFF
-    story.connection._reading = reading
+    assert story.connection.reading is OFF
+    story.connection.reading = reading
 
     story.reads_answers()
 
-    assert story.connection._reading is STARVED
+    assert story.connection.reading is STARVED
 
 
 def test_a_closed_connection_is_not_read_from_again(loop: asyncio.AbstractEventLoop) -> None:
@@ -351,4 +351,4 @@ def test_a_closed_connection_is_not_read_from_again(loop: asyncio.AbstractEventL
     story.connection.close()
     story.answered()
 
-    assert story.connection._reading is OFF and not story.transport.is_reading
+    assert story.connection.reading is OFF and not story.transport.is_reading

@@ -2,22 +2,21 @@
 
 import struct
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from ottla.node.kafka_api import dispatch
 from ottla.node.kafka_api.served_apis import describe
 from ottla.node.net.answers import Run
-from ottla.node.net.connection import Connection
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest
 from tests.unit.node.replica_world import CONNECTION, ReplicaWorld
 from tests.unit.node.serving import dispatcher_of
+from tests.unit.node.stand_ins import connection_of
 
-PEER = cast(Connection, SimpleNamespace(info=CONNECTION))
+PEER = connection_of(CONNECTION)
 
 
 class FromMemory:
@@ -65,6 +64,6 @@ def test_an_api_may_serve_what_begins_like_an_earlier_request_past_its_handler(
     assert first != [b"as before"]
     assert dispatcher.serve(PEER, asked) == [b"as before"]
     assert dispatcher.serve_run(PEER, two, 0, len(two)) == Run(len(two), 2, [b"both as before"])
-    repeated: Any = dispatcher._routes[ApiKey.API_VERSIONS, 3].repeated
+    repeated: Any = dispatcher.routes[ApiKey.API_VERSIONS, 3].repeated
     ((body, request, _),) = repeated.learned
     assert asked[-len(body) :] == body and request.client_software_name == "test"
