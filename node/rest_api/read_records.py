@@ -41,7 +41,7 @@ from ottla.node.rest_api.offset_spec import (
 )
 from ottla.node.rest_api.record_filter import MAX_FILTER_LENGTH, Filter, parse_filter
 from ottla.node.rest_api.record_json import AUTO, FORMATS, shown_record
-from ottla.node.rest_api.record_reader import Found, RecordReader
+from ottla.node.rest_api.record_reader import Found, RecordReader, in_short_rounds
 from ottla.node.rest_api.resource import Data, DataPieces, collection, collection_schema, url
 from ottla.node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, bad_request, rest_error_of
 from ottla.node.rest_api.route import (
@@ -163,7 +163,7 @@ async def _page(context: RestContext, request: RestRequest, wish: _Wish) -> Data
     places = begun.offsets
     if not places:
         raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {wish.topic} answered in time")
-    reader = RecordReader(context.client, places, read_committed=wish.read_committed)
+    reader = RecordReader(in_short_rounds(context.client, read_committed=wish.read_committed), places)
     before = parse_cursor(query["before"]) if "before" in query else {}
     ends = {one: min(known.found[one].end, before.get(one.partition, MAX_INT64)) for one in places}
     is_start = not known.problems and all(at <= known.found[one].first for one, at in places.items())
@@ -320,7 +320,9 @@ async def _tail(context: RestContext, wish: _Wish, begun: Positions) -> AsyncGen
         with context.records.tails.place_now(context.address):
             async with context.own_client() as client:
                 client.opening = context.client.opening
-                reader = RecordReader(client, begun.offsets, read_committed=wish.read_committed)
+                reader = RecordReader(
+                    in_short_rounds(client, read_committed=wish.read_committed), begun.offsets
+                )
                 # The first event has no data, so that whoever is cut off before a record came resumes here.
                 yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
                 if begun.shortfalls:

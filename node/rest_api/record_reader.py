@@ -24,12 +24,17 @@ class Found(NamedTuple):
     record: Record
 
 
+def in_short_rounds(client: Client, *, read_committed: bool) -> Consumer:
+    """Return a consumer for a `RecordReader`: a round is short, and goes on where partitions are away."""
+    return Consumer(client, read_committed=read_committed, limits=SHORT_ROUNDS, gives_up=False)
+
+
 class RecordReader:
     """`places` says where each partition goes on, after every record that was taken."""
 
-    def __init__(self, client: Client, places: Mapping[TopicPartition, int], *, read_committed: bool) -> None:
+    def __init__(self, consumer: Consumer, places: Mapping[TopicPartition, int]) -> None:
         self.places = dict(places)
-        self._consumer = Consumer(client, read_committed=read_committed, limits=SHORT_ROUNDS, gives_up=False)
+        self._consumer = consumer
 
     async def round(
         self, ends: Mapping[TopicPartition, int] | None = None, deadline: Deadline | None = None

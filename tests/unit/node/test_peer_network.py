@@ -8,6 +8,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.node.net import peer_network
+from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.peer_handshake import PeerGate
 from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
@@ -24,7 +25,7 @@ def refusal(**fields: Any) -> KafkaError:
             peers = network(1, node, own_gate=gate(1, **fields))
             with pytest.raises(KafkaError) as refused:
                 await peers.client(0)
-            assert not node.listener._peers
+            assert all(one.info.peer_id == NO_PEER for one in node.listener.connections)
             return refused.value
 
     return asyncio.run(scene())

@@ -49,12 +49,12 @@ def test_who_is_served_keeps_his_place_and_when_all_are_nobody_comes(places: Htt
     for one in clients[:3]:
         one.is_at_work = True
 
-    assert come(places, Client("a")) == [True]
+    newcomer, other = Client("a"), Client("b")
+    assert come(places, newcomer) == [True]
     assert [one.is_cut_off for one in clients] == [False, False, False, True]
-    assert come(places, Client("b")) == [True]  # the newcomer asks nothing yet
-    for places_of_one in places._places.values():
-        for one in places_of_one:
-            one.is_at_work = True
+    assert come(places, other) == [True]  # the newcomer asks nothing yet
+    for one in (*clients, newcomer, other):
+        one.is_at_work = True
     assert come(places, Client("c")) == [False]
 
 

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import cast
 
 from ottla.logstore.record import Record
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.client.consumer import Consumer
 from ottla.node.client.deadline import Deadline
 from ottla.node.rest_api.record_reader import RecordReader
 
@@ -34,10 +35,7 @@ def read(reader: RecordReader, ends: Mapping[TopicPartition, int] | None) -> lis
 
 
 def reader_of(given: Given, places: Mapping[TopicPartition, int]) -> RecordReader:
-    client: Any = None
-    reader = RecordReader(client, places, read_committed=False)
-    reader._consumer = given  # type: ignore[assignment]
-    return reader
+    return RecordReader(cast(Consumer, given), places)
 
 
 def test_what_came_behind_the_end_meanwhile_is_left_for_who_goes_on_there() -> None:
