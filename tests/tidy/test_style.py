@@ -218,3 +218,33 @@ def test_settings_and_the_command_line_alone_read_the_environment() -> None:
         "node/cli/serve.py",
         "node/cli/shell_completion.py",
     }
+
+
+# Looks of the tests of `node` into what is private to its parts: never more than here.
+PRIVATE_LOOKS = 41
+
+
+def looks(path: Path) -> Iterator[str]:
+    """Yield the private names of other objects that a test uses."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Attribute) or not re.fullmatch(r"_[a-z]\w*", node.attr):
+            continue
+        is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+        if not is_own and node.attr not in ("_replace", "_fields", "_asdict", "_make"):
+            yield f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
+
+
+def test_tests_of_node_use_what_its_parts_show() -> None:
+    found = [look for path in sorted((ROOT / "tests/unit/node").rglob("*.py")) for look in looks(path)]
+
+    assert len(found) <= PRIVATE_LOOKS, found
+
+
+def test_tests_of_node_imitate_its_parts_by_classes_with_names() -> None:
+    nameless = [
+        path.name
+        for path in sorted((ROOT / "tests/unit/node").rglob("*.py"))
+        if "SimpleNamespace(" in path.read_text()
+    ]
+
+    assert nameless in ([], ["test_connection.py"])
