@@ -30,7 +30,7 @@ def test_jobs_run_side_by_side_and_one_that_fails_is_named(
     (tmp_path / "orders" / "a.json").write_text("\n".join(lines))
     (tmp_path / "names").mkdir()
     (tmp_path / "names" / "a.csv").write_text("0,anna\n1,bert\n")
-    (tmp_path / "cleaning_of_orders.py").write_text(
+    (tmp_path / "pipeline.py").write_text(
         "def join(orders, names, least):\n"
         "    return orders.where(f'apples >= {least}').join(names, 'id').select('name', 'apples')\n"
     )
@@ -48,7 +48,7 @@ def test_jobs_run_side_by_side_and_one_that_fails_is_named(
               orders: {{format: json, path: {tmp_path}/orders, schema: "id long, apples long"}}
               names: {{format: csv, path: {tmp_path}/names, schema: "id long, name string", static: true}}
             transform:
-              - {{python: "cleaning_of_orders:join", arguments: {{least: 8}}, as: joined}}
+              - {{python: "pipeline:join", arguments: {{least: 8}}, as: joined}}
               - {{sqlFile: shout.sql}}
               - {{sql: "SELECT *, current_timezone() AS zone FROM previous"}}
             sink: {{format: json, path: {tmp_path}/out}}
