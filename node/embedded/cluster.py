@@ -177,11 +177,11 @@ class Cluster:
     """`nodes` brokers, up to five of them voters. Use it with `with`, `async with`, or `start` and `stop`.
 
     `data` keeps the directories of the nodes, and what makes the cluster the same one when it is started
-    there again, its ports too; without it they are temporary. Topics have a
-    replica on each of up to three nodes unless they are created with another number. `overrides` are settings
-    of all nodes, and one that does not exist is a KafkaError that names the nearest. With `rest` each node has
-    the REST API, on a port of its own that `rest_urls` tells. Its methods block for as long as what they do
-    takes; the asynchronous context does not.
+    there again, its ports too; without it they are temporary. Topics have a replica on each of up to three
+    nodes unless they are created with another number. `overrides` are settings of all nodes, and one that
+    does not exist is a KafkaError that names the nearest. With `rest` each node has the REST API, on a port
+    of its own that `rest_urls` tells. Its methods block for as long as what they do takes; the asynchronous
+    context does not.
     """
 
     def __init__(
