@@ -24,9 +24,7 @@ from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 120
-NOT_OF_THE_SOURCES = shutil.ignore_patterns(
-    ".?*cache", ".git", ".hypothesis", ".venv", "__pycache__", "*.so", "build", "demo-data", "dist", "site"
-)
+IGNORED = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
 # Modules of Python that every program loads, as files of a user.
 HIDING = ("json.py", "re.py", "types.py")
 THEIR_CONFTEST = """
@@ -89,7 +87,7 @@ def run(command: Iterable[str | Path], folder: Path, given: str = "", **environm
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of the checkout, since a build writes into its folder."""
     folder = tmp_path_factory.mktemp("sources") / "ottla"
-    shutil.copytree(ROOT, folder, symlinks=True, ignore=NOT_OF_THE_SOURCES)
+    shutil.copytree(ROOT, folder, symlinks=True, ignore=shutil.ignore_patterns(".git", *IGNORED))
     return folder
 
 
