@@ -170,7 +170,7 @@ class CleanerManager:
         """Do not clean this log again."""
         self.uncleanable[log.topic_partition] = reason
         self._log_manager.warnings.append(
-            f"{log.topic_partition} cannot be cleaned and is set apart: {reason}"
+            f"{log.topic_partition} cannot be cleaned, and is skipped from now on: {reason}"
         )
 
     def _note_cut(self, log: PartitionLog) -> None:

@@ -129,7 +129,7 @@ def read_checkpoints(disk: Disk, log_dir: LogDir) -> list[str]:
         try:
             return read_offsets(disk, log_dir.checkpoint_path(name))
         except KafkaError as error:
-            problems.append(f"{error.detail} It is made again from the logs.")
+            problems.append(f"{error.detail} It is rebuilt from the logs.")
             log_dir.has_lost_checkpoints = True
             return {}
 

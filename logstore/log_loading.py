@@ -81,13 +81,13 @@ def list_logs(
         partition = parse_directory_name(name)
         path = log_dir.path / name
         if partition is None:
-            listing.notes.append(f"{path} is not named like a partition; it is left alone.")
+            listing.notes.append(f"{path} does not have the name of a partition; it is ignored.")
         elif partition.suffix == DELETE_SUFFIX:
             listing.deleted.append(path)
         elif partition.suffix == STRAY_SUFFIX:
-            listing.notes.append(f"{path} belongs to no topic; it is left for you to remove.")
+            listing.notes.append(f"{path} belongs to no topic; remove it if you do not need it.")
         elif not _may_be_log(disk, path):
-            listing.notes.append(f"{path} holds no log though it is named like one; it is left alone.")
+            listing.notes.append(f"{path} has the name of a partition but contains no log; it is ignored.")
         else:
             listing.logs.append(
                 FoundLog(

@@ -146,8 +146,9 @@ class LogManager:
                 if self._holds_logs(log_dir):
                     raise KafkaError(
                         ErrorCode.KAFKA_STORAGE_ERROR,
-                        f"The log directory {log_dir.path} holds logs but no meta.properties that says whose"
-                        " they are: bring that file back, or name an empty directory.",
+                        f"The log directory {log_dir.path} holds logs, but no meta.properties "
+                        "that names their cluster and node: restore that file, or use an empty "
+                        "directory.",
                     )
                 write_meta_properties(self.disk, log_dir.path, properties)
             except OSError as error:
@@ -173,8 +174,8 @@ class LogManager:
             if any(self.disk.exists(where / META_PROPERTIES) for where in (inside, inside / NODE_DATA)):
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{log_dir.path} holds the data of other nodes ({name}): name an empty directory"
-                    " (--data or log.dirs).",
+                    f"{log_dir.path} holds the data of other nodes ({name}): use an empty "
+                    "directory (--data or log.dirs).",
                 )
 
     def load(self, config_of: Callable[[str], LogConfig], *, parallel: ParallelMap = map) -> None:
@@ -229,12 +230,16 @@ class LogManager:
         """
         strays = [name for name, log in self.logs.items() if not is_known(name, log.topic_id)]
         for name in strays:
-            self.notes.append(f"{self.logs[name].directory} belongs to no topic any more; it is set apart.")
+            self.notes.append(
+                f"{self.logs[name].directory} belongs to no topic any more; it is renamed and deleted later."
+            )
             self._retire(name, STRAY_SUFFIX)
         for name, future in tuple(self.future_logs.items()):
             log = self.logs.get(name)
             if log is not None and log.topic_id != future.topic_id:
-                self.notes.append(f"{future.directory} was to replace the log of a deleted topic; it goes.")
+                self.notes.append(
+                    f"{future.directory} would have replaced the log of a deleted topic; it is deleted."
+                )
                 self.abandon_future(name)
             elif log is None and not self.offline_dirs:
                 self._settle_lone_future(name, is_known(name, future.topic_id))
@@ -243,10 +248,14 @@ class LogManager:
     def _settle_lone_future(self, name: TopicPartition, is_known: bool) -> None:
         future = self.future_logs.pop(name)
         if not is_known or future.topic_id == ZERO_UUID:
-            self.notes.append(f"{future.directory} belongs to no topic any more; it is set apart.")
+            self.notes.append(
+                f"{future.directory} belongs to no topic any more; it is renamed and deleted later."
+            )
             self.rename_away(future, STRAY_SUFFIX)
             return
-        self.notes.append(f"{future.directory} had caught up with the log that it replaces; it serves now.")
+        self.notes.append(
+            f"{future.directory} had caught up with the log that it replaces, and is now in use."
+        )
         self._put_in_place(future)
         # The checkpoints of the directory that it came from are about it.
         start = max(log_dir.log_start_offsets.get(name, 0) for log_dir in self.dirs)
@@ -274,7 +283,10 @@ class LogManager:
         """
         log = self.find(topic_partition)
         if log is not None and log.topic_id not in (topic_id, ZERO_UUID):
-            self.notes.append(f"{log.directory} belongs to an older topic of that name; it is set apart.")
+            self.notes.append(
+                f"{log.directory} belongs to a deleted topic of the same name; it is renamed and "
+                "deleted later."
+            )
             self._retire(topic_partition, STRAY_SUFFIX)
             log = None
         if log is not None:
@@ -337,10 +349,10 @@ class LogManager:
                 # The disk is well; whoever asked for too many partitions does not get them.
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
-                    f"{path} cannot be made, as this process has too many files open: raise its limit"
-                    " (ulimit -n).",
+                    f"{path} cannot be created because this process has too many open files: "
+                    "raise its limit (ulimit -n).",
                 ) from error
-            self.take_offline(log_dir, f"{path} cannot be made: {error}")
+            self.take_offline(log_dir, f"{path} cannot be created: {error}")
             raise storage_error(log_dir, topic_partition) from error
         log.on_failure = self._on_log_failure
         log.count_producers_in(self.producer_tally)
@@ -559,7 +571,7 @@ class LogManager:
                     log_dir.path / CLEAN_SHUTDOWN_FILE, clean_shutdown_content(broker_epoch), sync=True
                 )
             except OSError as error:
-                self.take_offline(log_dir, f"the mark of a clean shutdown cannot be written: {error}")
+                self.take_offline(log_dir, f"the clean-shutdown marker cannot be written: {error}")
         self.release()
 
     def release(self) -> None:

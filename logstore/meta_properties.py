@@ -73,14 +73,14 @@ def check_owner(found: MetaProperties, directory: Path, *, cluster_id: bytes, no
     if found.cluster_id != cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"The log directory {directory} belongs to cluster {uuid_to_text(found.cluster_id)}, this node to"
-            f" {uuid_to_text(cluster_id)}: point log.dirs at another directory.",
+            f"The log directory {directory} belongs to cluster {uuid_to_text(found.cluster_id)}, "
+            f"but this node to {uuid_to_text(cluster_id)}: choose another directory in log.dirs.",
         )
     if found.node_id != node_id:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"The log directory {directory} belongs to node {found.node_id}, this is node {node_id}: "
-            "correct node.id or log.dirs.",
+            f"The log directory {directory} belongs to node {found.node_id}, but this is node "
+            f"{node_id}: correct node.id or log.dirs.",
         )
 
 

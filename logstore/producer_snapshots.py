@@ -49,7 +49,7 @@ class ProducerSnapshots:
             try:
                 entries = decode_snapshot(self._disk.read_file(path), now_ms)
             except (KafkaError, FileNotFoundError) as error:
-                problems.append(f"{path} is no producer snapshot and was removed: {error}")
+                problems.append(f"{path} is not a producer snapshot and was removed: {error}")
                 self._remove(self.offsets.pop(at))
                 at -= 1
                 continue

@@ -133,8 +133,9 @@ class ProducerState:
             if is_client and self._tally.is_full:
                 raise KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"What is known of producers has all the memory that it may, {self._tally.limit_bytes}"
-                    f" bytes: producer {header.producer_id}, which is new to this partition, must wait.",
+                    f"The memory for the state of producers is used up, {self._tally.limit_bytes} "
+                    f"bytes: producer {header.producer_id}, which is new to this partition, has "
+                    "to wait.",
                 )
             return None
         if header.producer_epoch == entry.epoch:

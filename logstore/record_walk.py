@@ -33,9 +33,9 @@ except ImportError:  # There was no compiler when Ottla was installed.
 __all__ = ["find", "is_plain", "spans", "walk"]
 
 NOT_COMPILED: Final = (
-    "Records that clients send are checked in Python, and of large batches not all of each:"
-    " logstore/_record_walk.c was not compiled when Ottla was installed. Install a C compiler and Python.h,"
-    " then Ottla again."
+    "Records from clients are checked in Python, which is slower, and of large batches only a "
+    "sample: logstore/_record_walk.c was not compiled when Ottla was installed. Install a C "
+    "compiler and Python.h, then reinstall Ottla."
 )
 _WORDS = {
     LENGTH: "is cut off, or shorter than a record can be",

@@ -112,8 +112,8 @@ def load_log(
         log_end_offset = loader.open_last_segment(recovery_point if clean_shutdown else None)
         if log_end_offset < recovery_point:
             notes.append(
-                f"{directory} ends at {log_end_offset}, though everything below {recovery_point} was on the"
-                f" disk: {RECORDS_ARE_LOST}"
+                f"{directory} ends at offset {log_end_offset}, although everything below "
+                f"{recovery_point} was flushed to disk: {RECORDS_ARE_LOST}"
             )
         if log_end_offset < log_start_offset:
             notes.append(
@@ -134,8 +134,8 @@ def load_log(
     if -1 < last_epoch != epochs.latest_epoch:
         epochs_lost = True
         notes.append(
-            f"{epochs.path} ends with epoch {epochs.latest_epoch}, the log with epoch {last_epoch}."
-            " It is built anew from the batches."
+            f"{epochs.path} ends with epoch {epochs.latest_epoch}, but the log with epoch "
+            f"{last_epoch}. It is rebuilt from the batches."
         )
         epochs.clear()
     if epochs_lost:
@@ -177,7 +177,7 @@ def _settle_leftovers(disk: Disk, directory: Path, notes: list[str]) -> dict[str
         elif name in KNOWN_FILES:
             found[name] = set()
         else:
-            notes.append(f"{directory / name} is no file of a log; it is left alone.")
+            notes.append(f"{directory / name} is not a file of a log; it is ignored.")
     first_cleaned = min((offset for _, offset, _, state in parsed if state == CLEANED_SUFFIX), default=None)
     swaps = []
     for name, offset, kind, state in parsed:
@@ -219,7 +219,7 @@ def _remove_orphans(disk: Disk, directory: Path, names: dict[str, set[int]], not
     for kind in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX):
         for offset in sorted(names.get(kind, set()) - names.get(LOG_SUFFIX, set())):
             path = directory / file_name(offset, kind)
-            notes.append(f"{path} has no log file and was removed.")
+            notes.append(f"{path} had no matching log file and was removed.")
             disk.remove(path)
 
 
@@ -230,7 +230,7 @@ def _load_epochs(epochs: LeaderEpochCache, exists: bool, has_segments: bool, not
     try:
         epochs.load()
     except KafkaError as error:
-        notes.append(f"{error.detail} It is built anew from the batches.")
+        notes.append(f"{error.detail} It is rebuilt from the batches.")
         return True
     return False
 
@@ -293,7 +293,7 @@ class _Loader:
             if reason is None and is_last and not is_unflushed:
                 reason = segment.problem_of_rows()
             if reason is not None:
-                self._notes.append(f"{segment.path}: {reason}; its indexes are built anew.")
+                self._notes.append(f"{segment.path}: {reason}; its indexes are rebuilt.")
             if is_unflushed:
                 # Their file may be newer than these batches, which a power cut took back to before they were
                 # cut and written again in another reign.
@@ -303,7 +303,7 @@ class _Loader:
                 # lost.
                 if self._ends_log(segment, end, is_unflushed=is_unflushed) and is_unflushed:
                     for later in self._segments[number + 1 :]:
-                        self._notes.append(f"{later.path} lies after a torn segment and was removed.")
+                        self._notes.append(f"{later.path} comes after a torn segment and was removed.")
                         later.remove()
                     del self._segments[number + 1 :]
                     is_last = True
@@ -341,7 +341,8 @@ class _Loader:
                 return next_offset
             cut_bytes = self._recover(last, None, is_unflushed=False).cut_bytes
             self._notes.append(
-                f"{last.path} was not closed cleanly: {cut_bytes} bytes after its last batch were cut."
+                f"{last.path} was not closed cleanly: {cut_bytes} bytes after its last whole "
+                "batch were removed."
             )
         return last.find_end()[0]
 
@@ -350,7 +351,7 @@ class _Loader:
         recovered = self._recover(segment, end_offset, is_unflushed=is_unflushed)
         if recovered.cut_bytes:
             self._notes.append(
-                f"{segment.path}: {recovered.cut_bytes} bytes after the last whole batch were cut."
+                f"{segment.path}: {recovered.cut_bytes} bytes after the last whole batch were removed."
             )
             return True
         # A power cut may leave a file short by whole batches, compaction too, which is legal.

@@ -116,7 +116,7 @@ class NodeFacts:
                 return await asyncio.shield(asyncio.wrap_future(done))
         except TimeoutError:
             raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"The node was not done within {timeout_s:g} s."
+                ErrorCode.REQUEST_TIMED_OUT, f"The node did not complete this within {timeout_s:g} s."
             ) from None
 
     async def ask(self, question: "Callable[[NodeView], T]", *, timeout_s: float = ANSWER_TIMEOUT_S) -> T:

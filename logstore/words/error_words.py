@@ -24,7 +24,7 @@ _SENTENCES: Final[Mapping[str, tuple[ErrorCode, ...]]] = {
     "{} was deleted, and perhaps created again": (E.UNKNOWN_TOPIC_ID, E.INCONSISTENT_TOPIC_ID),
     "{} already exists": (E.TOPIC_ALREADY_EXISTS, E.DUPLICATE_RESOURCE, E.DUPLICATE_VOTER),
     "{} has a name that is not allowed": (E.INVALID_TOPIC_EXCEPTION, E.INVALID_GROUP_ID),
-    "{} has no leader now": (E.LEADER_NOT_AVAILABLE,),
+    "{} has no leader at the moment": (E.LEADER_NOT_AVAILABLE,),
     "the leader of {} is changing": (
         E.NOT_LEADER_OR_FOLLOWER,
         E.FENCED_LEADER_EPOCH,

@@ -114,7 +114,7 @@ async def _round(
             told.update(dict.fromkeys(mine, error))
             return
         silent = KafkaError(
-            ErrorCode.INVALID_REQUEST, f"node {leader} told nothing of a partition it was asked for"
+            ErrorCode.INVALID_REQUEST, f"node {leader} left out a partition that it was asked for"
         )
         told.update({one: answers.get(one, silent) for one in mine})
 
@@ -158,7 +158,9 @@ def _leader(client: Client, partition: TopicPartition, failure: KafkaError | Non
     topic = client.topics.get(partition.topic)
     try:
         if topic is None:
-            raise failure or KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+            raise failure or KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment"
+            )
         return leader_in(topic, partition)
     except KafkaError as error:
         return error

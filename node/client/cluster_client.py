@@ -186,7 +186,9 @@ class Client:
         if node_id not in self._endpoints:
             await self.refresh([])
         if node_id not in self._endpoints:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not in the cluster now")
+            raise KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not in the cluster at the moment"
+            )
         return await self._connect(self._endpoints[node_id])
 
     async def controller(self) -> PeerClient:
@@ -294,10 +296,12 @@ class Client:
         check(code, None, f"topic {name}")
         known = self.topics[name]
         if not known.leaders:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"topic '{name}' has no partitions now")
+            raise KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"topic '{name}' has no partitions at the moment"
+            )
         if all(leader < 0 for leader in known.leaders.values()):
             raise KafkaError(
-                ErrorCode.LEADER_NOT_AVAILABLE, f"no partition of topic '{name}' has a leader now"
+                ErrorCode.LEADER_NOT_AVAILABLE, f"no partition of topic '{name}' has a leader at the moment"
             )
         return known
 
@@ -389,7 +393,7 @@ def _nobody(failures: Mapping[tuple[str, int], KafkaError]) -> KafkaError:
     if not others:
         return first[1]
     also = ", ".join(_address(endpoint) for endpoint, _ in others)
-    return KafkaError(first[1].code, f"{first[1].detail}; neither can be reached: {also}")
+    return KafkaError(first[1].code, f"{first[1].detail}; other nodes cannot be reached either: {also}")
 
 
 def leader_in(topic: Topic, partition: TopicPartition) -> int:
@@ -398,7 +402,7 @@ def leader_in(topic: Topic, partition: TopicPartition) -> int:
     if leader is None:
         raise unknown_partition(topic, partition.partition)
     if leader < 0:
-        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader now")
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{partition} has no leader at the moment")
     return leader
 
 
@@ -419,7 +423,8 @@ def check(error_code: int, message: str | None, subject: str) -> None:
     except ValueError:
         raise KafkaError(
             ErrorCode.UNKNOWN_SERVER_ERROR,
-            f"the server refused {subject_of(subject)} with error {error_code}, unknown to this client",
+            f"the server rejected {subject_of(subject)} with error {error_code}, which this "
+            "client does not know",
         ) from None
     if not message:
         raise KafkaError(code, sentence_of(code, subject))
@@ -434,7 +439,7 @@ def only(answers: Sequence[R], subject: str) -> R:
     if len(answers) != 1:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"the server gave {len(answers)} answers about {subject_of(subject)}, where one was asked for",
+            f"the server gave {len(answers)} answers about {subject_of(subject)} instead of one",
         )
     return answers[0]
 
@@ -445,8 +450,8 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
     if "://" in text:
         scheme = text.partition("://")[0].rpartition(",")[2].strip()
         raise ValueError(
-            f"{text!r} is a URL. Kafka is reached at an address without {scheme}://, as host:{DEFAULT_PORT};"
-            " the REST API has another port."
+            f"{text!r} is a URL. Give the address of a Kafka listener without {scheme}://, as "
+            f"host:{DEFAULT_PORT}; the REST API uses another port."
         )
     for part in filter(None, (part.strip() for part in text.split(","))):
         host, separator, port = part.rpartition(":")
@@ -457,5 +462,5 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
             raise ValueError(f"{part!r} is not an address; write host:port.")
         addresses.append((host, int(port)))
     if not addresses:
-        raise ValueError("No address of a node was given; write host:port.")
+        raise ValueError("No broker address was given; write host:port.")
     return addresses

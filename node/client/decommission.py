@@ -66,7 +66,7 @@ async def plan(client: Client, broker_id: int) -> list[Move]:
     try:
         planned = plan_drain(assigned, racks, broker_id)
     except KafkaError as error:
-        raise Refused(f"{error.detail} Start another broker first.") from None
+        raise Refused(f"{error.detail} Add another broker first.") from None
     _check_can_be_copied(topics, broker_id, brokers)
     before = {TopicPartition(one.topic, one.partition): one.replicas for one in assigned}
     return [
@@ -86,8 +86,10 @@ def _check_can_be_copied(
             if broker_id in one.replica_nodes and one.leader_id < 0:
                 down = [replica for replica in one.replica_nodes if _is_down(brokers.get(replica))]
                 raise Refused(
-                    f"{topic.name}-{one.partition_index} cannot be moved, for it has no leader: start"
-                    f" {' or '.join(f'broker {replica}' for replica in down) or 'its brokers'} first."
+                    f"{topic.name}-{one.partition_index} cannot be moved because it has no "
+                    "leader: start "
+                    f"{' or '.join(f'broker {replica}' for replica in down) or 'its brokers'} "
+                    "first."
                 )
 
 
@@ -102,8 +104,8 @@ async def check_may_leave(client: Client, broker_id: int) -> None:
     view = await describe_quorum(client)
     if broker_id in view.voter_ids:
         raise Refused(
-            f"Node {broker_id} votes in the metadata quorum; take its vote away first, with"
-            f" `ottla quorum remove {broker_id}`."
+            f"Node {broker_id} is a voter of the metadata quorum; first run `ottla quorum remove "
+            f"{broker_id}`."
         )
 
 

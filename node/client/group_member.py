@@ -367,4 +367,4 @@ class _Reader:
 
 
 def _malformed() -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REQUEST, "a member of the group sent bytes that are no subscription")
+    return KafkaError(ErrorCode.INVALID_REQUEST, "a member of the group sent an invalid subscription")

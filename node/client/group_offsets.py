@@ -95,16 +95,20 @@ def _change(group_id: str, partition: TopicPartition, target: Target, known: Par
             after, warning = _clamped(known.committed + by, known)
         case ToTime():
             after = known.end if known.at_time is None else known.at_time
-            warning = None if known.at_time is not None else f"no record so late; {after} is its end"
+            warning = (
+                None
+                if known.at_time is not None
+                else f"there is no record that late; the log end {after} is used"
+            )
     return Change(partition, known.committed, after, None if warning is None else f"{partition}: {warning}")
 
 
 def _clamped(offset: int, known: PartitionFacts) -> tuple[int, str | None]:
     """The offset, or the nearest one that the log has, with a warning."""
     if offset > known.end:
-        return known.end, f"{offset} is beyond the end; {known.end} it is"
+        return known.end, f"{offset} is after the log end; {known.end} is used"
     if offset < known.first:
-        return known.first, f"{offset} is before the first record; {known.first} it is"
+        return known.first, f"{offset} is before the first record; {known.first} is used"
     return offset, None
 
 
@@ -140,10 +144,10 @@ def parse_plan(text: str, group_ids: Sequence[str]) -> dict[str, dict[TopicParti
         group_id, topic, *numbers = fields
         partition, offset = (_number(word) for word in numbers)
         if not topic or partition is None or not 0 <= partition <= MAX_PARTITION or offset is None:
-            raise ValueError(f"Line {number} has no topic, or its partition or offset is no number.")
+            raise ValueError(f"Line {number} has no topic, or its partition or offset is not a number.")
         place = TopicPartition(topic, partition)
         if place in plan.setdefault(group_id, {}):
-            raise ValueError(f"Line {number} speaks of {place} again.")
+            raise ValueError(f"Line {number} names {place} again.")
         plan[group_id][place] = offset
     return plan
 
@@ -152,7 +156,7 @@ def _fields(line: str, number: int) -> list[str]:
     try:
         return next(csv.reader([line.rstrip("\r")]), [])
     except csv.Error as error:
-        raise ValueError(f"Line {number} is no CSV: {error}.") from None
+        raise ValueError(f"Line {number} is not CSV: {error}.") from None
 
 
 def _number(word: str) -> int | None:

@@ -57,7 +57,7 @@ async def check_has_no_members(client: Client, group_id: str) -> None:
         first, more = ", ".join(names[:_NAMED_MEMBERS]), len(names) - _NAMED_MEMBERS
         raise Refused(
             f"Group {group_id} is active ({view.state}); stop its members first:"
-            f" {first or 'they just join'}{f' and {more} more' if more > 0 else ''}."
+            f" {first or 'they are just joining'}{f' and {more} more' if more > 0 else ''}."
         )
 
 
@@ -71,7 +71,7 @@ async def plan(client: Client, group_id: str, target: Target, topics: Topics | N
     elif topics is None:
         partitions = sorted(committed)
         if not partitions:
-            raise Refused(f"Group {group_id} has committed nothing; name topics.")
+            raise Refused(f"Group {group_id} has no committed offsets; name topics.")
     else:
         partitions = await partitions_of(client, topics)
     first = await _offsets(client, group_id, dict.fromkeys(partitions, topic_admin.EARLIEST))
@@ -111,5 +111,5 @@ async def apply(client: Client, group_id: str, changes: Sequence[Change]) -> Non
         await group_admin.commit_offsets(client, group_id, {one.partition: one.after for one in changes})
     except KafkaError as error:
         if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
-            raise Refused(f"Group {group_id} has got members meanwhile; stop them first.") from None
+            raise Refused(f"Group {group_id} has members again; stop them first.") from None
         raise

@@ -47,14 +47,14 @@ class LeaderPlan(NamedTuple):
 def plan_transfer(one: LedPartition, leader: int) -> NewOrder:
     """Have this replica lead; ValueError with a sentence if it cannot."""
     if one.is_moving:
-        raise ValueError(f"{one.partition} is being moved; wait for that, or take it back.")
+        raise ValueError(f"{one.partition} is being moved; wait for the move to complete, or cancel it.")
     if leader not in one.replicas:
         raise ValueError(
             f"Broker {leader} has no replica of {one.partition}; it is on"
             f" {', '.join(map(str, one.replicas))}. Move it there first."
         )
     if leader not in one.isr:
-        raise ValueError(f"Broker {leader} is not in sync with {one.partition}, so it cannot lead it yet.")
+        raise ValueError(f"Broker {leader} is not in sync for {one.partition}, so it cannot lead it yet.")
     rest = [replica for replica in one.replicas if replica != leader]
     return NewOrder(one.partition, (leader, *rest), elects=one.leader != leader)
 
@@ -77,11 +77,11 @@ def plan_drain_of_leaders(
         elif not others:
             kept.append(Kept(one.partition, "it has no other replica"))
         elif not able:
-            kept.append(Kept(one.partition, "no other replica of it is in sync"))
+            kept.append(Kept(one.partition, "no other replica is in sync"))
         else:
             elects = one.leader == broker_id
             successor = min(able, key=lambda each: (leads[each], each)) if elects else one.leader
-            if successor not in able:  # it has no leader now
+            if successor not in able:  # it has no leader at the moment
                 successor = able[0]
             leads[broker_id] -= elects
             leads[successor] += elects

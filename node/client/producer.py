@@ -157,8 +157,9 @@ class Producer:
         )
         if len(batch) > self._max_message_bytes:
             raise ValueError(
-                f"it takes {len(batch)} bytes, more than max.message.bytes of topic {self._topic},"
-                f" {self._max_message_bytes}: raise that, or send less in a record"
+                f"the record takes {len(batch)} bytes, more than the max.message.bytes of topic "
+                f"{self._topic}, {self._max_message_bytes}: raise that setting, or send smaller "
+                "records"
             )
 
     def _partition_of(self, record: ProducerRecord) -> int:

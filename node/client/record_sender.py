@@ -239,7 +239,7 @@ class RecordSender:
         for lane in missing:
             lane.tries += 1
             error = failed or KafkaError(
-                ErrorCode.LEADER_NOT_AVAILABLE, f"{lane.partition} has no leader now"
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{lane.partition} has no leader at the moment"
             )
             # Nothing was sent that could have been stored.
             if lane.partition.topic in gone and lane.tries > GONE_TRIES:

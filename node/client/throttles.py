@@ -97,7 +97,7 @@ async def set_throttles(
     brokers = (await describe_cluster(client)).brokers
     for broker_id in broker_ids or ():
         if find_broker(brokers, broker_id).is_fenced:
-            raise Refused(f"Broker {broker_id} is fenced, so it cannot be told; start it first.")
+            raise Refused(f"Broker {broker_id} is fenced, so its limits cannot be set; start it first.")
     living = sorted(one.broker_id for one in brokers if not one.is_fenced)
     await topic_admin.describe_topics(client, list(topics))
     # Topics first: a rate that holds for nothing does no harm, and a topic without a rate neither.

@@ -107,7 +107,9 @@ async def list_transactions(
     async def ask(client: Client, broker_id: int) -> list[ListedTransaction]:
         connection = await client.node(broker_id)
         if connection.versions.get(ApiKey.LIST_TRANSACTIONS, (0, 0))[1] < least:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"broker {broker_id} has no such filter")
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION, f"broker {broker_id} does not support this filter"
+            )
         response = await connection.request(request, ListTransactionsResponse, timeout_s=client.remaining_s)
         check(response.error_code, None, f"the transactions of broker {broker_id}")
         return [
@@ -220,7 +222,7 @@ async def _whole_producers(
     problems = {one: answer for one, answer in told.items() if isinstance(answer, KafkaError)}
     for one in partitions:
         if one not in told:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server told nothing of {one}")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"the server returned nothing about {one}")
     return Answers(found, problems).all()
 
 

@@ -15,8 +15,8 @@ from ottla.node.client.refusal import Refused
 from ottla.node.client.txn_admin import DECIDED, NO_LEADER, ONGOING, ProducerView, TransactionView
 from ottla.node.client.txn_as_json import UNKNOWN, StartOffsets
 
-NOTHING_OPEN = "{} has no transaction open ({})."
-IS_DECIDED = "The transaction of {} is decided ({}): its markers are on their way."
+NOTHING_OPEN = "{} has no open transaction ({})."
+IS_DECIDED = "The outcome of the transaction of {} is decided ({}); it is being written to the partitions."
 
 
 class Search(NamedTuple):
@@ -56,7 +56,7 @@ async def abort_in_log(client: Client, partition: TopicPartition, start_offset: 
     views = (await txn_admin.describe_producers(client, [partition]))[partition]
     producer = next((one for one in views if one.start_offset == start_offset), None)
     if producer is None:
-        raise Refused(f"{partition} has no transaction open from offset {start_offset}.")
+        raise Refused(f"{partition} has no open transaction that starts at offset {start_offset}.")
     await txn_admin.write_abort_marker(client, partition, producer)
     return producer
 

@@ -307,7 +307,12 @@ class MarkerSender:
                 if code in _DONE:
                     done.add(partition)
                     if code is not ErrorCode.NONE:
-                        log.warning("%s has no marker of %s: %s.", partition, _short(sent), code.name)
+                        log.warning(
+                            "%s has not acknowledged a transaction marker of %s: %s.",
+                            partition,
+                            _short(sent),
+                            code.name,
+                        )
                 elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED and self._is_news(sent):
                     self._coordinator_is_fenced(sent, partition)
                     break
@@ -315,7 +320,9 @@ class MarkerSender:
                     again.add(partition)
                     if code not in _AGAIN and not sent.has_complained:
                         sent.has_complained = True
-                        log.error("%s refuses a marker of %s: %s.", partition, _short(sent), code.name)
+                        log.error(
+                            "%s rejects a transaction marker of %s: %s.", partition, _short(sent), code.name
+                        )
             else:
                 if done:
                     self._done(sent, done)
@@ -326,7 +333,7 @@ class MarkerSender:
     def _failed(self, line: _Line, error: KafkaError) -> None:
         """Nothing is known of what the leader did."""
         if not line.failures:
-            log.warning("Markers could not be sent to node %d: %s", line.leader, error)
+            log.warning("Transaction markers could not be sent to node %d: %s", line.leader, error)
         asked, line.under_way = line.under_way, {}
         for sent, partitions in asked.items():
             self._again(line, sent, partitions)

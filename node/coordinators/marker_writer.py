@@ -98,7 +98,7 @@ class MarkerWriter:
         if marker.producer_id < 0 or marker.producer_epoch < 0:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The marker names no producer.")  # as Kafka says
         if self._is_cut_off():
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller cannot be reached.")
         partition = self._replicas.partition((named.topic, named.partition))
         partition.check_leader(named.leader_epoch)
         control_type = ControlType.COMMIT if marker.is_commit else ControlType.ABORT

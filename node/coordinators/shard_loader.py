@@ -97,6 +97,6 @@ def _scan_piece(scan: LogScan, piece: FileSlice) -> int:
 def log_left_out(partition: Partition, unreadable: Unreadable) -> None:
     """Records that a load could not read are gone for the coordinator: the operator is told which."""
     for problem in unreadable.first:
-        log.error("%s: a record is left out: %s", partition.topic_partition, problem)
+        log.error("%s: a record was skipped: %s", partition.topic_partition, problem)
     if unreadable.count > len(unreadable.first):
-        log.error("%s: %d records are left out.", partition.topic_partition, unreadable.count)
+        log.error("%s: %d records were skipped.", partition.topic_partition, unreadable.count)

@@ -78,11 +78,11 @@ class _Node:
     def wait_until_ready(self) -> None:
         """Raises what kept it from serving; RuntimeError if somebody ended it meanwhile."""
         if not self._is_ready.wait(THREAD_TIMEOUT_S):
-            raise TimeoutError(f"node {self.node_id} does not serve after {THREAD_TIMEOUT_S:.0f} s")
+            raise TimeoutError(f"node {self.node_id} is not ready after {THREAD_TIMEOUT_S:.0f} s")
         if self.problem is not None:
             raise self.problem
         if self._main is None or self._main.cancelled():
-            raise RuntimeError(f"node {self.node_id} was ended before it served")
+            raise RuntimeError(f"node {self.node_id} stopped before it was ready")
 
     def stop(self, *, hands_over: bool = True) -> None:
         """As SIGTERM; nothing if it is dead."""
@@ -119,7 +119,7 @@ class _Node:
             call(self.loops[0], self._ask_to_end)
         thread.join(THREAD_TIMEOUT_S)
         if thread.is_alive():
-            raise TimeoutError(f"node {self.node_id} does not stop after {THREAD_TIMEOUT_S:.0f} s")
+            raise TimeoutError(f"node {self.node_id} did not stop within {THREAD_TIMEOUT_S:.0f} s")
         self.thread, self.broker = None, None
         if self.problem is not None and not self.is_killed:
             raise self.problem
@@ -193,7 +193,7 @@ class Cluster:
         rest: bool = False,
     ) -> None:
         if nodes < 1:
-            raise ValueError("a cluster has at least one node")
+            raise ValueError("a cluster needs at least one node")
         refuse_unknown(overrides or ())
         self._temporary = tempfile.mkdtemp(prefix="ottla-") if data is None else None
         self._network = Network()

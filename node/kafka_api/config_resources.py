@@ -171,7 +171,7 @@ def _alter_loggers(changes: ResourceChanges, *, validate_only: bool) -> Resource
         return ResourceResult(error_code=error.code, error_message=error.detail)
     for name, level in wanted if not validate_only else ():
         loggers.change(name, level)
-        log.info("The level of logger %s is %s now.", name, level or "what it was")
+        log.info("The level of logger %s is now %s.", name, level or "its default")
     return ResourceResult(error_code=ErrorCode.NONE, error_message=None)
 
 

@@ -101,7 +101,7 @@ def _describe(
     try:
         if is_too_much:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, f"One request may name {MAX_RESOURCES} resources at most."
+                ErrorCode.INVALID_REQUEST, f"A request may name at most {MAX_RESOURCES} resources."
             )
         entries = _entries_of(services, resource)
     except KafkaError as error:

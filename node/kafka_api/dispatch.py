@@ -269,7 +269,9 @@ class Dispatcher:
                 raise CloseConnection("a peer's handshake is out of order")
             peer = check_proof(request, challenge, secret=gate.secret)
         except KafkaError as error:
-            log.warning("A peer at %s is refused: %s", connection.info.client_host, error.detail)
+            log.warning(
+                "The handshake of a peer at %s is rejected: %s", connection.info.client_host, error.detail
+            )
             return PeerHandshakeResponse(error_code=error.code, error_message=error.detail)
         connection.recognize(peer.node_id)
         return PeerHandshakeResponse(

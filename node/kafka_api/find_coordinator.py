@@ -34,7 +34,7 @@ MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that t
 _MESSAGES = {
     ErrorCode.NONE: "NONE",  # as Kafka says it in versions 1 to 3
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
-    ErrorCode.INVALID_REQUEST: "Coordinators of this type are not served by this cluster.",
+    ErrorCode.INVALID_REQUEST: "This cluster does not support coordinators of this type.",
 }
 
 

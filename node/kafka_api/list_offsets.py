@@ -197,7 +197,10 @@ async def _search(
             continue
         except OSError as error:
             raise partition.log.flush_failed(error) from error
-    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"{partition.topic_partition} loses segments all the time.")
+    raise KafkaError(
+        ErrorCode.REQUEST_TIMED_OUT,
+        f"Segments of {partition.topic_partition} were deleted during each attempt.",
+    )
 
 
 def _code_of(error: KafkaError, version: int) -> ErrorCode:

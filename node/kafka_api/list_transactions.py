@@ -92,7 +92,10 @@ def matching(
     found = []
     for one in listed:
         if cpu_s() > deadline_s:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the pattern takes more than {PATTERN_CPU_S:g} s")
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"matching the pattern takes more than {PATTERN_CPU_S:g} s of CPU time",
+            )
         if compiled.matches(one.transactional_id):
             found.append(one)
     return found

@@ -121,14 +121,14 @@ async def handle(
 def _problem_of(request: MetadataRequest, version: int) -> str | None:
     topics = request.topics or ()
     if len(topics) > MAX_REQUESTED_TOPICS:
-        return f"One request may name {MAX_REQUESTED_TOPICS} topics."
+        return f"A request may name at most {MAX_REQUESTED_TOPICS} topics."
     for topic in topics:
         if version < TOPIC_ID_SINCE and topic.name is None:
             return f"Topic name can not be null for version {version}"
         if version < TOPIC_ID_SINCE and topic.topic_id != ZERO_UUID:
             return f"Topic IDs are not supported in requests for version {version}"
         if topic.name is None and topic.topic_id == ZERO_UUID:
-            return "A topic has neither a name nor an id."
+            return "A topic in the request has neither a name nor an id."
     return None
 
 

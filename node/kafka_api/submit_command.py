@@ -29,7 +29,8 @@ def _check_sender(command: Command, peer_id: int) -> None:
     speaks_for = getattr(command, "broker_id", peer_id)
     if speaks_for != peer_id or isinstance(command, BrokerConnectionLost):
         raise KafkaError(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"Node {peer_id} speaks for node {speaks_for}."
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Node {peer_id} sent a command in the name of node {speaks_for}.",
         )
 
 

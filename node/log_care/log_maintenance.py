@@ -300,7 +300,8 @@ class LogMaintenance:
         if not self._log_manager.online_dirs:
             reasons = "; ".join(f"{one.path}: {one.offline_reason}" for one in self._log_manager.offline_dirs)
             raise KafkaError(
-                ErrorCode.KAFKA_STORAGE_ERROR, f"Every log directory has failed, so the node ends. {reasons}"
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"Every log directory has failed, so the node shuts down. {reasons}",
             )
 
     async def expire_producers(self) -> None:
@@ -463,7 +464,8 @@ class LogMaintenance:
                 await self.flusher.flush(log, rolled_only=True)
             if log.recovery_point < end_offset:
                 raise KafkaError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"{name} was cut meanwhile, or cannot be flushed."
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{name} was truncated in the meantime, or cannot be flushed.",
                 )
             await self.checkpoint(RECOVERY_POINT_CHECKPOINT)
             if log.config.compact and self._log_manager.cleaned_offset(log) is not None:

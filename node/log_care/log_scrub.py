@@ -49,7 +49,7 @@ MAX_DOUBLINGS: Final = 10
 METADATA_INTERVAL_S: Final = 3600.0
 METADATA: Final = TopicPartition("__cluster_metadata", 0)
 METADATA_REASON: Final = (
-    "restart the node, and another voter sends it again if there is one; a later snapshot may replace it"
+    "restart the node: another voter then sends it again, if there is one, or a later snapshot replaces it"
 )
 
 log = logging.getLogger(__name__)
@@ -401,7 +401,7 @@ class LogScrub:
             if check.is_compacted:  # what it should hold can only be had with the batches
                 await self._bring_back(check, damage)
                 return
-            self._stays(check, damage, "what it should hold is not known before the log was read whole")
+            self._stays(check, damage, "the log must be read completely before its contents are known")
             self._urgent[check.log.topic_partition] = None
             return
         interval_bytes = check.log.config.index_interval_bytes
@@ -414,7 +414,7 @@ class LogScrub:
     def _was_rebuilt(self, check: LogCheck, damage: Damage) -> None:
         self.indexes_rebuilt += 1
         self._gone(check, damage)
-        log.warning("%s: %s was built anew.", check.log.topic_partition, damage.path)
+        log.warning("%s: %s was rebuilt.", check.log.topic_partition, damage.path)
 
     async def _bring_back(self, check: LogCheck, damage: Damage) -> None:
         name = check.log.topic_partition
@@ -435,7 +435,7 @@ class LogScrub:
     def _came_again(self, check: LogCheck, damage: Damage) -> None:
         self.repaired += 1
         self._gone(check, damage)
-        log.warning("%s: %s came again from another replica.", check.log.topic_partition, damage.path)
+        log.warning("%s: %s was restored from another replica.", check.log.topic_partition, damage.path)
 
 
 def _wrong_epochs(disk: Disk, path: Path, entries: Sequence[EpochEntry]) -> str | None:
@@ -446,7 +446,7 @@ def _wrong_epochs(disk: Disk, path: Path, entries: Sequence[EpochEntry]) -> str 
         return "the file is missing"
     except KafkaError as error:
         return error.detail
-    return None if found == [tuple(entry) for entry in entries] else "its epochs are not those of the log"
+    return None if found == [tuple(entry) for entry in entries] else "its epochs differ from those in the log"
 
 
 def _has_damaged_batches(known: dict[str, Unrepaired]) -> bool:

@@ -42,7 +42,7 @@ class Outcome(Enum):
     """The result of a repair that did not fail."""
 
     REPAIRED = "repaired"
-    CHANGED = "the log has changed meanwhile"
+    CHANGED = "the log has changed in the meantime"
 
 
 class _Answer(NamedTuple):
@@ -88,7 +88,7 @@ class SegmentRepair:
             return Outcome.CHANGED
         old = _to_copy(check, damage)
         if not old:
-            return "not all of its records are known to be replicated yet"
+            return "some of its records may not be replicated yet"
         sources = self._sources(partition)
         if not sources:
             return "there is no other replica"
@@ -200,7 +200,7 @@ class SegmentRepair:
                     raise KafkaError(ErrorCode(response.error_code or data.error_code), "it cannot be read")
                 # They outlive the buffer of the connection.
                 return _Answer(bytes(cast(Buffer, data.records or b"")), data.high_watermark)
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "it did not answer for the partition")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "it did not return the partition")
 
 
 def _to_copy(check: LogCheck, damage: Damage) -> list[Segment]:

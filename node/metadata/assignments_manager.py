@@ -92,7 +92,10 @@ class AssignmentsManager:
                     if self._assignments[place] == directory_id:
                         del self._assignments[place]
         except KafkaError as error:
-            log.warning("The cluster could not be told of this node's log directories: %s", error)
+            log.warning(
+                "The controller could not be told in which log directories the replicas of this node are: %s",
+                error,
+            )
             return False
         if not self._failed_dirs:
             self._has_news.clear()

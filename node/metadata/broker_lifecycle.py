@@ -172,7 +172,10 @@ class BrokerLifecycle:
         if is_cut_off is not self.is_cut_off:
             self.is_cut_off = is_cut_off
             if is_cut_off:
-                log.warning("The controller was silent for %g s: nothing is taken.", self._contact.limit_s)
+                log.warning(
+                    "The controller has not answered for %g s: this broker accepts no more records.",
+                    self._contact.limit_s,
+                )
             self._on_cut_off(is_cut_off)
 
     def logs_are_open(self) -> None:
@@ -200,14 +203,20 @@ class BrokerLifecycle:
         began = self._heard_at = loop.time()
         while not (self._may_stop.is_set() or gives_up()):
             if loop.time() - began > SHUTDOWN_TIMEOUT_S:
-                log.warning("The leaders of this broker did not all move within %g s.", SHUTDOWN_TIMEOUT_S)
+                log.warning(
+                    "The leadership of this broker was not handed over completely within %g s.",
+                    SHUTDOWN_TIMEOUT_S,
+                )
                 return
             silence_s = loop.time() - self._heard_at
             if silence_s > CONTROLLER_SILENCE_S:
-                log.warning("No controller has been heard for %g s: nothing moves.", CONTROLLER_SILENCE_S)
+                log.warning(
+                    "The controller has not answered for %g s: leadership cannot be handed over.",
+                    CONTROLLER_SILENCE_S,
+                )
                 return
             if silence_s > QUORUM_LOOK_S and self._is_quorum_gone and await self._is_quorum_gone():
-                log.info("Most voters have ended: nobody is left to hand over to.")
+                log.info("A majority of the voters has stopped: no node is left to take over leadership.")
                 return
             try:
                 async with asyncio.timeout(IMPATIENT_S):
@@ -272,7 +281,7 @@ class BrokerLifecycle:
                 self._unfenced.set()
                 self._move(BrokerState.RUNNING)
             case BrokerState.RUNNING if reply.is_fenced:
-                log.warning("The controller has fenced this broker; it waits to be let in again.")
+                log.warning("The controller has fenced this broker, which waits to be unfenced.")
                 self._move(BrokerState.WAITING)
             case BrokerState.SHUTTING_DOWN if reply.should_shut_down:
                 self._may_stop.set()
@@ -281,15 +290,16 @@ class BrokerLifecycle:
 
     async def _refused(self, error: KafkaError) -> None:
         if error.code not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-            log.warning("The controller hears nothing of this broker: %s", error)
+            log.warning("The controller gets no heartbeats from this broker: %s", error)
             return
         known = self._metadata.image.brokers.get(self._registration.broker_id)
         if known is not None and known.incarnation_id != self._registration.incarnation_id:
             raise KafkaError(
                 ErrorCode.DUPLICATE_BROKER_REGISTRATION,
-                f"Another process has registered as broker {self._registration.broker_id}, so this one ends.",
+                f"Another process has registered as broker {self._registration.broker_id}, so "
+                "this process shuts down.",
             )
-        log.warning("This broker is not registered any more (%s); it registers again.", error)
+        log.warning("This broker is not registered any more (%s) and registers again.", error)
         try:
             await self.register()
         except KafkaError as refusal:

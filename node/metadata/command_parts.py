@@ -41,8 +41,8 @@ async def submit_in_parts(
     if needed > MAX_RECORDS_PER_COMMAND:
         error = KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may change {MAX_RECORDS_PER_COMMAND} topics, partitions and settings at most, and"
-            f" this one changes {needed}.",
+            f"A request may change at most {MAX_RECORDS_PER_COMMAND} topics, partitions and "
+            f"settings, but this one changes {needed}.",
         )
         return list(refused(items, error))
     loop = asyncio.get_running_loop()

@@ -90,7 +90,7 @@ class RequestIds:
         """A number for a command, for as long as somebody waits for its reply."""
         if len(self._open) >= MAX_OPEN_REQUESTS:
             raise KafkaError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many commands of this node are under way."
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many commands of this node are in progress."
             )
         sequence = next(self._sequences)
         self._open[sequence] = None

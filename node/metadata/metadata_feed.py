@@ -160,7 +160,7 @@ class MetadataFeed:
 
     def _wait(self, timeout_ms: int) -> "asyncio.Future[None]":
         if len(self._waiting) >= MAX_WAITING:
-            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many nodes wait for metadata.")
+            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many nodes are waiting for metadata.")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         self._waiting[future] = loop.call_later(min(timeout_ms, MAX_WAIT_MS) / 1000, self._give_up, future)
@@ -261,10 +261,10 @@ class MetadataFeed:
         """
         made = self._snapshots.get((request.snapshot_offset, request.snapshot_epoch))
         if made is None:
-            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, "That snapshot of the metadata is gone.")
+            raise KafkaError(ErrorCode.SNAPSHOT_NOT_FOUND, "That snapshot of the metadata no longer exists.")
         content = (await asyncio.shield(made)).content
         if not 0 <= request.position <= len(content):
-            raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "The snapshot has no such position.")
+            raise KafkaError(ErrorCode.POSITION_OUT_OF_RANGE, "The snapshot does not have that position.")
         stop = request.position + max(0, min(request.max_bytes, MAX_ANSWER_BYTES))
         return FetchMetadataSnapshotResponse(
             snapshot_bytes=len(content), content=content[request.position : stop]

@@ -87,10 +87,10 @@ class MetadataObserver:
         self._listener = listener
 
     def append(self, batch: MetadataBatch) -> None:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no voter of the metadata quorum.")
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not a voter of the metadata quorum.")
 
     async def teach(self, voter: Voter, timeout_seconds: float) -> None:
-        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is no voter of the metadata quorum.")
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not a voter of the metadata quorum.")
 
     def hand_over(self) -> None:
         return
@@ -124,7 +124,7 @@ class MetadataObserver:
     async def _back_off(self, voter_id: int, error: KafkaError) -> None:
         self._failures += 1
         if self._failures in (1, 10) or self._failures % 100 == 0:
-            log.warning("Node %d gives no metadata: %s", voter_id, error)
+            log.warning("Node %d does not send metadata: %s", voter_id, error)
         limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(self._failures, 10))
         await asyncio.sleep(limit_s * (0.5 + self._chance.random() / 2))
 

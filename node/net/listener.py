@@ -188,7 +188,7 @@ class Listener:
         if self._is_stopping:
             return STOPS  # it was taken in the turn in which the listener stopped, and nobody would close it
         if connection.file_number >= self.file_limit:
-            return "too many files are open (ulimit -n); the rest is for the logs"
+            return "the limit of open files is nearly reached (ulimit -n), and the rest is reserved for logs"
         if refusal:
             return self.quota.reserve.admit(
                 connection, refusal, self.loop.call_later, may_be_peer=self._is_for_peers
@@ -253,9 +253,9 @@ class Listener:
             if idle_ticks > self._idle_ticks:
                 connection.expire()
             elif idle_ticks > STALLED_SWEEPS and self.memory.is_scarce and connection.is_inside_frame:
-                connection.abort("its frame does not grow while memory is scarce")
+                connection.abort("a frame made no progress while memory is scarce")
             elif idle_ticks > STALLED_SWEEPS and self.memory.is_scarce and connection.waits_with_large_frame:
-                connection.abort("it waits with a large frame while memory is scarce")
+                connection.abort("a large frame has to wait while memory is scarce")
             else:
                 connection.shrink()
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)

@@ -88,7 +88,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
 
     def _answer(self, frame: memoryview) -> None:
         if not self.awaited:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} sent an answer that nobody asked for")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} sent an unexpected response")
         awaited = self.awaited.popleft()
         version = awaited.version
         # A node that does not know our ApiVersions says so in version 0 (KIP-511).
@@ -97,7 +97,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         try:
             correlation_id, response = codec.decode_response(awaited.api_key, version, frame)
             if correlation_id != awaited.correlation_id:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} answered out of order")
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} answered in the wrong order")
         except KafkaError as error:
             _give(awaited.expected.answer, error)
             raise
@@ -206,7 +206,7 @@ class PeerClient:
             version = min(version, max(known, default=0))
             response = await self._exchange(request, ApiVersionsResponse, version, timeout_s)
         if response.error_code:
-            raise KafkaError(ErrorCode(response.error_code), f"{self.peer} does not tell its versions")
+            raise KafkaError(ErrorCode(response.error_code), f"{self.peer} does not report its API versions")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def learn_versions(self, versions: Mapping[int, tuple[int, int]]) -> None:
@@ -224,14 +224,14 @@ class PeerClient:
         theirs = self.versions.get(schema.api_key)
         name = schema.name.removesuffix("Request")
         if theirs is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.peer} does not serve {name}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.peer} does not support {name}")
         ours = schema.max_version if max_version is None else min(schema.max_version, max_version)
         version = min(ours, theirs[1])
         if version < max(schema.min_version, theirs[0]):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.peer} serves {name} {theirs[0]} to {theirs[1]}, this client"
-                f" {schema.min_version} to {ours}",
+                f"{self.peer} supports {name} versions {theirs[0]} to {theirs[1]}, but this "
+                f"client {schema.min_version} to {ours}",
             )
         return version
 
@@ -316,18 +316,18 @@ class PeerClient:
 def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> KafkaError:
     """The error of a connection on which nothing was agreed: what answers there may be no node at all."""
     if protocol.foreign == "HTTP":
-        return KafkaError(error.code, f"{peer} answers HTTP, {NOT_KAFKA}: is this the REST port?")
+        return KafkaError(error.code, f"{peer} speaks HTTP, {NOT_KAFKA}: is this the REST port?")
     if protocol.foreign == "TLS":
         return KafkaError(
-            error.code, f"{peer} answers TLS, {NOT_KAFKA} in plain: is there a listener without TLS?"
+            error.code, f"{peer} requires TLS, {NOT_KAFKA} in plaintext: is there a listener without TLS?"
         )
     if error.code is ErrorCode.INVALID_REQUEST:
         return KafkaError(error.code, f"{peer} does not speak the Kafka protocol: {error.detail}")
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         return KafkaError(
             error.code,
-            f"{peer} closed the connection before it told which versions it speaks; it may be a port"
-            " of TLS, or of something else",
+            f"{peer} closed the connection before it reported its API versions; it may be a TLS "
+            "port, or another program",
         )
     return error
 

@@ -66,7 +66,9 @@ def answer_hello(
     if len(request.nonce) != NONCE_BYTES or peer.node_id < 0:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "A peer's first words are malformed.")
     if peer.node_id == own.node_id:
-        raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Node {own.node_id} is this one.")
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Node id {own.node_id} is this node's own."
+        )
     if peer.cluster_id not in (ZERO_UUID, own.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -89,7 +91,7 @@ def check_proof(request: PeerHandshakeRequest, challenge: Challenge, *, secret: 
     if not hmac.compare_digest(request.proof, _proof(secret, _CLIENT, challenge)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {challenge.peer.node_id} does not know the cluster's secret.",
+            f"Node {challenge.peer.node_id} has a different cluster.secret.",
         )
     return challenge.peer
 
@@ -126,7 +128,7 @@ def prove(
     if not is_proven:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {server.node_id} does not know the cluster's secret, or ours is another.",
+            f"Node {server.node_id} has a different cluster.secret than this node.",
         )
     if own.cluster_id not in (ZERO_UUID, server.cluster_id):
         raise KafkaError(
@@ -137,7 +139,7 @@ def prove(
     if expected_node_id not in (-1, server.node_id):
         raise KafkaError(
             ErrorCode.BROKER_ID_NOT_REGISTERED,
-            f"Node {server.node_id} answers where node {expected_node_id} was looked for.",
+            f"Node {server.node_id} answered at the address of node {expected_node_id}.",
         )
     return PeerHandshakeRequest(step=PROVE, proof=_proof(secret, _CLIENT, challenge)), server
 

@@ -77,7 +77,7 @@ class PeerNetwork:
             if peer.dials > dials and peer.failure is not None:
                 raise KafkaError(peer.failure.code, peer.failure.detail)
             if self._is_closed:
-                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "This node stops.")
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "This node is shutting down.")
             loop = asyncio.get_running_loop()
             if peer.client is None and peer.retry_at > loop.time():
                 await asyncio.sleep(peer.retry_at - loop.time())
@@ -113,10 +113,10 @@ class PeerNetwork:
     async def _dial(self, node_id: int) -> PeerClient:
         endpoint = self._endpoint_of(node_id)
         if node_id < 0:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The metadata quorum has no leader now.")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The metadata quorum has no leader at the moment.")
         if endpoint is None:
             raise KafkaError(
-                ErrorCode.NETWORK_EXCEPTION, f"Node {node_id} has no address in the metadata of the cluster."
+                ErrorCode.NETWORK_EXCEPTION, f"The cluster metadata has no address for node {node_id}."
             )
         client, _ = await self.dial(endpoint.host, endpoint.port, expected_node_id=node_id)
         return client

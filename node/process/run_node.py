@@ -40,18 +40,28 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
         """Whoever asks a second time does not want to wait until others have taken over."""
         broker.is_hurried = stop.is_set()
         if broker.is_hurried:
-            log.info("%s again, from %s: the node ends without handing over.", number.name, sender)
+            log.info(
+                "Received %s again, from %s: the node exits without handing over leadership.",
+                number.name,
+                sender,
+            )
         elif is_up:
-            log.info("%s from %s: the node hands over what it leads and stops.", number.name, sender)
+            log.info(
+                "Received %s from %s: the node hands over leadership and shuts down.", number.name, sender
+            )
         else:
-            log.info("Told to stop while it started (%s from %s), the node ends.", number.name, sender)
+            log.info(
+                "The node was told to stop while it was starting (%s from %s), and exits.",
+                number.name,
+                sender,
+            )
             this_task.cancel()
         stop.set()
 
     def hand_over_asked(sender: str) -> None:
         """A node that starts leads nothing yet, and one that ends hands over by itself."""
         if is_up and not stop.is_set():
-            log.info("SIGUSR1 from %s: the node hands over what it leads and serves on.", sender)
+            log.info("Received SIGUSR1 from %s: the node hands over leadership and keeps running.", sender)
             broker.base.tasks.start(broker.hand_over())
 
     def received(number: signal.Signals, sender: str) -> None:

@@ -42,9 +42,9 @@ def received_signals(
 def sender_of(pid: int) -> str:
     """Name the process that sent a signal, for the log; `pid` is si_pid of its siginfo."""
     if pid == 0:  # Ctrl-C and a closed terminal are the kernel's, as is a signal from outside of a container
-        return "the terminal, or a process outside of this container"
+        return "the terminal, or a process outside this container"
     try:
         command = Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
     except OSError:
-        return f"process {pid}, which has ended"
+        return f"process {pid}, which no longer exists"
     return f"process {pid} ({command!r})"

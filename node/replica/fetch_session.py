@@ -163,7 +163,8 @@ class FetchSessionCache:
         if more and not self._make_room(len(known), more, session, now_ms):
             self.remove(session.session_id)
             raise KafkaError(
-                ErrorCode.FETCH_SESSION_ID_NOT_FOUND, "there is no memory for more partitions in sessions"
+                ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+                "there is no memory for more partitions in fetch sessions",
             )
         before = len(known)
         session.update(items, forgotten)

@@ -201,7 +201,7 @@ class FollowerFetcher:
         except KafkaError as error:
             if not self._is_lost:
                 self._is_lost = True
-                log.warning("Node %d cannot be fetched from: %s", self.leader_id, error)
+                log.warning("Cannot fetch from node %d: %s", self.leader_id, error)
             fetches.restart()
             await asyncio.sleep(LOST_PAUSE_S * (0.5 + world.chance.random() / 2))
 
@@ -258,7 +258,7 @@ class FollowerFetcher:
         if not fetches.answered(response):
             code = ErrorCode(response.error_code)
             if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
-                raise KafkaError(code, f"Node {self.leader_id} refuses the whole fetch.")
+                raise KafkaError(code, f"Node {self.leader_id} rejected the whole fetch request.")
             return []
         asking = []
         for topic in response.responses:
@@ -285,7 +285,7 @@ class FollowerFetcher:
         elif step is Step.ASK_OFFSETS:
             self._fetches.set_phase(followed, Phase.ASKING)
         elif step is Step.FAIL:
-            log.info("%s: its leader knows a newer epoch.", followed.partition.topic_partition)
+            log.info("%s: its leader has a newer epoch.", followed.partition.topic_partition)
             self._fetches.set_phase(followed, Phase.FAILED)
         else:
             raise KafkaError(ErrorCode(data.error_code), f"answered by node {self.leader_id}")
@@ -354,7 +354,7 @@ class FollowerFetcher:
             high_watermark=log_.high_watermark,
         )
         log.info(
-            "%s is cut from %d to %d: in its leader's log epoch %d ends at %d.",
+            "%s is truncated from offset %d to %d: in the leader's log, epoch %d ends at %d.",
             partition.topic_partition,
             log_.log_end_offset,
             offset,
@@ -379,16 +379,17 @@ class FollowerFetcher:
         """Leave the partition out for a while, or for good where its own disk has failed."""
         name = followed.partition.topic_partition
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and followed.partition.log.failure is not None:
-            log.error("%s is not followed any more: %s", name, error)
+            log.error("%s is no longer followed: %s", name, error)
             self._fetches.set_phase(followed, Phase.FAILED)
             return
         followed.got_damage = error.code is ErrorCode.CORRUPT_MESSAGE
         if error.code is ErrorCode.CORRUPT_MESSAGE and followed.failures == DAMAGE_TOLD_FAILURE:
             # Spoilt on the way it would have come whole by now.
             log.error(
-                "The replica of %s on node %d, its leader, is damaged at or after offset %d: %d times it sent"
-                " what is no whole batch (%s). This replica is whole up to there. That node was told, and"
-                " looks: it gives way to another replica in sync, and is repaired from it.",
+                "The replica of %s on node %d, its leader, is damaged at or after offset %d: %d "
+                "times it sent data without a whole batch (%s). This replica is intact up to "
+                "there. That node was told to check its log: it will give up leadership to "
+                "another in-sync replica, and be repaired from it.",
                 name,
                 self.leader_id,
                 followed.partition.log.log_end_offset,
@@ -415,7 +416,10 @@ class FollowerFetcher:
             end, start = ends.get(name), starts.get(name)
             try:
                 if end is None or start is None:
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"node {self.leader_id} left it out")
+                    raise KafkaError(
+                        ErrorCode.INVALID_REQUEST,
+                        f"node {self.leader_id} left the partition out of its response",
+                    )
                 for one in (end, start):
                     if one.error_code:
                         raise KafkaError(ErrorCode(one.error_code), f"answered by node {self.leader_id}")
@@ -427,7 +431,7 @@ class FollowerFetcher:
         partition, log_ = followed.partition, followed.partition.log
         reset = reset_for(leader, log_.log_end_offset)
         log.warning(
-            "%s has offsets %d to %d, its leader %d to %d: it goes on at %d.",
+            "%s has offsets %d to %d, but its leader %d to %d: replication continues at offset %d.",
             partition.topic_partition,
             log_.log_start_offset,
             log_.log_end_offset,

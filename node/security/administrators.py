@@ -56,8 +56,9 @@ class Administrators:
         if not self._includes(client_host, local_host):
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                "Nobody can log in yet, so the cluster is changed from the machines of its nodes only;"
-                " ottla.anonymous.administrators=anywhere lets everybody who reaches it.",
+                "Clients cannot authenticate yet, so only the machines of the cluster's nodes "
+                "may change the cluster itself. Set ottla.anonymous.administrators=anywhere to "
+                "allow everybody who can connect.",
             )
 
     async def _look_up(self) -> None:

@@ -108,7 +108,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
 
     def went_offline(log_dir: LogDir, lost: list[TopicPartition]) -> None:
         log.error(
-            "The log directory %s is offline: %s. It served %d partitions.",
+            "The log directory %s is offline: %s. It held %d partitions.",
             log_dir.path,
             log_dir.offline_reason,
             len(lost),

@@ -27,8 +27,8 @@ def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
     if config.cluster_id not in (None, base.state.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"The log directories belong to the cluster {uuid_to_text(base.state.cluster_id)}, not to the"
-            " one that cluster.id names: choose another log.dirs or take cluster.id out.",
+            f"The log directories belong to cluster {uuid_to_text(base.state.cluster_id)}, but "
+            "cluster.id names another one: choose another log.dirs, or remove cluster.id.",
         )
     manager.claim(cluster_id=base.state.cluster_id, node_id=config.node_id)
 

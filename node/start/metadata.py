@@ -121,8 +121,8 @@ async def run_metadata(config: BrokerConfig, metadata: MetadataRuntime) -> None:
             raise
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"The metadata log in {config.metadata_log_dir} cannot be written, so the node ends:"
-            f" {cause_of(failed)}.",
+            f"The metadata log in {config.metadata_log_dir} cannot be written, so the node shuts "
+            f"down: {cause_of(failed)}.",
         ) from group
 
 

@@ -80,7 +80,7 @@ class NodeTasks:
         part = getattr(coroutine, "__qualname__", None) or task.get_name()
         cause = cause_of(error) if isinstance(error, BaseExceptionGroup) else error
         reason = str(cause) or type(cause).__name__
-        log.error("The node ends, because a part of it failed (%s): %s", part, reason)
+        log.error("The node shuts down because a part of it failed (%s): %s", part, reason)
 
 
 async def in_thread(work: Callable[[], T], /) -> T:

@@ -67,12 +67,12 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
             except (KafkaError, OSError, TimeoutError) as error:
                 if str(error) != problems.get((host, port)):
                     problems[host, port] = str(error)
-                    log.warning("The controller at %s:%d gives no answer: %s", host, port, error)
+                    log.warning("The controller at %s:%d does not answer: %s", host, port, error)
         await asyncio.sleep(ASK_PAUSE_SECONDS * (0.5 + base.world.chance.random()))
     if has_log:
         return None  # it may have a vote by now, and be needed to elect whom it asks for
     why = "; ".join(f"{host}:{port}: {problem}" for (host, port), problem in problems.items())
-    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be asked for the metadata: {why}")
+    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"No controller could be reached for the metadata: {why}")
 
 
 def check_cluster(base: Foundation, found: FoundQuorum | None) -> None:
@@ -80,8 +80,9 @@ def check_cluster(base: Foundation, found: FoundQuorum | None) -> None:
     if found is not None and base.state.cluster_id != found.cluster_id:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"The controllers lead the cluster {uuid_to_text(found.cluster_id)}, the log directories belong"
-            f" to {uuid_to_text(base.state.cluster_id)}: choose other log.dirs or other controllers.",
+            f"The controllers belong to cluster {uuid_to_text(found.cluster_id)}, but the log "
+            f"directories to cluster {uuid_to_text(base.state.cluster_id)}: choose other log.dirs "
+            "or other controllers.",
         )
 
 
@@ -131,22 +132,24 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
     loaded = quorum.load(empty)
     if loaded.damage is not None:
         log.error(
-            "The metadata log of this voter is damaged: %s It begins again there, and this voter has no"
-            " vote until the leader has sent it all that it may have acknowledged. Check the disk.",
+            "The metadata log of this voter is damaged: %s It is cut off there, and this voter "
+            "cannot vote until the leader has sent it all the metadata that it may have "
+            "acknowledged. Check the disk.",
             loaded.damage,
         )
     if loaded.cut_bytes:
         log.warning(
-            "%d bytes at the end of the metadata log were cut: a change that the node died in.",
+            "%d bytes at the end of the metadata log were removed: a change that was not "
+            "completely written when the node stopped.",
             loaded.cut_bytes,
         )
     if loaded.is_empty and config.is_voter and len(configured) < 2 and base.log_manager.holds_logs():
         # To go on would set every partition apart as one that no topic has.
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            "There are partitions in log.dirs, but the metadata log in"
-            f" {config.metadata_log_dir} is missing or empty: restore it from a backup, or move the"
-            " partitions away to begin anew.",
+            f"There are partitions in log.dirs, but the metadata log in {config.metadata_log_dir} "
+            "is missing or empty: restore it from a backup, or move the partitions away to start "
+            "with an empty node.",
         )
     asks_to_join = loaded.is_empty and config.node_id in configured
     if links is None:
@@ -203,7 +206,7 @@ async def join_quorum(base: Foundation, metadata: MetadataRuntime) -> None:
                 try:
                     await metadata.submit(command)
                 except KafkaError as error:
-                    log.info("This node has no vote yet: %s", error)
+                    log.info("This node cannot vote yet: %s", error)
 
 
 def _own_address(config: BrokerConfig) -> tuple[str, int]:

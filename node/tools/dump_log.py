@@ -67,13 +67,13 @@ def main(arguments: Sequence[str] | None = None, *, program: str = "dump-log") -
 def _parse(arguments: Sequence[str] | None, program: str) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=program,
-        description="Print what the files of a log hold, in the words of kafka-dump-log.",
+        description="Print the contents of log files, in the terms of kafka-dump-log.",
         epilog=EPILOG.format(program=program),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", type=Path, help="files or directories")
     parser.add_argument(
-        "--records", "--print-data-log", action="store_true", help="print the records of each batch too"
+        "--records", "--print-data-log", action="store_true", help="also print the records of each batch"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     return parser.parse_args(arguments)
@@ -94,11 +94,11 @@ def _dump(options: argparse.Namespace, program: str) -> int:
             code = _refuse(program, f"{named} cannot be read: {error.strerror}.")
             continue
         if not paths:
-            code = _refuse(program, f"{named} holds no file of a log; name a partition's directory.")
+            code = _refuse(program, f"{named} contains no log files; give the directory of a partition.")
         for path in paths:
             reader = _reader(path, options.records)
             if reader is None:
-                code = _refuse(program, f"{path} is not a file of a log; --help says what can be read.")
+                code = _refuse(program, f"{path} is not a log file; --help lists the files that can be read.")
                 continue
             code = max(code, _dump_file(path, reader, options.json, program))
     return code

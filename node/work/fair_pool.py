@@ -291,5 +291,5 @@ class _Job:
 def _too_much(name: str) -> KafkaError:
     return KafkaError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"{name}: this request asked for too much work; what it got no answer for can be asked for again.",
+        f"{name}: the request needs too much work at once; ask again for the parts that got no answer.",
     )

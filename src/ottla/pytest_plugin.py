@@ -21,7 +21,9 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     """Add `--ottla-nodes N`."""
     _leave_asserts_as_they_are(pluginmanager)
     group = parser.getgroup("ottla", "an embedded Ottla cluster")
-    group.addoption("--ottla-nodes", type=int, default=3, metavar="N", help="nodes of ottla_cluster (3)")
+    group.addoption(
+        "--ottla-nodes", type=int, default=3, metavar="N", help="number of nodes of ottla_cluster (default 3)"
+    )
 
 
 def _leave_asserts_as_they_are(pluginmanager: pytest.PytestPluginManager) -> None:

@@ -138,7 +138,7 @@ def test_why_a_broker_cannot_leave_is_told(console: ConsolePage) -> None:
 
     console.click("Decommission…")
 
-    console.sees("votes in the metadata quorum")
+    console.sees("is a voter of the metadata quorum")
 
 
 def test_log_directories_and_configs_of_a_broker(console: ConsolePage) -> None:

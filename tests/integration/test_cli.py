@@ -225,7 +225,10 @@ def test_a_line_that_the_topic_does_not_take_is_named(node: Server) -> None:
     words = ottla(node.bootstrap, "produce", "cli-large", given=given, code=1)
     ottla(node.bootstrap, "produce", "cli-large", "-z", "gzip", given=given)
 
-    assert "Line 2 cannot be sent: it takes 1070 bytes, more than max.message.bytes of topic" in words
+    assert (
+        "Line 2 cannot be sent: the record takes 1070 bytes, more than the max.message.bytes of topic"
+        in words
+    )
     assert words.endswith("1 records before it were produced; continue with that line.\n")
     assert ottla(node.bootstrap, "consume", "cli-large", "-e").split("\n")[:2] == ["small", "small"]
 

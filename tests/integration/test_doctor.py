@@ -141,7 +141,7 @@ def test_a_node_that_advertises_what_nobody_can_reach(tmp_path: Path) -> None:
     finally:
         node.stop()
 
-    assert f"Node 1 advertises no-such-host.invalid:{port}, which has a name that cannot be resolved" in found
+    assert f"Node 1 advertises no-such-host.invalid:{port}, which cannot be resolved" in found
 
 
 def test_a_node_that_advertises_another_node(three: Cluster, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_clients_that_ask_what_is_not_served_are_named(tmp_path: Path) -> None:
         node.stop()
 
     assert "unknown" not in "".join(one.sentence for one in well), "its REST API was asked"
-    assert "A client (of no name) asked node 1 for Fetch 0, which it does not serve" in found
+    assert "A client (of no name) asked node 1 for Fetch 0, which it does not support" in found
 
 
 def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_log_that_cannot_be_cleaned_is_named(tmp_path: Path) -> None:
     finally:
         node.stop()
 
-    assert "Node 1 cannot clean a compacted log, which grows: changes-0 (" in found
+    assert "Node 1 cannot clean a compacted log, which therefore grows: changes-0 (" in found
 
 
 # ---- what else may listen ------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_a_listener_with_tls_is_told(tmp_path: Path) -> None:
 
     with server(answer) as port:
         assert speaks(port) is Speaks.TLS
-        assert "expects TLS" in problems(of_cluster(f"127.0.0.1:{port}"))
+        assert "requires TLS" in problems(of_cluster(f"127.0.0.1:{port}"))
 
 
 def test_what_speaks_otherwise_or_not_at_all() -> None:
@@ -267,7 +267,7 @@ def test_a_port_that_another_program_has(tmp_path: Path) -> None:
 def test_an_address_of_another_machine(tmp_path: Path) -> None:
     found = problems(of_node(f"log.dirs={tmp_path}", "listeners=PLAINTEXT://192.0.2.1:9092"))
 
-    assert "this machine has no address 192.0.2.1" in found
+    assert "this machine does not have the address 192.0.2.1" in found
 
 
 def test_a_directory_of_another_cluster_and_node(tmp_path: Path) -> None:
@@ -279,7 +279,7 @@ def test_a_directory_of_another_cluster_and_node(tmp_path: Path) -> None:
     stopped = problems(of_node(*node_of(tmp_path / "ottla", port), "cluster.id=AAAAAAAAAAAAAAAAAAAAAg"))
 
     assert "is locked by process" in running and "no node answers at the listeners" in running
-    assert "the configuration to AAAAAAAAAAAAAAAAAAAAAg" in stopped
+    assert "but the configuration is for cluster AAAAAAAAAAAAAAAAAAAAAg" in stopped
     assert "belongs to node 5, but the configuration is for node 1" in stopped
     assert "is locked by" not in stopped
 
@@ -314,5 +314,5 @@ def test_a_disk_that_is_full_or_read_only(small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     read_only = problems(of_node(*node_of(small_disk, port)))
 
-    assert "MiB free of 8" in full
+    assert "MiB of 8 MiB free" in full
     assert "is mounted read-only" in read_only

@@ -226,7 +226,7 @@ def test_a_node_that_waits_for_others_can_be_ended(
     starting.join()
     _at_once(three.restart, three.node_ids)
 
-    assert told == ["node 0 was ended before it served"]
+    assert told == ["node 0 stopped before it was ready"]
 
 
 def _at_once(action: Callable[[int], None], node_ids: Iterable[int]) -> None:

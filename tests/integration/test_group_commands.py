@@ -239,7 +239,7 @@ def test_all_groups_are_reset_but_those_with_members(
         (["--to-datetime", "soon", "--all-topics"], 2, "is not a date"),
         (["--by-duration", "1h", "--all-topics"], 2, "is not a duration"),
         (["--to-earliest", "--topic", "t:x"], 2, "is not TOPIC or TOPIC:PARTITION"),
-        (["--to-earliest", "--all-topics"], 1, "has committed nothing"),
+        (["--to-earliest", "--all-topics"], 1, "has no committed offsets"),
         (["--to-earliest", "--topic", "nowhere"], 1, "UNKNOWN_TOPIC_OR_PARTITION"),
         (["--from-file", "no/such/file"], 1, "cannot be read"),
         (["--from-file", "README.md"], 1, "Line 1 is not topic,partition,offset"),

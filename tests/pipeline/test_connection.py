@@ -232,5 +232,5 @@ def test_a_node_that_left_is_not_spoken_to() -> None:
     connections.learn([(1, "127.0.0.1", free_port())])
     connections.learn([])
 
-    with pytest.raises(KafkaError, match="node 1 is not in the cluster now"):
+    with pytest.raises(KafkaError, match="node 1 is not in the cluster at the moment"):
         connections.to(1, Purpose.CONTROL)

@@ -189,7 +189,7 @@ def refused(cluster: Cluster, *changed: str) -> str:
 def test_a_node_that_does_not_know_the_secret_is_refused(cluster: Cluster) -> None:
     said = refused(cluster, "cluster.secret=another secret of 16 characters")
 
-    assert "does not know the cluster's secret" in said
+    assert "has a different cluster.secret" in said
 
 
 def test_a_node_of_another_cluster_is_refused(cluster: Cluster) -> None:

@@ -132,7 +132,7 @@ def test_a_directory_of_another_node_is_refused(world: World) -> None:
     stranger = world.manager(A)
     stranger.acquire()
 
-    with pytest.raises(KafkaError, match="belongs to node 1, this is node 2"):
+    with pytest.raises(KafkaError, match="belongs to node 1, but this is node 2"):
         stranger.claim(cluster_id=CLUSTER_ID, node_id=2)
 
 
@@ -240,7 +240,7 @@ def test_what_is_only_named_like_a_log_is_left_alone(world: World) -> None:
 
     assert set(world.disk.list_directories(A)) >= {"photos-2019", "node-0"}
     assert not manager.logs and not world.disk.exists(A / "begun-0")
-    assert sum("holds no log though it is named like one" in note for note in manager.notes) == 2
+    assert sum("has the name of a partition but contains no log" in note for note in manager.notes) == 2
 
 
 @pytest.mark.parametrize("inside", ["", "data"])
@@ -289,7 +289,7 @@ def test_too_many_open_files_are_no_failure_of_the_disk(world: World) -> None:
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
     for step in (1, 2):
         world.disk.fail_at, world.disk.error = world.disk.steps + step, errno.EMFILE
-        with pytest.raises(KafkaError, match="too many files open"):
+        with pytest.raises(KafkaError, match="too many open files"):
             manager.get_or_create(T1, TOPIC_ID, CONFIG)
     world.disk.repair()
 
@@ -563,4 +563,4 @@ def test_logs_without_meta_properties_are_not_taken_for_those_of_a_new_cluster(w
         again.claim(cluster_id=CLUSTER_ID, node_id=1)
 
     assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert "holds logs but no meta.properties" in refused.value.detail
+    assert "holds logs, but no meta.properties" in refused.value.detail

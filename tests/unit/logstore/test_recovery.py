@@ -114,7 +114,7 @@ def test_a_broken_index_of_an_old_segment_is_rebuilt_although_the_shutdown_was_c
 
     log = open_log(disk, config=CONFIG, clean_shutdown=True)
 
-    assert len(log.notes) == 1 and "built anew" in log.notes[0]
+    assert len(log.notes) == 1 and "rebuilt" in log.notes[0]
     assert files(disk)[name] == before[name]
 
 
@@ -399,7 +399,7 @@ def test_the_rest_of_a_deletion_is_removed_and_strangers_are_named_and_left() ->
     assert "00000000000000000777.index" not in left
     assert {"notes.txt", "123.log"} <= set(left)
     assert len(log.notes) == 3
-    assert any("notes.txt is no file of a log" in note for note in log.notes)
+    assert any("notes.txt is not a file of a log" in note for note in log.notes)
 
 
 def cleaned_from(log: PartitionLog, disk: MemoryDisk, *, count: int) -> tuple[list[Segment], list[Segment]]:
@@ -504,7 +504,7 @@ def test_a_torn_flushed_segment_takes_no_later_one_with_it(clean_shutdown: bool)
     log = open_log(disk, config=CONFIG, clean_shutdown=clean_shutdown, recovery_point=end)
 
     assert log.log_end_offset == end
-    assert any("bytes after the last whole batch were cut" in note for note in log.notes)
+    assert any("bytes after the last whole batch were removed" in note for note in log.notes)
     lost = set(range(end)) - {record.offset for record in records_of_log(log)}
     assert lost and max(lost) == log.segments[2].base_offset - 1
 

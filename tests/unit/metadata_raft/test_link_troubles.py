@@ -9,7 +9,7 @@ from ottla.metadata_raft.voters import Voter, VoterSet
 
 ONE, TWO = (Voter(one, bytes(16), f"host{one}", 9093) for one in (1, 2))
 MISSING = VoterSet.of([ONE, TWO])
-REFUSAL = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Node 3 does not know the cluster's secret.")
+REFUSAL = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Node 3 has a different cluster.secret.")
 ENDED = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
 
 
@@ -19,7 +19,7 @@ def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -
 
     assert troubles.due(MISSING, has_majority=False, now=0) is None
     assert troubles.due(MISSING, has_majority=False, now=FIRST_SAID_SECONDS) == (
-        "Waiting for voter 1 at host1:9093 (Node 3 does not know the cluster's secret), voter 2 at"
+        "Waiting for voter 1 at host1:9093 (Node 3 has a different cluster.secret), voter 2 at"
         " host2:9093: without them there is no majority."
     )
 
@@ -29,7 +29,7 @@ def test_a_connection_that_just_ends_does_not_hide_the_reason() -> None:
     for error in (ENDED, REFUSAL, ENDED, TimeoutError()):
         troubles.note(1, error)
 
-    assert "does not know the cluster's secret" in troubles.of(MISSING)[1]
+    assert "has a different cluster.secret" in troubles.of(MISSING)[1]
 
 
 def test_who_is_gone_is_not_the_one_who_refused_and_who_is_linked_has_no_reason() -> None:

@@ -108,7 +108,7 @@ def test_an_old_node_is_asked_again_in_its_own_version() -> None:
 
 
 def test_an_api_that_is_not_served_is_unsupported() -> None:
-    with pytest.raises(KafkaError, match="does not serve Heartbeat") as raised:
+    with pytest.raises(KafkaError, match="does not support Heartbeat") as raised:
         with_node(FakeNode(), lambda client: client.request(HeartbeatRequest(), HeartbeatResponse))
 
     assert raised.value.code is ErrorCode.UNSUPPORTED_VERSION
@@ -215,10 +215,10 @@ def test_a_refused_connection_says_so() -> None:
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers HTTP, not the Kafka protocol: is this the REST port?"),
-        (b"\x15\x03\x03\x00\x02\x02\x46", "answers TLS, not the Kafka protocol in plain"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "speaks HTTP, not the Kafka protocol: is this the REST port?"),
+        (b"\x15\x03\x03\x00\x02\x02\x46", "requires TLS, not the Kafka protocol in plain"),
         (b"\x7f\xff\xff\xffgarbage", "does not speak the Kafka protocol"),
-        (b"", "closed the connection before it told which versions it speaks"),
+        (b"", "closed the connection before it reported its API versions"),
     ],
 )
 def test_what_is_no_node_is_called_by_what_it_is(answer: bytes, words: str) -> None:

@@ -261,8 +261,8 @@ def test_a_port_that_is_refused_tells_that_a_process_is_gone() -> None:
 @pytest.mark.parametrize(
     ("node_id", "words"),
     [
-        (-1, "The metadata quorum has no leader now."),
-        (7, "Node 7 has no address in the metadata of the cluster."),
+        (-1, "The metadata quorum has no leader at the moment."),
+        (7, "The cluster metadata has no address for node 7."),
     ],
 )
 def test_a_node_without_an_address_is_told_as_what_it_is(node_id: int, words: str) -> None:

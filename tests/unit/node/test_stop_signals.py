@@ -53,5 +53,5 @@ def test_a_sender_is_named_by_its_process() -> None:
         ended.wait()
 
     assert sender_of(os.getpid()).startswith(f"process {os.getpid()} (")
-    assert sender_of(ended.pid) == f"process {ended.pid}, which has ended"
+    assert sender_of(ended.pid) == f"process {ended.pid}, which no longer exists"
     assert "terminal" in sender_of(0)

@@ -77,7 +77,7 @@ def test_the_rest_api_tells_the_same_sentence(code: ErrorCode) -> None:
         (
             E.LEADER_NOT_AVAILABLE,
             "orders-0",
-            "orders-0 has no leader now (LEADER_NOT_AVAILABLE). This may be temporary; try again.",
+            "orders-0 has no leader at the moment (LEADER_NOT_AVAILABLE). This may be temporary; try again.",
         ),
         (
             E.INVALID_CONFIG,
@@ -98,7 +98,7 @@ def test_a_name_in_quotes_is_not_quoted_again() -> None:
 
 @pytest.mark.parametrize("text", ["http://localhost:9092", "a:9092,https://b:8080", "kafka://h"])
 def test_a_url_is_no_address_of_a_node(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is a URL\. Kafka is reached at an address without"):
+    with pytest.raises(ValueError, match=r"is a URL\. Give the address of a Kafka listener without"):
         parse_bootstrap(text)
 
 
@@ -110,10 +110,10 @@ def test_a_name_that_nobody_knows_is_to_be_checked() -> None:
 
 def test_a_port_of_something_else_is_asked_about() -> None:
     error = KafkaError(
-        E.INVALID_REQUEST, "h:8080 answers HTTP, not the Kafka protocol: is this the REST port?"
+        E.INVALID_REQUEST, "h:8080 speaks HTTP, not the Kafka protocol: is this the REST port?"
     )
 
     assert explain(error) == (
-        "h:8080 answers HTTP, not the Kafka protocol: is this the REST port? Give --bootstrap "
-        "the host:port of a Kafka listener."
+        "h:8080 speaks HTTP, not the Kafka protocol: is this the REST port? Give --bootstrap the "
+        "host:port of a Kafka listener."
     )

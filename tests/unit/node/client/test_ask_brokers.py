@@ -89,7 +89,7 @@ def test_a_broker_that_is_fenced_meanwhile_is_not_missed(monkeypatch: pytest.Mon
 
 
 def test_a_refusal_for_good_ends_it_and_so_does_silence_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    refused = KafkaError(ErrorCode.UNSUPPORTED_VERSION, "broker 1 has no such filter")
+    refused = KafkaError(ErrorCode.UNSUPPORTED_VERSION, "broker 1 does not support this filter")
 
     async def refuse(client: Client, broker_id: int) -> str:
         raise refused if broker_id else GONE
@@ -131,12 +131,12 @@ def test_what_only_a_leader_of_the_quorum_could_mend_is_not_waited_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     client = Client([("a", 9092)], timeout_s=30)
-    leaderless = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0 has no leader now")
+    leaderless = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0 has no leader at the moment")
     in_touch = retried(client, leaderless, monkeypatch)
     client.note_cut_off(7)
     cut_off = retried(client, leaderless, monkeypatch)
 
     assert cut_off < 6 < in_touch
     # A change waits its whole time: somebody may lead again at any moment.
-    no_controller = KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader now")
+    no_controller = KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment")
     assert retried(client, no_controller, monkeypatch) == in_touch

@@ -127,8 +127,8 @@ def test_kafkas_quotes_around_long_names_are_read() -> None:
         ("orders,0,9999999999999999999", ["g"], "Line 1 has no topic"),
         ("orders,2147483648,1", ["g"], "Line 1 has no topic"),
         (",0,1", ["g"], "Line 1 has no topic"),
-        ("orders,0,1\norders,0,2", ["g"], "Line 2 speaks of orders-0 again"),
-        ("x" * 200_000, ["g"], "Line 1 is no CSV"),
+        ("orders,0,1\norders,0,2", ["g"], "Line 2 names orders-0 again"),
+        ("x" * 200_000, ["g"], "Line 1 is not CSV"),
     ],
 )
 def test_bad_lines_are_named(text: str, groups: list[str], words: str) -> None:

@@ -43,7 +43,7 @@ def test_who_leads_already_is_only_made_the_preferred_one() -> None:
     ("one", "leader", "reason"),
     [
         (led(0, ALL), 7, "Broker 7 has no replica of t-0"),
-        (led(0, ALL, isr=(0, 1)), 2, "Broker 2 is not in sync with t-0"),
+        (led(0, ALL, isr=(0, 1)), 2, "Broker 2 is not in sync for t-0"),
         (led(0, ALL)._replace(is_moving=True), 1, "t-0 is being moved"),
     ],
 )
@@ -87,8 +87,8 @@ def test_what_nobody_else_can_lead_stays_and_says_why() -> None:
     assert plan.orders == []
     assert plan.kept == [
         Kept(place(0), "it has no other replica"),
-        Kept(place(1), "no other replica of it is in sync"),
-        Kept(place(2), "no other replica of it is in sync"),
+        Kept(place(1), "no other replica is in sync"),
+        Kept(place(2), "no other replica is in sync"),
         Kept(place(3), "it is being moved"),
     ]
 

@@ -379,7 +379,7 @@ def test_damaged_files_are_named_with_their_place() -> None:
 
 
 def test_a_voter_without_a_link_is_named_with_the_reason() -> None:
-    told = "voter 3 at host3:9093 (Node 3 does not know the cluster's secret)"
+    told = "voter 3 at host3:9093 (Node 3 has a different cluster.secret)"
     facts = [quorum_findings.UnlinkedFacts(1, [told]), quorum_findings.UnlinkedFacts(2, ())]
 
     assert [one.sentence for one in quorum_findings.of_links(facts)] == [

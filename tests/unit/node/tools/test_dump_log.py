@@ -246,7 +246,7 @@ def test_what_is_no_file_of_a_log_is_refused(tmp_path: Path, capsys: pytest.Capt
 
     complaints = capsys.readouterr().err.splitlines()
     assert [complaint.split(str(tmp_path))[1] for complaint in complaints] == [
-        "/notes.txt is not a file of a log; --help says what can be read.",
+        "/notes.txt is not a log file; --help lists the files that can be read.",
         f"/{LOG} does not exist.",
-        " holds no file of a log; name a partition's directory.",
+        " contains no log files; give the directory of a partition.",
     ]
