@@ -93,8 +93,8 @@ def _library(name: str, compression: Compression) -> Any:
     except ImportError:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"The codec {compression.name.lower()} needs the package {name.partition('.')[0]}, which is missing: "
-            f"install it with `pip install {name.partition('.')[0]}`.",
+            f"The codec {compression.name.lower()} needs the package {name.partition('.')[0]}, which is not "
+            f"installed: run `pip install {name.partition('.')[0]}`.",
         ) from None
 
 
