@@ -13,7 +13,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 # Beside the bytes of its value, as measured; of a topic in a group; of an offset that waits for the end of a
 # transaction.
 OFFSET_BYTES: Final = 120
-TOPIC_BYTES: Final = 300
+TOPIC_BYTES: Final = 350
 PENDING_BYTES: Final = 450
 
 

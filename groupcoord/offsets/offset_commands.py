@@ -118,6 +118,11 @@ class ForgetOffsets:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForgetTopics:
-    """These topics were deleted: their offsets go too."""
+    """These topics were deleted: their offsets go too, in these groups, or in all.
+
+    Where it `is_late`, topics of these names may have been made since: their offsets stay.
+    """
 
     topics: frozenset[str]
+    group_ids: Sequence[str] | None = None
+    is_late: bool = False

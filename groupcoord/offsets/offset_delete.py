@@ -1,15 +1,17 @@
 """Offsets that are deleted by hand, or because what they were committed for is gone."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.group_records import OffsetRecord
 from ottla.groupcoord.offsets.offset_commands import ForgetOffsets, ForgetTopics, OffsetDelete
 from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult
+from ottla.groupcoord.offsets.offset_values import topic_id_in
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard, appends
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import ZERO_UUID
 
 
 def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
@@ -34,19 +36,41 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
     return [*appends(records, shard.config.max_batch_bytes), reply]
 
 
+def readers_of_topics(shard: Shard, topics: Set[str]) -> list[str]:
+    """Return the groups that have offsets of one of these topics, committed or pending."""
+    # There may be a hundred thousand groups, of which few have read one of them.
+    group_ids: set[str] = set().union(*(shard.offsets.readers_of(topic) for topic in topics))
+    for group_id in shard.pending.groups():
+        if any(key.topic in topics for key in shard.pending.keys_of(group_id)):
+            group_ids.add(group_id)
+    return sorted(group_ids)
+
+
 def forget_topics(shard: Shard, command: ForgetTopics) -> list[Effect]:
     """A topic was deleted; another one may get its name, and its offsets would be wrong there."""
-    deleted = command.topics
-    # There may be a hundred thousand groups, of which few have read the topic.
-    group_ids = [
-        group_id
-        for group_id in shard.offsets.groups()
-        if not deleted.isdisjoint(shard.offsets.topics_of(group_id))
-    ]
+    group_ids = command.group_ids
+    if group_ids is None:
+        group_ids = readers_of_topics(shard, command.topics)
     records: list[GroupRecord] = []
-    for group_id in dict.fromkeys((*group_ids, *shard.pending.groups())):
-        records += (each for each in shard.offset_tombstones(group_id) if each.topic in deleted)
+    for group_id in group_ids:
+        for key in _offsets_to_forget(shard, group_id, command):
+            records.append(OffsetRecord(*key, None))
     return list(appends(records, shard.config.max_batch_bytes))
+
+
+def _offsets_to_forget(shard: Shard, group_id: str, command: ForgetTopics) -> dict[OffsetKey, None]:
+    keys: dict[OffsetKey, None] = {}
+    known = shard.offsets.topics_of(group_id)
+    for topic in sorted(command.topics & known.keys()):
+        now = shard.topics.by_name(topic) if command.is_late else None
+        for partition, value in known[topic].items():
+            if now is None or topic_id_in(value) not in (ZERO_UUID, now.topic_id):
+                keys[OffsetKey(group_id, topic, partition)] = None
+    for key in shard.pending.keys_of(group_id):
+        is_again = command.is_late and shard.topics.by_name(key.topic) is not None
+        if key.topic in command.topics and not is_again:
+            keys[key] = None
+    return keys
 
 
 def forget_offsets(shard: Shard, command: ForgetOffsets) -> list[Effect]:

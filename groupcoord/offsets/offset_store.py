@@ -4,7 +4,7 @@ Values are kept as the log has them and opened when somebody asks: a shard may h
 loads them as they are. Only what can be read gets in.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 
 from ottla.groupcoord.group_records import OffsetCommitValue
 from ottla.groupcoord.offsets.offset_bytes import OFFSET_BYTES, TOPIC_BYTES
@@ -19,6 +19,7 @@ class OffsetStore:
 
     def __init__(self, offsets: Offsets | None = None) -> None:
         self._groups: Offsets = offsets if offsets is not None else {}
+        self._readers = self._by_topic()  # topic -> the groups that have offsets of it
         self.count, self.size_bytes = self._counted()
 
     def put(self, group_id: str, topic: str, partition: int, value: bytes) -> None:
@@ -30,7 +31,9 @@ class OffsetStore:
         known = self._groups.setdefault(group_id, {}).setdefault(topic, {})
         fresh = dict(zip(partitions, values, strict=True))
         before = len(known)
-        self.size_bytes += 0 if before else TOPIC_BYTES
+        if not before:
+            self.size_bytes += TOPIC_BYTES
+            self._readers.setdefault(topic, set()).add(group_id)
         replaced = sum([len(known[one]) for one in fresh if one in known]) if before else 0
         known.update(fresh)
         added = len(known) - before
@@ -46,6 +49,10 @@ class OffsetStore:
     def topics_of(self, group_id: str) -> Mapping[str, Mapping[int, bytes]]:
         """Topic -> partition -> value for `read_offset_value`; empty for a group without offsets."""
         return self._groups.get(group_id, {})
+
+    def readers_of(self, topic: str) -> Set[str]:
+        """The groups that have offsets of a topic."""
+        return self._readers.get(topic, frozenset())
 
     def has_any(self, group_id: str) -> bool:
         return group_id in self._groups
@@ -64,12 +71,24 @@ class OffsetStore:
         if not partitions:
             self.size_bytes -= TOPIC_BYTES
             del topics[topic]
+            readers = self._readers[topic]
+            readers.discard(group_id)
+            if not readers:
+                del self._readers[topic]
         if not topics:
             del self._groups[group_id]
 
     def check_invariants(self) -> None:
         assert (self.count, self.size_bytes) == self._counted()
+        assert self._readers == self._by_topic()
         assert all(topics and all(topics.values()) for topics in self._groups.values())
+
+    def _by_topic(self) -> dict[str, set[str]]:
+        readers: dict[str, set[str]] = {}
+        for group_id, topics in self._groups.items():
+            for topic in topics:
+                readers.setdefault(topic, set()).add(group_id)
+        return readers
 
     def _counted(self) -> tuple[int, int]:
         """Return how many offsets there are, and what they take."""

@@ -153,7 +153,8 @@ def _keep_as(command: Command) -> Hashable:
 
 def _merged(earlier: Command, later: Command) -> Command:
     if isinstance(earlier, ForgetTopics) and isinstance(later, ForgetTopics):
-        return ForgetTopics(topics=earlier.topics | later.topics)
+        # Of all groups, since the two may be of different ones.
+        return ForgetTopics(topics=earlier.topics | later.topics, is_late=earlier.is_late or later.is_late)
     return later
 
 

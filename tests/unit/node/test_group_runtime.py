@@ -8,10 +8,12 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.groupcoord import coordinator
 from ottla.groupcoord.admin_commands import DescribeGroups, ListGroups
 from ottla.groupcoord.admin_results import DescribeGroupsResult, ListGroupsResult
 from ottla.groupcoord.classic.member_commands import Heartbeat, JoinGroup, Protocol, SyncGroup
 from ottla.groupcoord.classic.member_results import HeartbeatResult, JoinGroupResult, SyncGroupResult
+from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetFetch, OffsetToCommit
@@ -25,6 +27,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import coordinator_runtime, group_runtime
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.net.answers import Aside, Delayed
 from tests.unit.node.group_node import GroupNode, play
@@ -421,6 +424,9 @@ def test_records_that_are_no_records_are_left_out() -> None:
     play(after, GroupNode(first.disk))
 
 
+OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
+
+
 def test_a_new_leader_opens_its_shards_and_can_drop_the_offsets_of_deleted_topics() -> None:
     async def story(node: GroupNode) -> None:
         node.host(leader_epoch=0)
@@ -431,6 +437,46 @@ def test_a_new_leader_opens_its_shards_and_can_drop_the_offsets_of_deleted_topic
 
         fetched = await node.ask("g", fetch("g"))
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics == []
+
+    play(story)
+
+
+def test_of_very_many_groups_some_forget_a_deleted_topic_in_each_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(group_runtime, "GROUPS_FORGOTTEN_PER_TURN", 3)
+    told: list[tuple[int, bool]] = []
+
+    def counted(shard: Any, command: Any) -> Any:
+        told.append((len(command.group_ids), command.is_late))
+        return forget(shard, command)
+
+    forget = coordinator.forget_topics
+    monkeypatch.setattr(coordinator, "forget_topics", counted)
+
+    async def story(node: GroupNode) -> None:
+        node.host(leader_epoch=0)
+        node.groups.refresh()
+        groups = [f"g{number}" for number in range(10)]
+        for group in groups:
+            assert isinstance(await node.ask(group, commit_all(group, ("t", OLD_ID))), OffsetCommitResult)
+
+        node.groups.forget_topics(["t"])
+        assert sum(count for count, _ in told) == 3 and not any(is_late for _, is_late in told)
+        # The topic is there again before all have forgotten the old one, and one of them has read it.
+        shards = [one.coordinator.shard for one in node.groups.shards.values() if one.coordinator is not None]
+        reader = next(group for group in groups if any(one.offsets.has_any(group) for one in shards))
+        node.add_topic("t", NEW_ID)
+        node.groups.change_topics(
+            TopicsChanged(topics=ImageTopics(node.image), has_new_topics=True, changed=frozenset(("t",)))
+        )
+        assert isinstance(await node.ask(reader, commit_all(reader, ("t", NEW_ID))), OffsetCommitResult)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+        assert sum(count for count, _ in told) == 10 and max(count for count, _ in told) <= 3
+        assert [is_late for _, is_late in told] == sorted(is_late for _, is_late in told)
+        assert [group for group in groups if (await node.ask(group, fetch(group))).topics] == [reader]
 
     play(story)
 
