@@ -271,9 +271,9 @@ MARKER = read_body(marker(ControlType.COMMIT, producer=7))
 @pytest.mark.parametrize(
     ("row", "attributes", "size_bytes"),
     [
-        (USUAL, 0, 2 * MIB),
+        (USUAL, 0, MIB),
         (UNUSUAL, 0, 2 * MIB),
-        (MARKER, CONTROL_BIT | TRANSACTIONAL_BIT, MIB),
+        (MARKER, CONTROL_BIT | TRANSACTIONAL_BIT, MIB // 2),
     ],
     ids=["usual records", "records with headers", "markers"],
 )
