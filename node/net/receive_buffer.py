@@ -124,7 +124,9 @@ class ReceiveBuffer:
         capacity = len(self.view)
         if not received:
             self.start = self.end = 0
-        elif self.start and self.start + max(self.frame_bytes, SIZE_BYTES) > capacity:
+            self.limit = capacity
+            return 0
+        if self.start and self.start + max(self.frame_bytes, SIZE_BYTES) > capacity:
             # The frame would end beyond the buffer: to the front with what there is of it.
             self.view[:received] = self.view[self.start : self.end]
             self.start, self.end = 0, received
