@@ -112,6 +112,8 @@ def has_module(name: str) -> bool:
 
 def install(kind: str) -> bool:
     say(f"installing Ottla and what the {kind} needs into .venv (a minute or two)")
+    # Notes that builds left in src until 0.1: they would pass for an installed Ottla, of that time.
+    shutil.rmtree(ROOT / "src" / "ottla.egg-info", ignore_errors=True)
     if kind != "test":
         return end_install(kind, PIP)
     pip = (*PIP, "--no-compile")  # of 9,000 modules the tests load a tenth, and keep what they compile

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterable
-from importlib.metadata import distribution, version
+from importlib.metadata import PathDistribution, distribution
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
 TIMEOUT_S = 120
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
 IGNORED = [line.rstrip("/") for line in (ROOT / ".gitignore").read_text().split()]
 # Modules of Python that every program loads, as files of a user.
 HIDING = ("json.py", "re.py", "types.py")
@@ -121,10 +123,11 @@ def environment(built: Path) -> Path:
     run([*pip, wheel], built)
     [packages] = folder.glob("lib/python*/site-packages")
     installed = {path.name for path in packages.iterdir() if not path.name.startswith("_")}
-    assert installed == {"ottla", "pyspark_ottla", f"ottla-{version('ottla')}.dist-info"}
+    assert installed == {"ottla", "pyspark_ottla", f"ottla-{VERSION}.dist-info"}
     needs = folder / "needs"
     needs.mkdir()
-    for name in required(distribution("ottla").requires or ()) | {"pytest"} | required(["pytest"]):
+    metadata = PathDistribution(packages / f"ottla-{VERSION}.dist-info")
+    for name in required(metadata.requires or ()) | required(["pytest"]):
         for part in {path.parts[0] for path in distribution(name).files or ()}:
             if part not in ("..", "__pycache__") and not (needs / part).exists():
                 (needs / part).symlink_to(distribution(name).locate_file(part))
@@ -195,7 +198,7 @@ def test_a_wheel_from_the_source_archive_is_that_of_the_checkout(built: Path, so
     assert {name.partition("/")[0] for name in members(direct)} == {
         "ottla",
         "pyspark_ottla",
-        f"ottla-{version('ottla')}.dist-info",
+        f"ottla-{VERSION}.dist-info",
     }
     assert {"ottla/py.typed", "ottla/logstore/_record_walk.abi3.so"} <= members(direct).keys()
 
@@ -224,7 +227,7 @@ def test_records_go_through_a_cluster_in_a_folder_with_files_named_as_modules_of
         up.terminate()
         up.communicate(timeout=TIMEOUT_S)
     assert sorted(consumed.split()) == ["gzip", "lz4", "snappy", "zstd"]
-    assert run([ottla, "--version"], tmp_path) == f"ottla {version('ottla')}\n"
+    assert run([ottla, "--version"], tmp_path) == f"ottla {VERSION}\n"
 
 
 def test_a_project_with_folders_named_as_ours_runs_its_tests_and_pays_nothing_for_the_plugin(
@@ -239,4 +242,4 @@ def test_a_project_with_folders_named_as_ours_runs_its_tests_and_pays_nothing_fo
     assert "topic" in run([environment / "ottla", "--help"], project)
     assert "topic" in run([python, "-m", "ottla", "--help"], project, PYTHONPATH=str(project))
     imported = "import ottla.testing, ottla.node, node; print(node.SIZE, ottla.__version__)"
-    assert run([python, "-c", imported], project) == f"3 {version('ottla')}\n"
+    assert run([python, "-c", imported], project) == f"3 {VERSION}\n"
