@@ -28,7 +28,7 @@ class OptionValues:
         ] = {}  # by the name in small letters: as written, and the value
         for name, value in given.items():
             if name.lower() in self._given:
-                raise OptionError(name, "is given twice, in letters of other case")
+                raise OptionError(name, "is given twice, in different upper and lower case")
             self._given[name.lower()] = name, value
         self._read: set[str] = set()
 
@@ -57,9 +57,9 @@ class OptionValues:
         if value is None:
             return None
         if not _NUMBER.fullmatch(value):
-            raise OptionError(name, f"is {shown(value)}; a whole number")
+            raise OptionError(name, f"is {shown(value)}; it must be a whole number")
         if not least <= int(value) <= most:
-            raise OptionError(name, f"is {int(value)}; {least} is the least and {most} the most")
+            raise OptionError(name, f"is {int(value)}; it must be from {least} to {most}")
         return int(value)
 
     def boolean(self, name: str, otherwise: bool) -> bool:
@@ -67,13 +67,13 @@ class OptionValues:
         if value is None:
             return otherwise
         if value.lower() not in ("true", "false"):
-            raise OptionError(name, f"is {shown(value)}; true or false")
+            raise OptionError(name, f"is {shown(value)}; it must be true or false")
         return value.lower() == "true"
 
     def choice(self, name: str, choices: Sequence[str], otherwise: str | None = None) -> str:
         value = self.text(name, otherwise)
         if value.lower() not in choices:
-            raise OptionError(name, f"is {shown(value)}; one of {', '.join(choices)}")
+            raise OptionError(name, f"is {shown(value)}; it must be one of {', '.join(choices)}")
         return value.lower()
 
     def names(self, name: str) -> tuple[str, ...]:
@@ -83,9 +83,9 @@ class OptionValues:
             return ()
         found = tuple(part.strip() for part in value.split(","))
         if "" in found:
-            raise OptionError(name, f"is {shown(value)}, which has an empty name between its commas")
+            raise OptionError(name, f"is {shown(value)}, which contains an empty name")
         if len(set(found)) < len(found):
-            raise OptionError(name, f"is {shown(value)}, which has a name twice")
+            raise OptionError(name, f"is {shown(value)}, which contains a name twice")
         return found
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
@@ -105,4 +105,4 @@ class OptionValues:
         others = sorted(self._given.keys() - self._read)
         if others:
             known = ", ".join(sorted(self._read))
-            raise OptionError(self._given[others[0]][0], f"is no option here; there are {known}")
+            raise OptionError(self._given[others[0]][0], f"is not an option here; the options are {known}")

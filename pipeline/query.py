@@ -66,7 +66,7 @@ def parse_interval_ms(text: str, option: str) -> int:
     match = _INTERVAL.fullmatch(text.strip().lower())
     unit_ms = _UNITS_MS.get(match[2]) if match else None
     if match is None or unit_ms is None:
-        raise OptionError(option, "is to be a number and a unit, as 500 milliseconds or 10 seconds")
+        raise OptionError(option, "must be a number and a unit, such as 500 milliseconds or 10 seconds")
     interval_ms = int(match[1]) * unit_ms
     if interval_ms > MAX_INTERVAL_MS:
         raise OptionError(option, "is more than a year")

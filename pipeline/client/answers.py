@@ -9,7 +9,10 @@ def to_error(error_code: int, subject: str, message: str | None = None) -> Kafka
     try:
         code = ErrorCode(error_code)
     except ValueError:  # a newer server's
-        refused = f"the server refused {subject_of(subject)} with error {error_code}, unknown to this client"
+        refused = (
+            f"the server rejected {subject_of(subject)} with error {error_code}, which this "
+            "client does not know"
+        )
         return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{refused}: {message}" if message else refused)
     detail = f"{subject_of(subject)}: {message}" if message else sentence_of(code, subject)
     return KafkaError(code, detail)

@@ -302,4 +302,4 @@ def _can_be_split(batch: _Batch, error: KafkaError) -> bool:
 def _too_large(
     partition: TopicPartition, size: int, limit: str, code: ErrorCode = ErrorCode.MESSAGE_TOO_LARGE
 ) -> KafkaError:
-    return KafkaError(code, f"a batch of {size} bytes for {partition} is more than {limit}")
+    return KafkaError(code, f"a batch of {size} bytes for {partition} is larger than {limit}")

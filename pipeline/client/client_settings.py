@@ -98,7 +98,8 @@ class ClientSettings:
                 fields[reader.field] = read
         if "bootstrap_servers" not in fields:
             raise OptionError(
-                PREFIX + "bootstrap.servers", "is missing: say which cluster, host:port[,host:port]"
+                PREFIX + "bootstrap.servers",
+                "is missing: set it to the addresses of some brokers, host:port[,host:port]",
             )
         fields["compression_level"] = _compression_level(given, str(fields.get("compression_type", "none")))
         if "acks" in fields and "enable_idempotence" not in fields:
@@ -134,7 +135,7 @@ def _text(_option: str, value: str) -> str:
 
 def _boolean(option: str, value: str) -> bool:
     if value.lower() not in ("true", "false"):
-        raise OptionError(option, f"is {value!r}; true or false")
+        raise OptionError(option, f"is {value!r}; it must be true or false")
     return value.lower() == "true"
 
 
@@ -142,10 +143,10 @@ def _integer(least: int, most: int = MAX_INT) -> Callable[[str, str], int]:
     def read(option: str, value: str) -> int:
         # Eleven characters have every int32; int() of a million digits would take minutes.
         if not re.fullmatch(r"[+-]?[0-9]{1,11}", value):
-            raise OptionError(option, f"is {value[:40]!r}; a whole number")
+            raise OptionError(option, f"is {value[:40]!r}; it must be a whole number")
         number = int(value)
         if not least <= number <= most:
-            raise OptionError(option, f"is {number}; {least} is the least and {most} the most")
+            raise OptionError(option, f"is {number}; it must be from {least} to {most}")
         return number
 
     return read
@@ -154,7 +155,7 @@ def _integer(least: int, most: int = MAX_INT) -> Callable[[str, str], int]:
 def _one_of(values: Mapping[str, T]) -> Callable[[str, str], T]:
     def read(option: str, value: str) -> T:
         if value.lower() not in values:
-            raise OptionError(option, f"is {value[:40]!r}; one of {', '.join(values)}")
+            raise OptionError(option, f"is {value[:40]!r}; it must be one of {', '.join(values)}")
         return values[value.lower()]
 
     return read
@@ -163,7 +164,9 @@ def _one_of(values: Mapping[str, T]) -> Callable[[str, str], T]:
 def _acks(option: str, value: str) -> int:
     if value == "0":
         raise OptionError(
-            option, "is 0, but what nobody answers cannot be sent again when it is lost: all or 1"
+            option,
+            "is 0, but records without an acknowledgement cannot be sent again when they are "
+            "lost; use all or 1",
         )
     return _one_of({"all": -1, "-1": -1, "1": 1})(option, value)
 
@@ -171,14 +174,14 @@ def _acks(option: str, value: str) -> int:
 def _plaintext(option: str, value: str) -> str:
     if value.upper() in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
         raise OptionError(
-            option, f"{value.upper()} is not served yet: this client neither encrypts nor authenticates"
+            option, f"{value.upper()} is not supported yet: this client neither encrypts nor authenticates"
         )
     return _one_of({"plaintext": "PLAINTEXT"})(option, value)
 
 
 def _always_true(option: str, value: str) -> bool:
     if not _boolean(option, value):
-        raise OptionError(option, "is false, but what was read is always checked")
+        raise OptionError(option, "is false, but checksums are always checked")
     return True
 
 
@@ -186,17 +189,20 @@ def _addresses(option: str, value: str) -> tuple[tuple[str, int], ...]:
     """`host:port,host,[::1]:port`; in order, each once."""
     found: dict[tuple[str, int], None] = {}
     if "://" in value:
-        raise OptionError(option, f"{value[:80]!r} is a URL; Kafka is reached at host:port, without a scheme")
+        raise OptionError(
+            option,
+            f"{value[:80]!r} is a URL; give the address of a Kafka listener, host:port, without a scheme",
+        )
     for part in filter(None, (part.strip() for part in value.split(","))):
         host, separator, port = part.rpartition(":")
         if not separator or part.endswith("]"):
             host, port = part, str(DEFAULT_PORT)
         host = host.strip("[]")
         if not host or not re.fullmatch(r"[0-9]{1,5}", port) or not 0 < int(port) < 65536:
-            raise OptionError(option, f"{part[:80]!r} is no address; write host:port")
+            raise OptionError(option, f"{part[:80]!r} is not an address; write host:port")
         found[host, int(port)] = None
     if not found:
-        raise OptionError(option, "names no node; write host:port")
+        raise OptionError(option, "names no broker; write host:port")
     return tuple(found)
 
 
@@ -213,7 +219,7 @@ def _compression_level(given: Mapping[str, str], compression_type: str) -> int |
         return None
     level = _LEVELS[compression_type](PREFIX + name, given[name])
     if (compression_type, level) == ("gzip", 0):
-        raise OptionError(PREFIX + name, "is 0; 1 to 9, or -1 for gzip's own")  # as Java's
+        raise OptionError(PREFIX + name, "is 0; use 1 to 9, or -1 for gzip's own default")  # as Java's
     return None if (compression_type, level) == ("gzip", -1) else level
 
 

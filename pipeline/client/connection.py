@@ -63,7 +63,7 @@ class BrokerConnection:
         except OSError as fault:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer}: {_words(fault)}") from None
         except (OverflowError, UnicodeError):  # a port or a name of a node's making
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer} is no address") from None
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer} is not an address") from None
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for option, size in (
             (socket.SO_SNDBUF, settings.send_buffer_bytes),
@@ -85,13 +85,13 @@ class BrokerConnection:
         theirs = self.versions.get(schema.api_key)
         name = ApiKey(schema.api_key).api_name
         if theirs is None:
-            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.peer} does not serve {name}")
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.peer} does not support {name}")
         common = min(highest, theirs[1])
         if common < max(schema.min_version, theirs[0]):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.peer} serves {name} {theirs[0]} to {theirs[1]}; "
-                f"this client speaks {schema.min_version} to {highest}",
+                f"{self.peer} supports {name} versions {theirs[0]} to {theirs[1]}, but this "
+                f"client {schema.min_version} to {highest}",
             )
         return common
 
@@ -180,7 +180,7 @@ class BrokerConnection:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"{self.peer} answers {foreign}, {NOT_KAFKA}: {where}"
                 )
-            self._refuse(f"an answer of {length} bytes would be longer than the {MAX_ANSWER_BYTES} allowed")
+            self._refuse(f"a response of {length} bytes is longer than the limit of {MAX_ANSWER_BYTES}")
         frame = bytearray(min(length, TRUSTED_BYTES))
         self._fill(memoryview(frame), ticket)
         while (filled := len(frame)) < length:
@@ -216,7 +216,7 @@ class BrokerConnection:
     def _open(self, ticket: Ticket, frame: memoryview) -> Any:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
         if correlation_id != ticket.correlation_id:
-            self._refuse(f"an answer to request {correlation_id}, where {ticket.correlation_id} is next")
+            self._refuse(f"a response to request {correlation_id} came instead of {ticket.correlation_id}")
         try:
             return codec.decode_response(ticket.api_key, ticket.version, frame)[1]
         except KafkaError as fault:
@@ -229,7 +229,9 @@ class BrokerConnection:
     def _refuse(self, problem: str) -> NoReturn:
         # Not retriable: what answers there speaks no Kafka, or not as this client does.
         self.close()
-        raise KafkaError(ErrorCode.INVALID_REQUEST, f"{self.peer} answers what cannot be read: {problem}")
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{self.peer} sent a response that cannot be read: {problem}"
+        )
 
     # ---- versions ---------------------------------------------------------------------------------
 
@@ -240,7 +242,7 @@ class BrokerConnection:
         if response is None:
             response = self._ask_versions(0)
         if response is None or response.error_code:
-            self._refuse("it does not tell which versions it speaks")
+            self._refuse("it does not report its API versions")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
     def _ask_versions(self, api_version: int) -> ApiVersionsResponse | None:

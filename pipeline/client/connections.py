@@ -42,7 +42,9 @@ class BrokerConnections:
         """The cluster's nodes as (id, host, port) now; connections to others are closed."""
         addresses = {node_id: (host, port) for node_id, host, port in nodes}
         if len(addresses) > MAX_NODES:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, f"{len(addresses)} nodes; {MAX_NODES} is the most")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{len(addresses)} nodes; at most {MAX_NODES} are allowed"
+            )
         self._addresses = addresses
         kept = {*addresses.values(), *self.settings.bootstrap_servers}
         for host, port, purpose in list(self._open):
@@ -61,7 +63,9 @@ class BrokerConnections:
         """A connection to one node; LEADER_NOT_AVAILABLE (retriable) if it is not in the cluster now."""
         address = self._addresses.get(node_id)
         if address is None:
-            raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not in the cluster now")
+            raise KafkaError(
+                ErrorCode.LEADER_NOT_AVAILABLE, f"node {node_id} is not in the cluster at the moment"
+            )
         return self._to(address, purpose)
 
     def pass_over(self) -> None:
@@ -96,7 +100,7 @@ class BrokerConnections:
                 self.pass_over()
                 problems.append(error)
         if not self._addresses and not any(map(_is_name_known, self.settings.bootstrap_servers)):
-            raise OptionError(PREFIX + "bootstrap.servers", "no host of these names is known")
+            raise OptionError(PREFIX + "bootstrap.servers", "none of these host names can be resolved")
         # One that speaks no Kafka is told of rather than one that is down: waiting does not mend it.
         raise next((one for one in problems if not one.code.retriable), problems[0])
 

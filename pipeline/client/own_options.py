@@ -24,7 +24,7 @@ def own_options(
             continue
         spelling = spellings.get(name.lower())
         if spelling is None:
-            raise OptionError(name, with_nearest(f"is no option of this {of}", name, known))
+            raise OptionError(name, with_nearest(f"is not an option of this {of}", name, known))
         if spelling in refused:
             raise OptionError(spelling, refused[spelling])
         found[spelling] = value

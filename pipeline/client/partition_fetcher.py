@@ -55,7 +55,7 @@ class OutOfRange(Exception):
         self.log_end = log_end
 
     def __str__(self) -> str:
-        return f"{self.partition} has offsets {self.log_start} to {self.log_end}, and not {self.offset}"
+        return f"{self.partition} has offsets {self.log_start} to {self.log_end}, but not {self.offset}"
 
 
 class TopicReplaced(Exception):
@@ -145,8 +145,9 @@ class PartitionFetcher:
             if not answer.records and not self._is_hole(split, answer):
                 raise KafkaError(
                     ErrorCode.OFFSET_NOT_AVAILABLE,
-                    f"{split.partition} gives nothing from offset {position} on, wanted to {split.end}; "
-                    f"high watermark {answer.high_watermark}, last stable offset {answer.last_stable_offset}",
+                    f"{split.partition} returns nothing from offset {position} on, although "
+                    f"offsets up to {split.end} were expected; its high watermark is "
+                    f"{answer.high_watermark}, its last stable offset {answer.last_stable_offset}",
                 )
             return answer
 

@@ -12,10 +12,10 @@ from ottla.pipeline.words import HIDDEN, OptionError, with_nearest
 
 PREFIX: Final = "kafka."  # of a client's settings among Spark's options
 
-_NO_CONNECTION_POLICY = "connections are made when they are needed and again when they are lost"
+_NO_CONNECTION_POLICY = "connections are opened when needed, and reopened when lost"
 _NO_METRICS = "Spark shows the progress of a query"
 _NO_MEMBERSHIP = "Spark divides the partitions; nobody joins a group"
-_ONE_PASS = "rows are sent batch by batch as Spark hands them over"
+_ONE_PASS = "Spark hands rows over batch by batch"
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "auto.commit.interval.ms": "progress is committed with each batch",
@@ -57,22 +57,24 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 }
 
 _A_JAVA_CLASS = "names a Java class, and this client is written in Python"
-_NOT_SERVED = "is not served yet: this client neither encrypts nor authenticates"
-_ROWS_ARE_COLUMNS = "is not for this format: key and value are columns of bytes, cast them in Spark"
+_NOT_SERVED = "is not supported yet: this client neither encrypts nor authenticates"
+_ROWS_ARE_COLUMNS = "does not apply to this format: key and value are binary columns, convert them in Spark"
 
 REFUSED: Final[Mapping[str, str]] = {
-    "auto.offset.reset": "is not for this format: say startingOffsets, and failOnDataLoss for what is gone",
-    "bootstrap.controllers": "leads to controllers, and rows are with brokers: say bootstrap.servers",
+    "auto.offset.reset": (
+        "does not apply to this format: use startingOffsets, and failOnDataLoss for deleted records"
+    ),
+    "bootstrap.controllers": "leads to controllers, but records are on brokers: use bootstrap.servers",
     "config.providers": _A_JAVA_CLASS,
-    "enable.auto.commit": "is not for this format: the checkpoint knows what was read",
+    "enable.auto.commit": "does not apply to this format: the checkpoint stores the read position",
     "interceptor.classes": _A_JAVA_CLASS,
     "key.deserializer": _ROWS_ARE_COLUMNS,
     "key.serializer": _ROWS_ARE_COLUMNS,
     "metric.reporters": _A_JAVA_CLASS,
     "partitioner.class": _A_JAVA_CLASS,
-    "partitioner.ignore.keys": "is not served: rows with a key go where Java's producer puts them",
+    "partitioner.ignore.keys": "is not supported: rows with a key are partitioned as by Java's producer",
     "security.providers": _A_JAVA_CLASS,
-    "transactional.id": "is an option of this format, without the prefix",
+    "transactional.id": "is an option of this format; use it without the prefix",
     "value.deserializer": _ROWS_ARE_COLUMNS,
     "value.serializer": _ROWS_ARE_COLUMNS,
 }
@@ -108,7 +110,7 @@ def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...
         if (problem := why_refused(name)) is not None:
             raise OptionError(PREFIX + name, problem)
         if name not in WITHOUT_EFFECT:
-            problem = "is no setting of a Kafka client"
+            problem = "is not a setting of a Kafka client"
             raise OptionError(PREFIX + name, with_nearest(problem, name, [*known, *WITHOUT_EFFECT, *REFUSED]))
         idle.append(name)
     return tuple(idle)

@@ -77,7 +77,7 @@ class Transactions:
                 return BEFORE_TWO_PHASE
             if connection.version_of(InitProducerIdRequest) < TWO_PHASE:
                 raise KafkaError(
-                    ErrorCode.UNSUPPORTED_VERSION, f"{connection.peer} has no transactions of two phases"
+                    ErrorCode.UNSUPPORTED_VERSION, f"{connection.peer} does not support two-phase commit"
                 )
             return TWO_PHASE
 

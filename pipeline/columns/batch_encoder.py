@@ -141,8 +141,9 @@ def _cuts(sizes: Int64s, max_batch_bytes: int, max_row_bytes: int) -> list[tuple
     if len(too_large):
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"A row takes {sizes[too_large[0]] + HEADER_SIZE} bytes, and kafka.max.request.size is "
-            f"{max_row_bytes}: the topic's max.message.bytes has to allow more, too.",
+            f"A row takes {sizes[too_large[0]] + HEADER_SIZE} bytes, more than "
+            f"kafka.max.request.size, which is {max_row_bytes}. Raise it, and the topic's "
+            "max.message.bytes if needed.",
         )
     ends = np.cumsum(sizes)
     cuts: list[tuple[int, int]] = []
@@ -202,7 +203,7 @@ def _write_headers(headers: pa.ListArray) -> pa.BinaryArray:
     elements = headers.flatten()
     keys, values = elements.field("key").cast(pa.binary()), elements.field("value")
     if elements.null_count or keys.null_count:
-        raise OptionError("headers", "has a header without a key in a row, which Kafka does not take")
+        raise OptionError("headers", "has a row with a header without a key, which Kafka does not allow")
     if not len(elements):
         return write_varints(counts)
     written = pc.binary_join_element_wise(

@@ -56,6 +56,6 @@ def partitions_of(
     wrong = np.flatnonzero((wanted < 0) | (wanted >= partitions_count))
     if len(wrong):
         raise OptionError(
-            "partition", f"is {wanted[wrong[0]]} in a row, and {topic} has {partitions_count} of them"
+            "partition", f"is {wanted[wrong[0]]} in a row, but {topic} has {partitions_count} partitions"
         )
     return np.where(np.asarray(chosen.is_null()), partitions, wanted)

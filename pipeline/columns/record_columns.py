@@ -98,7 +98,8 @@ def _timestamps(columns: RecordColumns) -> pa.TimestampArray:
         row = too_far[0]
         raise KafkaError(
             ErrorCode.INVALID_TIMESTAMP,
-            f"The record at offset {columns.offsets[row]} has timestamp {timestamps_ms[row]} ms,"
-            " which microseconds cannot hold: a schema without the column timestamp reads it.",
+            f"The record at offset {columns.offsets[row]} has timestamp {timestamps_ms[row]} ms, "
+            "which does not fit into microseconds: read with a schema without the column "
+            "timestamp.",
         )
     return number_column(timestamps_ms * 1000, TIMESTAMP_TYPE)

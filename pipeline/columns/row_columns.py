@@ -79,9 +79,9 @@ def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = 
     places = {name: schema.get_field_index(name) for name in schema.names}
     for name in ("key", "value", "topic", "headers", "partition", "timestamp"):
         if schema.names.count(name) > 1:
-            raise OptionError(name, "is the name of more than one column")
+            raise OptionError(name, "is the name of several columns")
     if "value" not in places:
-        raise OptionError("value", "is a column that every row needs")
+        raise OptionError("value", "is a column that is required in every row")
     if topic is None and "topic" not in places:
         raise OptionError("topic", "is neither an option nor a column")
     _judge(schema, "key", _is_text_or_bytes, "string or binary")
@@ -93,7 +93,7 @@ def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = 
     _judge(schema, "timestamp", pa.types.is_timestamp, "timestamp")
     if with_offsets:
         if "offset" not in places:
-            raise OptionError("offset", "is a column that every row needs, to tell where copied rows lie")
+            raise OptionError("offset", "is a required column: it tells where the copied rows were read")
         _judge(schema, "offset", pa.types.is_int64, "long")
     return RowLayout(
         value=places["value"],
@@ -110,7 +110,7 @@ def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = 
 def _judge(schema: pa.Schema, name: str, is_right: Callable[[pa.DataType], bool], words: str) -> None:
     place = schema.get_field_index(name)
     if place >= 0 and not is_right(schema.field(place).type):
-        raise OptionError(name, f"is a column of type {schema.field(place).type}, not of {words}")
+        raise OptionError(name, f"is a column of type {schema.field(place).type}, but must be {words}")
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -153,7 +153,7 @@ def rows_by_partition(
         return _of_topic(layout.topic_of_all, rows, chosen, partition_counts, sticky)
     topics = pc.dictionary_encode(batch.column(layout.topic))
     if topics.null_count:
-        raise OptionError("topic", "is null in a row, and no option names one")
+        raise OptionError("topic", "is null in a row, and no option sets it")
     indices = topics.indices.to_numpy(zero_copy_only=False)
     found: list[tuple[TopicPartition, RowColumns]] = []
     for number, topic in enumerate(topics.dictionary.to_pylist()):
@@ -205,5 +205,5 @@ def _milliseconds(column: pa.TimestampArray) -> Int64s:
     if in_a_ms:
         is_none = is_none | (filled == NOW * in_a_ms)
     if ((moments < 0) & ~is_none).any():
-        raise OptionError("timestamp", "lies before 1970 in a row, which Kafka does not take")
+        raise OptionError("timestamp", "is before 1970 in a row, which Kafka does not allow")
     return np.where(is_none, NOW, moments)

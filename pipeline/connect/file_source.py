@@ -103,9 +103,9 @@ class FileOptions:
         kind = FileFormat(values.choice("file.format", [one.value for one in FileFormat]))
         schema = values.optional("schema")
         if kind is FileFormat.LINES and schema:
-            raise OptionError("schema", "is for csv and json; lines have one column, value")
+            raise OptionError("schema", "is for csv and json; lines have a single column, value")
         if kind is not FileFormat.LINES and not schema:
-            raise OptionError("schema", "is missing: name the columns, as in id LONG, name STRING")
+            raise OptionError("schema", "is missing: name the columns, such as id LONG, name STRING")
         readers = dict(_DEFAULTS[kind])
         for name in (*_OF_ALL, *_OF[kind]):
             value = values.optional(name)
@@ -121,7 +121,7 @@ class FileOptions:
         )
         values.refuse_others()
         if options.mapping.is_rows and options.file_header:
-            raise OptionError("file.header", "is for records; rows have none")
+            raise OptionError("file.header", "is for records, but the layout is rows")
         return options
 
 

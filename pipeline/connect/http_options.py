@@ -94,7 +94,10 @@ class HttpOptions:
         )
         values.refuse_others()
         if options.body_format is BodyFormat.BYTES and options.batch_max_size > 1:
-            raise OptionError("batch.max.size", "is more than 1, but bytes have no array: use json or string")
+            raise OptionError(
+                "batch.max.size",
+                "is more than 1, but binary values cannot be sent as an array: use json or string",
+            )
         return options
 
 
@@ -105,13 +108,13 @@ def _url(url: str) -> str:
         parts = urlsplit(url)
         has_port = parts.port is None or parts.port > 0
     except ValueError:
-        raise OptionError(option, "is no URL") from None
+        raise OptionError(option, "is not a URL") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not has_port:
-        raise OptionError(option, "is to be http://host:port/path or https://host/path")
+        raise OptionError(option, "must be http://host:port/path or https://host/path")
     if parts.username is not None or parts.password is not None:
-        raise OptionError(option, f"has a user in it; give {HEADER_PREFIX}Authorization")
+        raise OptionError(option, f"contains a user name; use {HEADER_PREFIX}Authorization instead")
     if parts.fragment or re.search(r"[\x00-\x20\x7f]", url):
-        raise OptionError(option, "has a fragment or a blank in it")
+        raise OptionError(option, "contains a fragment or a space")
     return url
 
 
@@ -120,11 +123,11 @@ def _headers(given: Mapping[str, str]) -> dict[str, str]:
     for option, value in given.items():
         name = option[len(HEADER_PREFIX) :]
         if not _TOKEN.fullmatch(name):
-            raise OptionError(option, f"names a header {shown(name)}, which is no name for one")
+            raise OptionError(option, f"names a header {shown(name)}, which is not a valid header name")
         if name.lower() in _OWN:
-            raise OptionError(option, f"is {name}, which this sink writes itself")
+            raise OptionError(option, f"is {name}, a header that this sink sets itself")
         if not value.isascii() or not value.isprintable():
-            raise OptionError(option, "has a value that no header can have")
+            raise OptionError(option, "has a value that is not allowed in a header")
         found[name] = value
     return found
 
@@ -136,10 +139,12 @@ def _dead_letters(values: OptionValues) -> DeadLetters | None:
     with_headers = values.boolean("errors.deadletterqueue.context.headers.enable", True)
     client = values.with_prefix("kafka.")
     if tolerates and not topic:
-        raise OptionError("errors.deadletterqueue.topic.name", "is missing: errors.tolerance is all")
+        raise OptionError(
+            "errors.deadletterqueue.topic.name", "is missing; it is required with errors.tolerance=all"
+        )
     if not tolerates and (topic or client):
         name = "errors.deadletterqueue.topic.name" if topic else sorted(client)[0]
-        raise OptionError(name, "has no effect while errors.tolerance is none")
+        raise OptionError(name, "has no effect with errors.tolerance=none")
     if not topic:
         return None
     ClientSettings.from_options(client, Role.SINK)

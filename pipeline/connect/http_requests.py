@@ -68,7 +68,7 @@ def to_element(value: bytes | None, body_format: BodyFormat) -> bytes:
         try:
             json.loads(text.decode(), parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"the value is no JSON: {str(error)[:100]}") from None
+            raise ValueError(f"the value is not JSON: {str(error)[:100]}") from None
         return text
     _not_null(value).decode()  # raises a ValueError
     return _not_null(value)
@@ -88,4 +88,4 @@ def _not_null(value: bytes | None) -> bytes:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

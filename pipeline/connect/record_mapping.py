@@ -32,7 +32,7 @@ class RecordMapping:
             is_rows=values.choice("output", OUTPUTS, "records") == "rows",
         )
         if mapping.is_rows and (mapping.key or mapping.value):
-            raise OptionError("output", "is rows, which have neither key nor value: leave these out")
+            raise OptionError("output", "is rows, which have neither key nor value: remove these options")
         return mapping
 
 

@@ -163,8 +163,8 @@ def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
         except _MISFITS as error:
             row = rows[_first_misfit(values, field.type, fits)]
             problem = (
-                f"has values in column {field.name} that are no {field.type}: {str(error)[:200]}"
-                f" (in the row with {schema[0].name} = {shown(str(row[0]))})"
+                f"has values in column {field.name} that are not {field.type}: {str(error)[:200]} "
+                f"(in the row with {schema[0].name} = {shown(str(row[0]))})"
             )
             raise OptionError("table", problem) from None
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -193,7 +193,7 @@ def _whole(value: Any) -> int:
         return int(value)
     if isinstance(value, int):
         return value
-    raise ValueError(f"{shown(str(value))} is no whole number")
+    raise ValueError(f"{shown(str(value))} is not a whole number")
 
 
 def _real(value: Any) -> float:
@@ -201,7 +201,7 @@ def _real(value: Any) -> float:
         return value
     if isinstance(value, int) and int(float(value)) == value:
         return float(value)
-    raise ValueError(f"{shown(str(value))} is no real number, or has more digits than one")
+    raise ValueError(f"{shown(str(value))} is not a real number, or has too many digits")
 
 
 def _truth(value: Any) -> bool:
@@ -209,7 +209,7 @@ def _truth(value: Any) -> bool:
         return value.lower() == "true"
     if isinstance(value, int | float) and value in (0, 1):
         return bool(value)
-    raise ValueError(f"{shown(str(value))} is neither 0 nor 1, true nor false")
+    raise ValueError(f"{shown(str(value))} is none of 0, 1, true and false")
 
 
 def _pairs(names_and_texts: Sequence[str | None]) -> list[tuple[str | None, str]]:

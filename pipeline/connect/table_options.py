@@ -129,7 +129,7 @@ class TableOptions:
 def _column(values: OptionValues, option: str, mode: Mode, is_needed: bool) -> str | None:
     name = values.optional(option)
     if is_needed and not name:
-        raise OptionError(option, f"is missing: mode {mode.value} needs it")
+        raise OptionError(option, f"is missing; it is required in mode {mode.value}")
     if name and not is_needed:
         raise OptionError(option, f"has no effect in mode {mode.value}")
     return name or None
@@ -142,7 +142,8 @@ def _table(value: str) -> tuple[str, ...]:
         match = _PART.match(value, at)
         if match is None:
             raise OptionError(
-                "table", f"is {shown(value)}; a table or schema.table, parts with dots in quotes"
+                "table",
+                f"is {shown(value)}; it must be a table or schema.table; quote parts that contain dots",
             )
         part = match[0]
         found.append(part[1:-1].replace('""', '"') if part.startswith('"') else part)
@@ -151,7 +152,8 @@ def _table(value: str) -> tuple[str, ...]:
             break
         if value[at] != ".":
             raise OptionError(
-                "table", f"is {shown(value)}; a table or schema.table, parts with dots in quotes"
+                "table",
+                f"is {shown(value)}; it must be a table or schema.table; quote parts that contain dots",
             )
         at += 1
     if len(found) > 2:
@@ -170,7 +172,7 @@ def _connection(url: str) -> tuple[Engine, str]:
     if scheme == "sqlite" and colon:
         path = Path(where.removeprefix("//"))
         if not path.is_absolute() or "\0" in where:
-            raise OptionError(option, "for SQLite is sqlite:/absolute/path/of/file")
+            raise OptionError(option, "must be sqlite:/absolute/path/of/file for SQLite")
         return Engine.SQLITE, str(path)
     if scheme in ("postgresql", "postgres") and colon:
         try:
@@ -178,10 +180,10 @@ def _connection(url: str) -> tuple[Engine, str]:
             parameters = {name.lower() for name, _ in parse_qsl(parts.query)}
             has_password = parts.password is not None or parameters & {"password", "sslpassword"}
         except ValueError:
-            raise OptionError(option, "is no URL; postgresql://host:port/database") from None
+            raise OptionError(option, "is not a URL; use postgresql://host:port/database") from None
         if has_password:
-            raise OptionError(option, "has a password in it; use connection.password or PGPASSFILE")
+            raise OptionError(option, "contains a password; use connection.password or PGPASSFILE instead")
         if not where.startswith("//") or not parts.path.strip("/"):
-            raise OptionError(option, "for PostgreSQL is postgresql://host:port/database")
+            raise OptionError(option, "must be postgresql://host:port/database for PostgreSQL")
         return Engine.POSTGRESQL, rest
-    raise OptionError(option, "names neither sqlite: nor postgresql:")
+    raise OptionError(option, "begins with neither sqlite: nor postgresql:")

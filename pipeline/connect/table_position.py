@@ -56,7 +56,7 @@ def from_offset(offset: Mapping[str, object], options: TableOptions) -> Position
     for key, now in (("table", options.table_name), ("mode", options.mode.value)):
         then = offset.get(key)
         if then != now:
-            problem = f"is {now}, but the checkpoint is of {str(then)[:80]}: it needs a checkpoint of its own"
+            problem = f"is {now}, but the checkpoint was written with {str(then)[:80]}: use a new checkpoint"
             raise OptionError(key, problem)
     position = Position(
         timestamp=_value(offset, "timestamp"),
@@ -81,5 +81,5 @@ def _value(offset: Mapping[str, object], key: str) -> Value | None:
 def _number(offset: Mapping[str, object], key: str) -> int | None:
     value = offset.get(key)
     if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
-        raise OptionError("checkpoint", f"has {key} that is no whole number")
+        raise OptionError("checkpoint", f"has {key} that is not a whole number")
     return value

@@ -85,9 +85,9 @@ class TableQueries:
         columns = [column for column in self._columns if self._beyond(column)]
         return OptionError(
             "table",
-            f"has {shown(str(found[1]))} in column {columns[int(found[0])].name} of the row with"
-            f" {self.row_name} = {shown(str(found[2]))}, which Spark has no value for: set out.of.range to"
-            " text, null or clamp",
+            f"has {shown(str(found[1]))} in column {columns[int(found[0])].name} of the row with "
+            f"{self.row_name} = {shown(str(found[2]))}, a value that Spark cannot represent: set "
+            "out.of.range to text, null or clamp",
         )
 
     def end(self, start: Position, target: Position | None, max_rows: int | None) -> Question:
@@ -164,7 +164,7 @@ class TableQueries:
         incrementing = found.pop(0) if self._incrementing else None
         if incrementing is not None and not isinstance(incrementing, int):
             raise OptionError(
-                "incrementing.column.name", f"has {shown(incrementing)}, which is no whole number"
+                "incrementing.column.name", f"has {shown(incrementing)}, which is not a whole number"
             )
         return Position(timestamp=timestamp, incrementing=incrementing)
 
@@ -282,7 +282,8 @@ class TableQueries:
         column = self._find("incrementing.column.name", name)
         if not is_whole_number(column):
             raise OptionError(
-                "incrementing.column.name", f"{name} is of type {column.declared}, not whole numbers"
+                "incrementing.column.name",
+                f"{name} is of type {column.declared}, which is not a whole number type",
             )
         return self._quote(name)
 
@@ -303,7 +304,7 @@ class TableQueries:
         if found.is_nullable and self._options.validate_non_null:
             raise OptionError(
                 option,
-                f"names {name}, which may be null, and a row with null is never read; make it NOT NULL,"
-                " or set validate.non.null to false",
+                f"names {name}, which may be null, and rows with null in it are never read; make "
+                "it NOT NULL, or set validate.non.null to false",
             )
         return found

@@ -138,8 +138,8 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             row = self._first(unreadable)
             if row is not None:
                 problem = (
-                    f"has {shown(str(row[0]))} in the row with {queries.row_name} = {shown(str(row[1]))},"
-                    " which is no time"
+                    f"has {shown(str(row[0]))} in the row with {queries.row_name} = "
+                    f"{shown(str(row[1]))}, which is not a time"
                 )
                 raise OptionError("timestamp.column.name", problem)
         found = self._first(queries.end(start, target, max_rows))

@@ -20,7 +20,7 @@ NEEDED: Final = ("numpy", "pyarrow", "pyspark", "yaml")
 pipeline = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Jobs on Spark: streams from topics, files and databases into others, as a file says.",
+    help="Run jobs on Spark: streams between topics, files and databases, described in a YAML file.",
 )
 File = Annotated[Path, typer.Argument(metavar="FILE.yaml", help="a job file")]
 
@@ -29,17 +29,18 @@ File = Annotated[Path, typer.Argument(metavar="FILE.yaml", help="a job file")]
 def run(
     file: File,
     job: Annotated[
-        list[str] | None, typer.Option("--job", metavar="NAME", help="only this; repeatable")
+        list[str] | None, typer.Option("--job", metavar="NAME", help="run only this job; repeatable")
     ] = None,
     master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="where Spark runs; else the file says it")
+        str | None,
+        typer.Option("--master", metavar="URL", help="URL of the Spark master; overrides the file"),
     ] = None,
     metrics_port: Annotated[
         int | None,
         typer.Option(metavar="PORT", min=1, max=65535, help="serve metrics at http://HOST:PORT/metrics"),
     ] = None,
     metrics_host: Annotated[
-        str, typer.Option(metavar="HOST", help="the address that metrics are served at")
+        str, typer.Option(metavar="HOST", help="the address to serve metrics at")
     ] = "127.0.0.1",
 ) -> None:
     """Run the jobs of a file until they end.
@@ -53,7 +54,7 @@ def run(
     unknown = sorted(set(job or ()) - {one.name for one in read.jobs})
     if unknown:
         names = ", ".join(one.name for one in read.jobs)
-        _fail(f"There is no job {unknown[0]} in {file}; there are {names}.", EXIT_USAGE)
+        _fail(f"There is no job {unknown[0]} in {file}; its jobs are {names}.", EXIT_USAGE)
     from ottla.pipeline.jobs.job_status import JobState
     from ottla.pipeline.jobs.runner import JobRun
     from ottla.pipeline.jobs.status_files import AlreadyRunsError
@@ -105,7 +106,7 @@ def validate(files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...")
 @pipeline.command("status")
 def status(
     file: File,
-    output: Annotated[Literal["text", "json"], typer.Option("--output", help="how to print")] = "text",
+    output: Annotated[Literal["text", "json"], typer.Option("--output", help="output format")] = "text",
 ) -> None:
     """Show the status of the jobs of a file: state, last batch, rows, rows per second, lag in records.
 
@@ -120,7 +121,9 @@ def status(
     from ottla.pipeline.jobs.status_table import as_table
 
     if read.status_folder is None:
-        _fail(f"The storage {read.storage} is no local folder: name one by `status:` in {file}.", EXIT_USAGE)
+        _fail(
+            f"The storage {read.storage} is not a local folder: set `status:` in {file} to one.", EXIT_USAGE
+        )
     try:
         statuses = [find_status(read.status_folder, job.name) for job in read.jobs]
     except StatusError as error:
@@ -149,9 +152,7 @@ def _read(file: Path) -> "JobFile":
 def _need_spark() -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        _fail(
-            f"Jobs need Spark and what belongs to it ({', '.join(missing)} is missing): install ottla[spark]."
-        )
+        _fail(f"Jobs need Spark, but {', '.join(missing)} is missing: run `pip install 'ottla[spark]'`.")
 
 
 def _tell(status: "JobStatus") -> None:

@@ -24,9 +24,9 @@ def fill_in(text: str, environment: Mapping[str, str]) -> tuple[str, frozenset[s
             return "$"
         name = match[2]
         if not match[0].endswith("}") or not _NAME.fullmatch(name):
-            raise VariableError("has a ${ that is no variable; write ${NAME}, or $${ for the text itself")
+            raise VariableError("contains ${ without a variable name; write ${NAME}, or $${ for a literal ${")
         if name not in environment:
-            raise VariableError(f"needs ${{{name}}}, which is not in the environment")
+            raise VariableError(f"uses ${{{name}}}, which is not set in the environment")
         values.add(environment[name])
         return environment[name]
 

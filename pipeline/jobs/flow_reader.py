@@ -48,7 +48,7 @@ class FlowReader:
         if len(given) != 1:
             names = ", ".join(("sink", *TASKS))
             self._values.wrong(
-                place, f"has {' and '.join(given)}; one is the most" if given else f"needs one of {names}"
+                place, f"has {' and '.join(given)}; only one is allowed" if given else f"needs one of {names}"
             )
         if not given:
             return None
@@ -61,7 +61,7 @@ class FlowReader:
         if sources is None or steps is None or sink is None:
             return None
         if len(sources) > 1 and not steps:
-            self._values.wrong(place, "has several sources and no transform that makes one of them")
+            self._values.wrong(place, "has several sources, but no transform that combines them")
         return job.Flow(sources=sources, steps=steps, sink=sink)
 
     # ---- sources ------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class FlowReader:
         one, many = members.get("source"), members.get("sources")
         if one is not None and many is not None:
             self._values.wrong(
-                many.place, "cannot be beside source; a single source is called `source` in SQL"
+                many.place, "cannot be used together with source; in SQL a single source is called `source`"
             )
         if one is not None:
             source = self._source(one)
@@ -84,7 +84,7 @@ class FlowReader:
                 self._values.wrong(place, "needs source or sources")
             return None
         if named and all(source.is_static for source in named.values()):
-            self._values.wrong(place, "has no source that is a stream; take `static` from one")
+            self._values.wrong(place, "has no source that is a stream; remove `static` from one")
         return named
 
     def _named_sources(self, value: Value) -> dict[str, job.Endpoint] | None:
@@ -113,7 +113,9 @@ class FlowReader:
             (kind[1].table, kind[1].judge_table) if is_static else (kind[1].stream, kind[1].judge_stream)
         )
         if opened is None or by is None:
-            self._values.wrong(value.place, f"cannot be a {'static table' if is_static else 'stream'}")
+            self._values.wrong(
+                value.place, f"cannot be used as a {'static table' if is_static else 'stream'}"
+            )
             return None
         judge(self._values, value.place, options, by)
         return job.Endpoint(format=kind[0], options=options.values, is_static=is_static)
@@ -130,7 +132,7 @@ class FlowReader:
             return None
         if output_mode not in kind[1].output_modes:
             modes = ", ".join(kind[1].output_modes)
-            self._values.wrong(value.place, f"takes the outputMode {modes}, and not {output_mode}")
+            self._values.wrong(value.place, f"supports the outputMode {modes}, but not {output_mode}")
         judge(
             self._values,
             value.place,
@@ -150,7 +152,7 @@ class FlowReader:
     def _values_of_flows_only(self, members: Mapping[str, Value], task: str) -> None:
         for name in ("source", "sources", "transform", "outputMode"):
             if name in members:
-                self._values.wrong(members[name].place, f"has no meaning for {task}")
+                self._values.wrong(members[name].place, f"has no effect for {task}")
 
     def _kind(
         self,
@@ -161,7 +163,7 @@ class FlowReader:
     ) -> tuple[str, K] | None:
         """The format's name and kind; it is taken from the members, whose rest are its options."""
         if "format" not in members:
-            reason = "is missing" if not members else "is missing, which says what the options are for"
+            reason = "is missing" if not members else "is missing; it must say what the options are for"
             self._values.wrong(value.place.below("format"), reason)
             return None
         written = members.pop("format")
@@ -175,7 +177,7 @@ class FlowReader:
             return None
         kind = known[name]()
         if kind.jar and not self._has_jars and not _has_jar(kind.jar):
-            self._values.wrong(written.place, f"needs a jar: name {kind.jar} by spark.jars in configuration")
+            self._values.wrong(written.place, f"needs a jar: add {kind.jar} by spark.jars in configuration")
         return name, kind
 
     # ---- steps --------------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ class FlowReader:
             return None
         given = [name for name in ("sql", "sqlFile", "python") if name in members]
         if len(given) != 1:
-            self._values.wrong(value.place, "needs exactly one of sql, sqlFile, python")
+            self._values.wrong(value.place, "must have exactly one of sql, sqlFile, python")
             return None
         view = None
         if "as" in members:
@@ -205,7 +207,7 @@ class FlowReader:
         if given[0] == "python":
             return self._python_step(members, view)
         if "arguments" in members:
-            self._values.wrong(members["arguments"].place, "is for python alone")
+            self._values.wrong(members["arguments"].place, "can only be used with python")
         query = self._values.text(members[given[0]])
         if query is not None and given[0] == "sqlFile":
             query = self._sql_of_file(members["sqlFile"].place, query)
@@ -233,14 +235,16 @@ class FlowReader:
         try:
             content = path.read_bytes()
             if len(content) > MAX_SQL_BYTES:
-                self._values.wrong(place, f"is {path} of {len(content)} bytes; {MAX_SQL_BYTES} are the most")
+                self._values.wrong(
+                    place, f"is {path} with {len(content)} bytes; at most {MAX_SQL_BYTES} are allowed"
+                )
                 return None
             text = content.decode()
         except OSError as error:
             self._values.wrong(place, f"is {path}, which cannot be read: {error.strerror}")
             return None
         except ValueError:
-            self._values.wrong(place, f"is {path}, which is not UTF-8")
+            self._values.wrong(place, f"is {path}, which is not UTF-8 text")
             return None
         if not text.strip():
             self._values.wrong(place, f"is {path}, which is empty")
@@ -248,7 +252,9 @@ class FlowReader:
 
     def _check_view(self, place: SourceLocation, name: str | None) -> None:
         if name is not None and not _VIEW.fullmatch(name):
-            self._values.wrong(place, "is to be a name for SQL: letters, digits and _, and no digit first")
+            self._values.wrong(
+                place, "must be a name for SQL: letters, digits and _, not beginning with a digit"
+            )
 
 
 def _has_jar(beginning: str) -> bool:

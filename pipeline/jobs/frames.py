@@ -55,5 +55,5 @@ def _call(
         given = function(**sources, **step.arguments)
     if not isinstance(given, DataFrame):
         name = f"{step.module}:{step.function}"
-        raise StepError(f"step {number}, {name}, gave {type(given).__name__}, which is no DataFrame")
+        raise StepError(f"step {number}, {name}, returned {type(given).__name__}, which is not a DataFrame")
     return given

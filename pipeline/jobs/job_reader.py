@@ -133,7 +133,8 @@ class _Reader:
     def _check_name(self, place: SourceLocation, name: str) -> None:
         if not _NAME.fullmatch(name):
             self._values.wrong(
-                place, "is to be a name of at most 100 letters, digits, _, - and dots, no dot first"
+                place,
+                "must be a name of at most 100 letters, digits, _, - and dots, not beginning with a dot",
             )
 
     def _storage(self, value: Value | None) -> str | None:
@@ -150,7 +151,7 @@ class _Reader:
         for name, line in options.lines.items():
             if not name.startswith("spark."):
                 self._values.wrong(
-                    value.place.below(name, line), "is no setting of Spark: they begin with spark."
+                    value.place.below(name, line), "is not a Spark setting; these begin with spark."
                 )
         return dict(options.values)
 
@@ -175,7 +176,7 @@ class _Reader:
         if not members:
             self._values.wrong(value.place, "is empty")
         if len(members) > MAX_JOBS:
-            self._values.wrong(value.place, f"has {len(members)} jobs; {MAX_JOBS} are the most")
+            self._values.wrong(value.place, f"has {len(members)} jobs; at most {MAX_JOBS} are allowed")
             return []
         flows = FlowReader(
             self._values, folder=self._folder, configuration=configuration, python_path=self._python_path
@@ -207,10 +208,10 @@ class _Reader:
         if value is None or members is None:
             return ProcessingTime()
         if len(members) != 1:
-            self._values.wrong(value.place, "needs exactly one of processingTime, availableNow")
+            self._values.wrong(value.place, "must have exactly one of processingTime, availableNow")
         elif "availableNow" in members:
             if self._values.boolean(members["availableNow"]) is False:
-                self._values.wrong(members["availableNow"].place, "is to be true, or leave it out")
+                self._values.wrong(members["availableNow"].place, "must be true if it is given")
             return AvailableNow()
         return ProcessingTime(interval_ms=self._interval_ms(members.get("processingTime"), 0))
 
@@ -237,7 +238,7 @@ class _Reader:
                 owner = owners.setdefault(value, job.name)
                 if owner != job.name:
                     self._values.wrong(
-                        where.below(key), f"is that of the job {owner}, too; each needs its own"
+                        where.below(key), f"is already used by the job {owner}; each job needs its own"
                     )
 
 

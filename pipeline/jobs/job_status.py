@@ -99,10 +99,10 @@ def read_status(content: bytes) -> JobStatus:
             progress = JobProgress(**progress, sources=sources)
         read = JobStatus(**{**fields, "state": JobState(fields["state"]), "progress": progress})
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise StatusError(f"is no status of a job: {error}") from None
+        raise StatusError(f"is not a status of a job: {error}") from None
     numbers = (read.since_ms, read.updated_ms, 0 if read.pid is None else read.pid)
     if not isinstance(read.job, str) or not all(isinstance(one, int) for one in numbers):
-        raise StatusError("is no status of a job")
+        raise StatusError("is not a status of a job")
     return read
 
 

@@ -55,4 +55,4 @@ def unknown(name: str, known: Iterable[str]) -> str:
     """The reason why a name is refused, with the nearest that there is."""
     names = sorted(known)
     near = nearest(name, names)
-    return f"is unknown; {near}?" if near else f"is unknown; there are {', '.join(names)}"
+    return f"is unknown; {near}?" if near else f"is unknown; use one of {', '.join(names)}"

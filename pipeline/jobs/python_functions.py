@@ -25,7 +25,7 @@ def parse_function(text: str) -> tuple[str, str]:
     """`module:function` in its parts; FunctionError."""
     match = _NAMED.fullmatch(text)
     if match is None:
-        raise FunctionError("is to be module:function, as my_package.my_module:my_function")
+        raise FunctionError("must have the form module:function, such as my_package.my_module:my_function")
     return match[1], match[2]
 
 
@@ -35,22 +35,22 @@ def check_function(module: str, function: str, folders: Sequence[str]) -> None:
     _check_name(module.partition(".")[0], folders)
     origin = Path(spec.origin) if spec.origin and spec.has_location else None
     if origin is None:
-        raise FunctionError(f"names {module}, which is a folder and no module")
+        raise FunctionError(f"names {module}, which is a folder, not a module")
     if origin.name.endswith(tuple(EXTENSION_SUFFIXES)):
         return
     try:
         content = origin.read_bytes()
         if len(content) > MAX_MODULE_BYTES:
-            raise FunctionError(f"names {module}, which has more than {MAX_MODULE_BYTES} bytes")
+            raise FunctionError(f"names {module}, which is larger than {MAX_MODULE_BYTES} bytes")
         tree = ast.parse(content)
     except OSError as error:
         raise FunctionError(f"names {module}, which cannot be read: {error.strerror}") from None
     except SyntaxError as error:
         raise FunctionError(
-            f"names {module}, which is no Python: {error.msg} (line {error.lineno})"
+            f"names {module}, which is not valid Python: {error.msg} (line {error.lineno})"
         ) from None
     except (ValueError, RecursionError, MemoryError):
-        raise FunctionError(f"names {module}, which is no Python") from None
+        raise FunctionError(f"names {module}, which is not valid Python") from None
     if not _may_have(tree, function):
         raise FunctionError(f"names {module}, which has no function {function}")
 
@@ -65,7 +65,8 @@ def _find(module: str, folders: Sequence[str]) -> ModuleSpec:
         spec = PathFinder.find_spec(name, path) if path is not None else None
         if spec is None:
             raise FunctionError(
-                f"names the module {name}, which is not found; it is looked for beside the file first"
+                f"names the module {name}, which cannot be found; the folder of the job file "
+                "is searched first"
             )
         path = spec.submodule_search_locations
     assert spec is not None

@@ -141,7 +141,7 @@ class JobRun:
         except (Py4JNetworkError, ConnectionError) as error:
             for one in list(self._active.values()):
                 one.is_stopped = False
-                self._end(one, f"Spark's Java process is gone ({error})")
+                self._end(one, f"Spark's Java process has ended ({error})")
 
     def _begin(self, job: Job, session: SparkSession) -> None:
         status = JobStatus(job=job.name, pid=os.getpid(), host=socket.gethostname())

@@ -96,9 +96,11 @@ def _judge_kafka(options: Options) -> None:
     _need(options, "kafka.bootstrap.servers")
     given = [name for name in _SUBSCRIPTIONS if _value(options, name) is not None]
     if not given:
-        raise OptionError("subscribe", f"is missing; one of {', '.join(_SUBSCRIPTIONS)} says what is read")
+        raise OptionError(
+            "subscribe", f"is missing; use one of {', '.join(_SUBSCRIPTIONS)} to say what to read"
+        )
     if len(given) > 1:
-        raise OptionError(given[1], f"cannot be beside {given[0]}")
+        raise OptionError(given[1], f"cannot be used together with {given[0]}")
 
 
 def _need(options: Options, name: str) -> None:

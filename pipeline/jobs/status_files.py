@@ -56,7 +56,7 @@ def find_status(folder: Path, job: str) -> JobStatus:
     except OSError as error:
         raise StatusError(f"{path} cannot be read: {error.strerror}") from None
     if len(content) > MAX_STATUS_BYTES:
-        raise StatusError(f"{path} has more than {MAX_STATUS_BYTES} bytes")
+        raise StatusError(f"{path} is larger than {MAX_STATUS_BYTES} bytes")
     try:
         status = read_status(content)
     except StatusError as error:
@@ -66,7 +66,7 @@ def find_status(folder: Path, job: str) -> JobStatus:
         and status.host == socket.gethostname()
         and not _is_locked(folder / job)
     ):
-        cause = f"process {status.pid}, which ran it, is gone"
+        cause = f"process {status.pid}, which ran the job, no longer exists"
         return replace(status, state=JobState.FAILED, cause=cause)
     return status
 
@@ -84,7 +84,7 @@ def running(folder: Path, jobs: tuple[str, ...]) -> Iterator[None]:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 pid = _pid_of(folder, job)
-                raise AlreadyRunsError(f"the job {job} is run by another process{pid}") from None
+                raise AlreadyRunsError(f"the job {job} is already run by another process{pid}") from None
         yield
     finally:
         for file in files:

@@ -51,7 +51,7 @@ class TreeValues:
     def members(self, value: Value) -> dict[str, Value] | None:
         """The members of a map by their keys."""
         if not isinstance(value.tree, Members):
-            self.wrong(value.place, "is to be a map: keys with values")
+            self.wrong(value.place, "must be a map of keys and values")
             return None
         found: dict[str, Value] = {}
         for key, tree in value.tree.pairs:
@@ -74,7 +74,7 @@ class TreeValues:
     def items(self, value: Value) -> list[Value] | None:
         """The items of a list, counted from 1 in their places."""
         if not isinstance(value.tree, Items):
-            self.wrong(value.place, "is to be a list: items with a dash before each")
+            self.wrong(value.place, "must be a list: items with a dash before each")
             return None
         return [
             Value(tree=item, place=SourceLocation(line=item.line, key=f"{value.place.key}[{number}]"))
@@ -84,8 +84,8 @@ class TreeValues:
     def text(self, value: Value) -> str | None:
         """A scalar with its variables filled in."""
         if not isinstance(value.tree, Text):
-            hint = "" if isinstance(value.tree, Items) else "; JSON is to be in quotes"
-            self.wrong(value.place, f"is to be text{hint}")
+            hint = "" if isinstance(value.tree, Items) else "; put JSON in quotes"
+            self.wrong(value.place, f"must be text{hint}")
             return None
         if value.tree.is_null:
             self.wrong(value.place, "has no value")
@@ -103,14 +103,14 @@ class TreeValues:
     def boolean(self, value: Value) -> bool | None:
         text = self.text(value)
         if text is not None and text.lower() not in ("true", "false"):
-            self.wrong(value.place, "is to be true or false")
+            self.wrong(value.place, "must be true or false")
             return None
         return None if text is None else text.lower() == "true"
 
     def choice(self, value: Value, choices: Iterable[str]) -> str | None:
         text = self.text(value)
         if text is not None and text not in choices:
-            self.wrong(value.place, f"is to be one of {', '.join(choices)}")
+            self.wrong(value.place, f"must be one of {', '.join(choices)}")
             return None
         return text
 

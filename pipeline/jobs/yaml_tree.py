@@ -58,7 +58,7 @@ class YamlError(ValueError):
 def read_tree(content: bytes) -> Tree:
     """The one document of a file; YamlError."""
     if len(content) > MAX_FILE_BYTES:
-        raise YamlError(1, f"the file has {len(content)} bytes; {MAX_FILE_BYTES} are the most")
+        raise YamlError(1, f"the file has {len(content)} bytes; at most {MAX_FILE_BYTES} are allowed")
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -70,10 +70,12 @@ def read_tree(content: bytes) -> Tree:
         return _Reader().read(root)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise YamlError(mark.line + 1 if mark else 1, f"is no YAML: {error.problem}") from None
+        raise YamlError(mark.line + 1 if mark else 1, f"is not valid YAML: {error.problem}") from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise YamlError(line, f"has a character that YAML does not allow (U+{error.character:04X})") from None
+        raise YamlError(
+            line, f"contains a character that YAML does not allow (U+{error.character:04X})"
+        ) from None
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
@@ -87,7 +89,8 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise YamlError(
-                self.peek_event().start_mark.line + 1, f"is nested too deep; {MAX_DEPTH} is the most"
+                self.peek_event().start_mark.line + 1,
+                f"is nested too deeply; at most {MAX_DEPTH} levels are allowed",
             )
         node: yaml.Node | None = super().compose_node(parent, index)
         self._depth -= 1
@@ -106,7 +109,7 @@ class _Reader:
             return done
         line = node.start_mark.line + 1
         if id(node) in self._open:
-            raise YamlError(line, "has an alias of what it stands in")
+            raise YamlError(line, "has an alias of a value that contains it")
         self._open.add(id(node))
         tree = self._tree_of(node, line)
         self._open.discard(id(node))
@@ -124,12 +127,12 @@ class _Reader:
                     pairs=tuple((self._key(key), self.read(value)) for key, value in pairs), line=line
                 )
             case yaml.ScalarNode(tag="tag:yaml.org,2002:merge"):
-                raise YamlError(line, "has a merge key (<<), which is not served")
+                raise YamlError(line, "has a merge key (<<), which is not supported")
             case _:
-                raise YamlError(line, f"has the tag {node.tag}, which is not served")
+                raise YamlError(line, f"has the tag {node.tag}, which is not supported")
 
     def _key(self, node: yaml.Node) -> Text:
         key = self.read(node)
         if not isinstance(key, Text) or key.is_null:
-            raise YamlError(node.start_mark.line + 1, "has a key that is no text")
+            raise YamlError(node.start_mark.line + 1, "has a key that is not text")
         return key

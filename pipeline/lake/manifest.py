@@ -116,7 +116,7 @@ class Owner:
         document = reader.document(text)
         names = document.get("partitionBy")
         if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-            raise LakeError(where, "partitionBy is no list of names")
+            raise LakeError(where, "partitionBy is not a list of names")
         return cls(writer=reader.text(document, "writer"), partition_by=tuple(names))
 
 
@@ -130,9 +130,9 @@ class _Reader:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._problem("is no JSON") from None
+            raise self._problem("is not JSON") from None
         if not isinstance(found, dict):
-            raise self._problem("is no JSON object")
+            raise self._problem("is not a JSON object")
         if found.get("version") != VERSION:
             raise self._problem(f"has version {str(found.get('version'))[:20]}; this Ottla reads {VERSION}")
         return found
@@ -140,21 +140,21 @@ class _Reader:
     def text(self, of: Mapping[str, Any], key: str) -> str:
         value = of.get(key)
         if not isinstance(value, str) or not value:
-            raise self._problem(f"{key} is no text")
+            raise self._problem(f"{key} is not text")
         return value
 
     def number(self, of: Mapping[str, Any], key: str, place: str) -> int:
         value = of.get(key)
         # In Python true is a number, too.
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_NUMBER:
-            raise self._problem(f"{place} is no number from 0 on")
+            raise self._problem(f"{place} is not a number from 0 on")
         return value
 
     def path(self, of: Mapping[str, Any], place: str) -> str:
         """A path that stays in its directory."""
         value = of.get("path")
         if not isinstance(value, str) or not value or "\0" in value:
-            raise self._problem(f"{place} is no path")
+            raise self._problem(f"{place} is not a path")
         if value.startswith("/") or ".." in value.split("/"):
             raise self._problem(f"{place} leads out of the batch")
         return value
@@ -162,7 +162,7 @@ class _Reader:
     def objects(self, of: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
         value = of.get(key)
         if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
-            raise self._problem(f"{key} is no list of objects")
+            raise self._problem(f"{key} is not a list of objects")
         return value
 
     def offsets(self, of: Mapping[str, Any]) -> Offsets | None:

@@ -50,7 +50,7 @@ def _read(option: str, one: str, *, of_topics: bool) -> str:
             return translated(one)
         re.compile(one)
     except (PatternError, re.error, RecursionError, OverflowError) as fault:
-        raise OptionError(option, f"{one[:80]!r} is no regular expression: {fault}") from None
+        raise OptionError(option, f"{one[:80]!r} is not a regular expression: {fault}") from None
     return one
 
 

@@ -62,7 +62,7 @@ REFUSED: Final[Mapping[str, str]] = {
         _OF_THE_SOURCE,
     ),
     "includeHeaders": f"{_OF_THE_SOURCE}: a column headers is always written",
-    "path": "is no option of this format: say topic",
+    "path": "is not an option of this format: say topic",
     "asyncProgressTrackingEnabled": _MAY_SKIP,
     "asyncProgressTrackingCheckpointIntervalMs": _MAY_SKIP,
     "_asyncProgressTrackingOverrideSinkSupportCheck": _MAY_SKIP,

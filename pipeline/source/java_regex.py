@@ -228,7 +228,7 @@ class _Translation:
             if len(least) > 9 or len(most) > 9:
                 self._refuse("it repeats too often")
             if most and int(most) < int(least):
-                self._refuse(f"{found[0]} is no range")
+                self._refuse(f"{found[0]} is not a range")
             self.at = found.end()
             char = found[0]
         else:
@@ -453,7 +453,7 @@ class _Translation:
         if last == "\\":
             last = self._escaped_char()
         if last < char:
-            self._refuse(f"{char}-{last} is no range")
+            self._refuse(f"{char}-{last} is not a range")
         return self._folded(frozenset(one for one in _ASCII if char <= one <= last))
 
     # ---- letters ---------------------------------------------------------------------------------------

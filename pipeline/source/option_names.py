@@ -33,7 +33,7 @@ HONOURED: Final = (
 )
 REFUSED: Final[Mapping[str, str]] = {
     "delivery.guarantee": "is an option of the sink: what is read is read once for each batch of a query",
-    "path": "is no option of this format: topics are named by subscribe, subscribePattern or assign",
+    "path": "is not an option of this format: topics are named by subscribe, subscribePattern or assign",
     "topic": "is an option of the sink: say subscribe",
     "transactional.id": "is an option of the sink: say kafka.isolation.level=read_committed",
 }

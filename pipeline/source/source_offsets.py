@@ -91,7 +91,7 @@ def read_partitions(text: str, where: str) -> frozenset[TopicPartition]:
 def read_number(number: object, what: str, where: str, *, least: int = 0, most: int = MAX_OFFSET) -> int:
     """A whole number out of JSON; OptionError."""
     if not isinstance(number, int) or isinstance(number, bool):
-        raise OptionError(where, f"{str(number)[:40]!r} {what} is no whole number")
+        raise OptionError(where, f"{str(number)[:40]!r} {what} is not a whole number")
     if not least <= number <= most:
         raise OptionError(where, f"{number} {what} is not {least} to {most}")
     return number
@@ -116,7 +116,7 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _no_constant(name: str) -> object:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def _members(value: object, where: str, example: str = _EXAMPLE) -> dict[str, object]:
@@ -140,7 +140,7 @@ def _check_name(topic: str, where: str) -> None:
 
 def _read_partition(name: str, topic: str, where: str) -> int:
     if not _PARTITION.fullmatch(name) or int(name) > _MAX_PARTITION:
-        raise OptionError(where, f"{name[:40]!r} is no partition of topic {topic}")
+        raise OptionError(where, f"{name[:40]!r} is not a partition of topic {topic}")
     return int(name)
 
 
@@ -148,4 +148,4 @@ def _read_id(text: object, topic: str, where: str) -> bytes:
     try:
         return uuid_from_text(text if isinstance(text, str) else "")
     except KafkaError:
-        raise OptionError(where, f"{str(text)[:40]!r} is no id of topic {topic}") from None
+        raise OptionError(where, f"{str(text)[:40]!r} is not an id of topic {topic}") from None

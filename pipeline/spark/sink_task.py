@@ -123,10 +123,11 @@ def _run_of_task() -> BatchRun:
     if batch_id is None or query_id is None:
         raise OptionError(
             "delivery.guarantee",
-            "exactly_once is for streams, writeStream or foreachBatch: a batch of its own is not run again",
+            "exactly_once is for streams (writeStream or foreachBatch), because a plain "
+            "batch is not run again after a failure",
         )
     if (context.getLocalProperty(SPECULATION) or "false").lower() == "true":
-        raise OptionError(SPECULATION, "must be false for a sink: each row would be written twice over")
+        raise OptionError(SPECULATION, "must be false for a sink: otherwise each row could be written twice")
     try:
         run_id = UUID(context.getLocalProperty(JOB_GROUP) or "")
     except ValueError:

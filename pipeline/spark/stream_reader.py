@@ -126,7 +126,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
             commit_offsets(self._cluster(), self._options.group_id, offsets, budget_ms=COMMIT_BUDGET_MS)
         except (KafkaError, TopicGone) as fault:
             # The checkpoint knows better; a query does not stop because nobody can see how far it is.
-            LOG.warning("offsets are not committed to group %s: %s", self._options.group_id, fault)
+            LOG.warning("offsets could not be committed to group %s: %s", self._options.group_id, fault)
         self._committed = end
 
     def stop(self) -> None:

@@ -52,7 +52,7 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
     for name in own:
         if name not in known and not name.startswith(PREFIX):
             raise OptionError(
-                name, with_nearest("is no option of this format", name, (*OF_THE_SOURCE, *OF_THE_SINK))
+                name, with_nearest("is not an option of this format", name, (*OF_THE_SOURCE, *OF_THE_SINK))
             )
     return own or None
 

@@ -101,7 +101,7 @@ def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -
     out, errors = alone.communicate(timeout=60)
 
     assert (alone.returncode, out) == (0, "")
-    assert f"Told to stop while it started (SIGTERM from process {os.getpid()}" in errors
+    assert f"The node was told to stop while it was starting (SIGTERM from process {os.getpid()}" in errors
     assert "Traceback" not in errors
     assert time.monotonic() - began < START_LIMIT_S
 

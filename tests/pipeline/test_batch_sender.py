@@ -174,7 +174,7 @@ def test_a_batch_that_is_too_large_is_told_with_the_limit(bootstrap: str, client
     large = batch([bytes(3_000_000)], base_sequence=0, **of_topic.pair)
 
     with pytest.raises(
-        KafkaError, match=r"a batch of 300\d+ bytes for .* is more than kafka.max.request.size"
+        KafkaError, match=r"a batch of 300\d+ bytes for .* is larger than kafka.max.request.size"
     ):
         of_client.sender.send(partition, large, records_count=1)
     of_topic.sender.send(partition, large, records_count=1)

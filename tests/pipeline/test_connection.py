@@ -77,7 +77,7 @@ def test_a_large_answer_is_received_as_it_comes(pair: Pair, monkeypatch: pytest.
         (struct.pack(">i", -1), "an answer of -1 bytes"),
         (struct.pack(">i", 3), "an answer of 3 bytes"),
         (struct.pack(">i", 2**31 - 1), "an answer of 2147483647 bytes"),
-        (answer(99), "an answer to request 99, where 1 is next"),
+        (answer(99), "a response to request 99 came instead of 1"),
         (struct.pack(">ii", 4, 1), "malformed"),
         (struct.pack(">iii", 8, 1, 2**31 - 1), "malformed"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers HTTP, not the Kafka protocol"),
@@ -147,7 +147,10 @@ def test_the_highest_common_version_is_spoken(
 
 @pytest.mark.parametrize(
     ("versions", "problem"),
-    [({}, "does not serve Metadata"), ({3: (10, 12)}, "serves Metadata 10 to 12; this client speaks 0 to 9")],
+    [
+        ({}, "does not serve Metadata"),
+        ({3: (10, 12)}, "supports Metadata versions 10 to 12, but this client 0 to 9"),
+    ],
 )
 def test_where_there_is_no_common_version_both_are_told(
     pair: Pair, versions: dict[int, tuple[int, int]], problem: str
@@ -223,7 +226,9 @@ def test_nobody_there_is_told_with_the_address() -> None:
 
 
 def test_a_name_that_nobody_knows_is_the_options_fault() -> None:
-    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers: no host of these names is known"):
+    with pytest.raises(
+        OptionError, match=r"kafka\.bootstrap\.servers: none of these host names can be resolved"
+    ):
         BrokerConnections(settings_for("nobody.invalid:9092")).to_any()
 
 

@@ -176,14 +176,16 @@ def test_a_range_ends_where_only_markers_are(bootstrap: str, client: MakeClient)
 
 
 def test_offsets_that_are_not_there_are_told_with_what_is(client: MakeClient, filled: TopicPartition) -> None:
-    with pytest.raises(OutOfRange, match=f"{filled} has offsets 0 to 1000, and not 1001"):
+    with pytest.raises(OutOfRange, match=f"{filled} has offsets 0 to 1000, but not 1001"):
         read(client(), filled, 1001, 1002)
 
 
 def test_waiting_for_rows_that_do_not_come_has_an_end(client: MakeClient, filled: TopicPartition) -> None:
     cluster = client(default_api_timeout_ms="50", fetch_max_wait_ms="1")
 
-    with pytest.raises(KafkaError, match="gives nothing from offset 1000 on, wanted to 1001") as failed:
+    with pytest.raises(
+        KafkaError, match="returns nothing from offset 1000 on, although offsets up to 1001 were expected"
+    ) as failed:
         read(cluster, filled, 1000, 1001)
 
     assert failed.value.code is ErrorCode.OFFSET_NOT_AVAILABLE

@@ -504,12 +504,12 @@ def test_records_deleted_before_they_were_read_stop_a_stream_or_are_passed_over(
     planned = strict.micro_batch(begun, strict.ends(begun))
     delete_records(bootstrap, topic, 7)
 
-    with pytest.raises(DataLossError, match=f"{topic}-0 has offsets 7 to 10, and not 0"):
+    with pytest.raises(DataLossError, match=f"{topic}-0 has offsets 7 to 10, but not 0"):
         strict.values(planned)
 
     assert lenient.values(planned) == [7, 8, 9, 0, 1, 2, 3, 4]
     assert lenient.warnings == [
-        f"rows are lost, and failOnDataLoss is false: {topic}-0 has offsets 7 to 10, and not 0"
+        f"rows are lost, and failOnDataLoss is false: {topic}-0 has offsets 7 to 10, but not 0"
     ]
 
 

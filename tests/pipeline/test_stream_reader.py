@@ -187,7 +187,7 @@ def test_a_group_with_members_stops_no_query(
 
     member.close()
     assert offsets_of(end, topic) == {"0": 10, "1": 0}
-    assert f"offsets are not committed to group {group_id}: UNKNOWN_MEMBER_ID" in caplog.text
+    assert f"offsets could not be committed to group {group_id}: UNKNOWN_MEMBER_ID" in caplog.text
 
 
 def test_what_has_no_effect_is_named_in_the_log(

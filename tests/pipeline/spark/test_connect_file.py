@@ -94,10 +94,10 @@ def test_a_file_that_does_not_fit_stops_the_query(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"file.format": "xml"}, "file.format: is 'xml'; one of lines, csv, json"),
+        ({"file.format": "xml"}, "file.format: is 'xml'; it must be one of lines, csv, json"),
         ({"file.format": "csv"}, "schema: is missing"),
         ({"file.format": "lines", "schema": SCHEMA}, "schema: is for csv and json"),
-        ({"file.format": "lines", "header": "true"}, "header: is no option here"),
+        ({"file.format": "lines", "header": "true"}, "header: is not an option here"),
         (
             {"file.format": "json", "schema": SCHEMA, "key": "ident"},
             "key: names ident, but the columns are id",

@@ -165,7 +165,7 @@ def test_a_value_that_is_not_of_its_type_stops_the_query(
 ) -> None:
     sqlite.execute("UPDATE flights SET delay = 'much' WHERE id = 4")
 
-    with pytest.raises(Exception, match="has values in column delay that are no double"):
+    with pytest.raises(Exception, match="has values in column delay that are not double"):
         run(read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH}), checkpoint)
 
 
@@ -176,7 +176,7 @@ def test_another_mode_needs_another_checkpoint(
     by_id = {"mode": "incrementing", "incrementing.column.name": "id"}
 
     with pytest.raises(
-        Exception, match=r"mode: is incrementing, but the checkpoint is of timestamp\+incrementing"
+        Exception, match=r"mode: is incrementing, but the checkpoint was written with timestamp\+incrementing"
     ):
         run(read_stream(spark, {**sqlite_url(tmp_path), **by_id}), checkpoint)
 

@@ -150,7 +150,7 @@ def test_a_query_with_another_checkpoint_is_refused(
         ({"partitionBy": "id,carrier"}, r"partitionBy: names every column"),
         ({"compression": "rar"}, r"compression: is 'rar'; one of zstd"),
         ({"path": "s3a://bucket/lake"}, r"path: is 's3a://bucket/lake'; a directory that is mounted"),
-        ({"paht": "/lake"}, r"paht: is no option here"),
+        ({"paht": "/lake"}, r"paht: is not an option here"),
     ],
 )
 def test_what_cannot_be_laid_out_is_refused_before_the_start(

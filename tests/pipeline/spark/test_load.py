@@ -150,7 +150,10 @@ def test_a_manifest_that_somebody_changed_is_told(
         ({"value__format": "json"}, r"value\.format: is 'json'"),
         ({"maxOffsetsPerBatch": "0"}, r"maxOffsetsPerBatch: is 0"),
         ({"subscribe": ""}, r"subscribe: names no topic"),
-        ({"startingOfsets": "earliest"}, r"startingOfsets: is no option of this source; startingOffsets\?"),
+        (
+            {"startingOfsets": "earliest"},
+            r"startingOfsets: is not an option of this source; startingOffsets\?",
+        ),
     ],
 )
 def test_wrong_options_are_refused_by_name(

@@ -205,8 +205,8 @@ def test_a_table_that_declares_columns_is_told_that_it_has_no_options(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"startingOfsets": "earliest"}, "startingofsets: is no option of this source; startingOffsets?"),
-        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger: is 0; 1 is the least"),
+        ({"startingOfsets": "earliest"}, "startingofsets: is not an option of this source; startingOffsets?"),
+        ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger: is 0; it must be from 1"),
         ({"assign": '{"t": [0]}'}, "assign: contradicts subscribe"),
         ({"subscribe": "nobody-has-it"}, "subscribe: names what does not exist: topic nobody-has-it"),
         ({"startingOffsets": "latest"}, "startingOffsets: is latest"),

@@ -176,7 +176,7 @@ def test_deleted_records_stop_a_query_or_are_passed_over(
     fill(bootstrap, topic, HUNDRED[5:10])
     delete_records(bootstrap, topic, 8)
 
-    with pytest.raises(StreamingQueryException, match=f"{topic}-0 has offsets 8 to 10, and not 5"):
+    with pytest.raises(StreamingQueryException, match=f"{topic}-0 has offsets 8 to 10, but not 5"):
         query.run()
 
     query.options["failOnDataLoss"] = "false"

@@ -34,9 +34,13 @@ def test_what_is_not_given_has_its_default() -> None:
     ("value", "read", "told"),
     [
         ("", lambda values: values.text("it"), "it: is empty"),
-        ("10", lambda values: values.integer("it", 1, least=1, most=9), "1 is the least and 9 the most"),
-        ("1e3", lambda values: values.integer("it", 1, least=1, most=9), "'1e3'; a whole number"),
-        ("9" * 10_000, lambda values: values.integer("it", 1, least=1, most=9), "…'; a whole number"),
+        ("10", lambda values: values.integer("it", 1, least=1, most=9), "it must be from 1 to 9"),
+        ("1e3", lambda values: values.integer("it", 1, least=1, most=9), "'1e3'; it must be a whole number"),
+        (
+            "9" * 10_000,
+            lambda values: values.integer("it", 1, least=1, most=9),
+            "…'; it must be a whole number",
+        ),
         ("yes", lambda values: values.boolean("it", True), "true or false"),
         ("c", lambda values: values.choice("it", ["a", "b"]), "one of a, b"),
         ("a,,b", lambda values: values.names("it"), "empty name"),
@@ -60,7 +64,7 @@ def test_an_option_that_nobody_read_is_refused_as_it_was_written() -> None:
     values = OptionValues({"path": "/x", "Pathh": "/y"})
     values.text("path")
 
-    with pytest.raises(OptionError, match=r"^Pathh: is no option here; there are path"):
+    with pytest.raises(OptionError, match=r"^Pathh: is not an option here; the options are path"):
         values.refuse_others()
 
 

@@ -62,7 +62,7 @@ def test_the_command_runs_until_its_process_group_is_told_to_end(tmp_path: Path)
 
     [job] = json.loads(shown.stdout)["jobs"]
     assert (shown.exit_code, job["state"], job["pid"]) == (0, "RUNNING", running.pid)
-    assert again.returncode == 1 and "The job counts is run by another process" in again.stderr
+    assert again.returncode == 1 and "The job counts is already run by another process" in again.stderr
     assert running.returncode == 0, told
     assert "counts: STOPPED" in told
     assert find_status(tmp_path / "state", "counts").state is JobState.STOPPED

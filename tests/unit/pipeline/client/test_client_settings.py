@@ -81,20 +81,20 @@ def test_what_has_no_effect_is_named() -> None:
 @pytest.mark.parametrize(
     ("given", "option", "problem"),
     [
-        ({"bootstrap_servers": ""}, "kafka.bootstrap.servers", "names no node; write host:port"),
-        ({"bootstrap_servers": "a:0"}, "kafka.bootstrap.servers", "'a:0' is no address; write host:port"),
-        ({"bootstrap_servers": "a:x"}, "kafka.bootstrap.servers", "'a:x' is no address; write host:port"),
-        ({"batch_sise": "1"}, "kafka.batch.sise", "is no setting of a Kafka client; batch.size?"),
-        ({"xyzzy": "1"}, "kafka.xyzzy", "is no setting of a Kafka client"),
-        ({"batch_size": "many"}, "kafka.batch.size", "is 'many'; a whole number"),
-        ({"batch_size": "9" * 5000}, "kafka.batch.size", f"is '{'9' * 40}'; a whole number"),
-        ({"batch_size": "0"}, "kafka.batch.size", "is 0; 1 is the least and 2147483647 the most"),
+        ({"bootstrap_servers": ""}, "kafka.bootstrap.servers", "names no broker; write host:port"),
+        ({"bootstrap_servers": "a:0"}, "kafka.bootstrap.servers", "'a:0' is not an address; write host:port"),
+        ({"bootstrap_servers": "a:x"}, "kafka.bootstrap.servers", "'a:x' is not an address; write host:port"),
+        ({"batch_sise": "1"}, "kafka.batch.sise", "is not a setting of a Kafka client; batch.size?"),
+        ({"xyzzy": "1"}, "kafka.xyzzy", "is not a setting of a Kafka client"),
+        ({"batch_size": "many"}, "kafka.batch.size", "is 'many'; it must be a whole number"),
+        ({"batch_size": "9" * 5000}, "kafka.batch.size", f"is '{'9' * 40}'; it must be a whole number"),
+        ({"batch_size": "0"}, "kafka.batch.size", "is 0; it must be from 1 to 2147483647"),
         ({"batch_size": "2000000"}, "kafka.batch.size", "is more than kafka.max.request.size"),
-        ({"enable_idempotence": "yes"}, "kafka.enable.idempotence", "is 'yes'; true or false"),
+        ({"enable_idempotence": "yes"}, "kafka.enable.idempotence", "is 'yes'; it must be true or false"),
         (
             {"compression_type": "brotli"},
             "kafka.compression.type",
-            "is 'brotli'; one of none, gzip, snappy, lz4, zstd",
+            "is 'brotli'; it must be one of none, gzip, snappy, lz4, zstd",
         ),
         (
             {"acks": "1", "enable_idempotence": "true"},
@@ -138,7 +138,7 @@ def test_what_another_part_decides_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "sasl_plaintext"])
 def test_encryption_is_refused_rather_than_left_out(protocol: str) -> None:
-    with pytest.raises(OptionError, match="not served yet"):
+    with pytest.raises(OptionError, match="not supported yet"):
         settings_of(security_protocol=protocol)
 
 

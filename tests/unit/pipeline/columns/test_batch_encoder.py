@@ -158,7 +158,7 @@ def test_a_row_that_takes_more_than_a_batch_has_one_of_its_own() -> None:
 
     assert [batch.records_count for batch in batches] == [2, 1, 1, 2]
     assert [record.value for record in read(batches)] == values
-    with pytest.raises(KafkaError, match="size is 1000"):
+    with pytest.raises(KafkaError, match="which is 1000"):
         encode(rows(values), max_batch_bytes=400, max_row_bytes=1000)
 
 

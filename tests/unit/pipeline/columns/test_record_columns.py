@@ -103,7 +103,7 @@ def test_fields_come_in_the_order_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize("timestamp_ms", [2**63 - 1, -(2**63), (2**63 - 1) // 1000 + 1])
 def test_a_moment_that_microseconds_cannot_hold_is_named(timestamp_ms: int) -> None:
-    with pytest.raises(KafkaError, match=r"offset 5 .*: a schema without the column") as refused:
+    with pytest.raises(KafkaError, match=r"offset 5 .*: read with a schema without the column") as refused:
         to_record_batch(columns_of(timestamp_ms), PARTITION, ["timestamp"])
 
     assert refused.value.code is ErrorCode.INVALID_TIMESTAMP

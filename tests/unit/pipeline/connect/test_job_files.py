@@ -38,11 +38,11 @@ def test_the_job_file_of_the_documentation_is_right(tmp_path: Path) -> None:
                 "source: {format: table, connection.url: 'sqlite:/a.db', table: t, mode: incrementing}",
                 "sink: {format: noop}",
             ],
-            "incrementing.column.name: is missing: mode incrementing needs it",
+            "incrementing.column.name: is missing; it is required in mode incrementing",
         ),
         (
             ["source: {format: file, path: /a, file.format: lines, heder: true}", "sink: {format: noop}"],
-            "heder: is no option here",
+            "heder: is not an option here",
         ),
         (
             ["source: {format: rate}", "sink: {format: lake, path: 's3a://a/b'}"],
@@ -50,11 +50,11 @@ def test_the_job_file_of_the_documentation_is_right(tmp_path: Path) -> None:
         ),
         (
             ["source: {format: rate}", "sink: {format: lake, path: /a}", "outputMode: complete"],
-            "takes the outputMode append, and not complete",
+            "supports the outputMode append, but not complete",
         ),
         (
             ["source: {format: rate}", "sink: {format: http, http.url: localhost}"],
-            "http.url: is to be http://",
+            "http.url: must be http://",
         ),
         (
             ["load: {kafka.bootstrap.servers: 'a:1', subscribe: t, path: /a, partitionBy: year}"],

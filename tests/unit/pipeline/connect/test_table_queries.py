@@ -214,10 +214,10 @@ def test_a_checkpoint_gives_back_what_it_got(options: dict[str, str], position: 
 @pytest.mark.parametrize(
     ("offset", "told"),
     [
-        ({"mode": "bulk"}, "mode: is incrementing, but the checkpoint is of bulk"),
-        ({"table": "others"}, "table: is rows, but the checkpoint is of others"),
-        ({"incrementing": "7"}, "checkpoint: has incrementing that is no whole number"),
-        ({"incrementing": True}, "checkpoint: has incrementing that is no whole number"),
+        ({"mode": "bulk"}, "mode: is incrementing, but the checkpoint was written with bulk"),
+        ({"table": "others"}, "table: is rows, but the checkpoint was written with others"),
+        ({"incrementing": "7"}, "checkpoint: has incrementing that is not a whole number"),
+        ({"incrementing": True}, "checkpoint: has incrementing that is not a whole number"),
         ({"timestamp": 7}, "checkpoint: has an offset that mode incrementing does not make"),
         ({"timestamp": [7]}, "checkpoint: has a timestamp that is neither text nor a number"),
         ({"beyond": {}}, "checkpoint: has a beyond that is neither text nor a number"),

@@ -38,7 +38,7 @@ def test_without_spark_a_sentence_says_what_to_install(
     ended = run(cli.pipeline, [*words, str(good)])
 
     assert ended.exit_code == 1
-    assert "no_such_module is missing" in ended.output and "install ottla[spark]" in ended.output
+    assert "no_such_module is missing" in ended.output and "install 'ottla[spark]'" in ended.output
 
 
 def test_several_files_are_judged_and_all_that_is_wrong_is_told(tmp_path: Path, good: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_job_that_is_not_in_the_file_is_named(good: Path) -> None:
     ended = run(cli.pipeline, ["run", str(good), "--job", "total"])
 
     assert ended.exit_code == 2
-    assert f"There is no job total in {good}; there are totals." in ended.output
+    assert f"There is no job total in {good}; its jobs are totals." in ended.output
 
 
 def test_a_failed_job_sets_the_exit_code_of_its_status(tmp_path: Path, good: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_storage_elsewhere_needs_a_folder_for_statuses(tmp_path: Path) -> None
     told = run(cli.pipeline, ["status", str(path)])
     path.write_text(f"status: here\n{text}")
 
-    assert told.exit_code == 2 and "name one by `status:`" in told.output
+    assert told.exit_code == 2 and "set `status:`" in told.output
     assert run(cli.pipeline, ["status", str(path)]).exit_code == 0
 
 

@@ -28,7 +28,11 @@ def test_values_are_told_as_they_may_be_secrets() -> None:
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("${MISSING}", "needs ${MISSING}, which"), ("${a-b}", "no variable"), ("${X", "no variable")],
+    [
+        ("${MISSING}", "uses ${MISSING}, which"),
+        ("${a-b}", "without a variable name"),
+        ("${X", "without a variable name"),
+    ],
 )
 def test_what_cannot_be_filled_in_is_told(text: str, reason: str) -> None:
     with pytest.raises(VariableError) as error:

@@ -101,17 +101,17 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Pa
         "2: nam: is unknown; name?",
         "2: name: is missing",
         "3: storage: has no value",
-        "4: onFailure: is to be one of continue, stop",
-        "5: stopTimeout: is to be a number and a unit, as 500 milliseconds or 10 seconds",
-        "6: configuration.sql.shuffle: is no setting of Spark: they begin with spark.",
-        "8: jobs.a/b: is to be a name of at most 100 letters, digits, _, - and dots, no dot first",
+        "4: onFailure: must be one of continue, stop",
+        "5: stopTimeout: must be a number and a unit, such as 500 milliseconds or 10 seconds",
+        "6: configuration.sql.shuffle: is not a Spark setting; these begin with spark.",
+        "8: jobs.a/b: must be a name of at most 100 letters, digits, _, - and dots, not beginning with a dot",
         "9: jobs.a/b.source.format: is unknown; ottla?",
         *[line for line in told if line.startswith("12: jobs.totals.source.")],
-        "13: jobs.totals.transform: is to be a list: items with a dash before each",
+        "13: jobs.totals.transform: must be a list: items with a dash before each",
         "14: jobs.totals.sink.path: is missing",
-        "15: jobs.totals.trigger.processingTime: "
-        "is to be a number and a unit, as 500 milliseconds or 10 seconds",
-        "16: jobs.totals.outputMode: is to be one of append, complete, update",
+        "15: jobs.totals.trigger.processingTime: must be a number and a unit, such as 500 "
+        "milliseconds or 10 seconds",
+        "16: jobs.totals.outputMode: must be one of append, complete, update",
         "17: jobs.totals.chekpoint: is unknown; checkpoint?",
     ]
     of_the_source = "\n".join(line for line in told if line.startswith("12: "))
@@ -124,39 +124,42 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Pa
         ([RATE], "4: jobs.totals: needs one of sink"),
         ([NOOP], "4: jobs.totals: needs source or sources"),
         ([RATE, NOOP, NOOP], "7: jobs.totals.sink: is given twice, first in line 6"),
-        ([RATE, "sources: {a: {format: rate}}", NOOP], "6: jobs.totals.sources: cannot be beside source"),
-        (["sources: {a: {format: rate}, b: {format: rate}}", NOOP], "has several sources and no transform"),
+        (
+            [RATE, "sources: {a: {format: rate}}", NOOP],
+            "6: jobs.totals.sources: cannot be used together with source",
+        ),
+        (["sources: {a: {format: rate}, b: {format: rate}}", NOOP], "has several sources, but no transform"),
         (["sources: {}", NOOP], "5: jobs.totals.sources: is empty"),
-        (["sources: {1a: {format: rate}}", NOOP], "5: jobs.totals.sources.1a: is to be a name for SQL"),
+        (["sources: {1a: {format: rate}}", NOOP], "5: jobs.totals.sources.1a: must be a name for SQL"),
         (["source: {format: rate, static: true}", NOOP], "source: cannot be a static table"),
         (["source: {format: json, path: a, static: true}", NOOP], "has no source that is a stream"),
-        (["source: {format: json, path: a, static: 1}", NOOP], "source.static: is to be true or false"),
+        (["source: {format: json, path: a, static: 1}", NOOP], "source.static: must be true or false"),
         (["source: {format: json, path: a}", NOOP], "source.schema: is missing"),
         (["source: {path: a}", NOOP], "5: jobs.totals.source.format: is missing"),
-        (["source: rate", NOOP], "5: jobs.totals.source: is to be a map"),
-        (["source: {format: rate, rowsPerSecond: [1]}", NOOP], "rowsPerSecond: is to be text"),
-        (["source: {format: rate, rowsPerSecond: {a: 1}}", NOOP], "JSON is to be in quotes"),
+        (["source: rate", NOOP], "5: jobs.totals.source: must be a map"),
+        (["source: {format: rate, rowsPerSecond: [1]}", NOOP], "rowsPerSecond: must be text"),
+        (["source: {format: rate, rowsPerSecond: {a: 1}}", NOOP], "put JSON in quotes"),
         (["source: {format: rate, rowsPerSecond: }", NOOP], "rowsPerSecond: has no value"),
         (["source: {format: kafka, kafka.bootstrap.servers: a, subscribe: b}", NOOP], "format: needs a jar"),
         (["source: {format: delta, path: b}", NOOP], "source.format: is unknown"),
         ([RATE, "sink: {format: rate}"], "6: jobs.totals.sink.format: is unknown; "),
         (
             [RATE, "sink: {format: json, path: a}", "outputMode: update"],
-            "takes the outputMode append, and not update",
+            "supports the outputMode append, but not update",
         ),
-        ([RATE, NOOP, "trigger: {}"], "needs exactly one of processingTime, availableNow"),
-        ([RATE, NOOP, "trigger: {availableNow: false}"], "trigger.availableNow: is to be true"),
+        ([RATE, NOOP, "trigger: {}"], "must have exactly one of processingTime, availableNow"),
+        ([RATE, NOOP, "trigger: {availableNow: false}"], "trigger.availableNow: must be true"),
         (
             [RATE, NOOP, "transform: [{sql: a, python: b:c}]"],
-            "7: jobs.totals.transform[1]: needs exactly one of",
+            "7: jobs.totals.transform[1]: must have exactly one of",
         ),
         ([RATE, NOOP, "transform: [{sql: ''}]"], "transform[1].sql: is empty"),
         ([RATE, NOOP, "transform: [{sqlFile: no.sql}]"], "no.sql, which cannot be read: No such file"),
-        ([RATE, NOOP, "transform: [{sql: a, arguments: {b: c}}]"], "arguments: is for python alone"),
-        ([RATE, NOOP, "transform: [{python: a}]"], "transform[1].python: is to be module:function"),
-        ([RATE, NOOP, "transform: [{python: nowhere:f}]"], "names the module nowhere, which is not found"),
-        ([RATE, NOOP, "transform: [{sql: a, as: b c}]"], "transform[1].as: is to be a name for SQL"),
-        ([RATE, "sink: {format: noop, x: '${NOT_THERE}'}"], "sink.x: needs ${NOT_THERE}, which"),
+        ([RATE, NOOP, "transform: [{sql: a, arguments: {b: c}}]"], "arguments: can only be used with python"),
+        ([RATE, NOOP, "transform: [{python: a}]"], "transform[1].python: must have the form module:function"),
+        ([RATE, NOOP, "transform: [{python: nowhere:f}]"], "names the module nowhere, which cannot be found"),
+        ([RATE, NOOP, "transform: [{sql: a, as: b c}]"], "transform[1].as: must be a name for SQL"),
+        ([RATE, "sink: {format: noop, x: '${NOT_THERE}'}"], "sink.x: uses ${NOT_THERE}, which"),
     ],
 )
 def test_a_mistake_is_told_with_its_place(tmp_path: Path, lines: list[str], told: str) -> None:
@@ -175,7 +178,7 @@ def test_jobs_do_not_share_what_is_theirs_alone(tmp_path: Path) -> None:
         """,
     )
 
-    assert told == ["6: jobs.b.checkpoint: is that of the job a, too; each needs its own"]
+    assert told == ["6: jobs.b.checkpoint: is already used by the job a; each job needs its own"]
 
 
 def test_a_format_of_a_jar_is_known_once_jars_are_named(tmp_path: Path) -> None:
@@ -200,9 +203,9 @@ def test_secrets_are_in_no_message(tmp_path: Path) -> None:
 
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     assert problems(tmp_path, "a: [\n") == [
-        "2: is no YAML: expected the node content, but found '<stream end>'"
+        "2: is not valid YAML: expected the node content, but found '<stream end>'"
     ]
-    assert problems(tmp_path, "- a\n") == ["1: is to be a map: keys with values"]
+    assert problems(tmp_path, "- a\n") == ["1: must be a map of keys and values"]
 
 
 @pytest.mark.parametrize(

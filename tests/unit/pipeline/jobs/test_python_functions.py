@@ -44,10 +44,10 @@ def test_what_only_running_tells_is_believed(folder: Path, module: str) -> None:
     ("module", "reason"),
     [
         ("package.clean", "has no function inner"),
-        ("package.dirty", "names the module package.dirty, which is not found"),
-        ("nowhere.clean", "names the module nowhere, which is not found"),
-        ("broken", "which is no Python: invalid syntax (line 2)"),
-        ("bare", "is a folder and no module"),
+        ("package.dirty", "names the module package.dirty, which cannot be found"),
+        ("nowhere.clean", "names the module nowhere, which cannot be found"),
+        ("broken", "which is not valid Python: invalid syntax (line 2)"),
+        ("bare", "is a folder, not a module"),
     ],
 )
 def test_what_is_not_there_is_told(folder: Path, module: str, reason: str) -> None:

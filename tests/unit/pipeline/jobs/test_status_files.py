@@ -32,7 +32,10 @@ def test_a_running_job_whose_process_is_gone_has_failed(tmp_path: Path) -> None:
 
     found = find_status(tmp_path, "a")
 
-    assert (found.state, found.cause) == (JobState.FAILED, "process 1234567, which ran it, is gone")
+    assert (found.state, found.cause) == (
+        JobState.FAILED,
+        "process 1234567, which ran the job, no longer exists",
+    )
 
 
 def test_of_another_host_nothing_is_known_but_what_is_written(tmp_path: Path) -> None:
@@ -46,7 +49,7 @@ def test_a_job_runs_once(tmp_path: Path) -> None:
     with running(tmp_path, ("a", "b")):
         write_status(tmp_path, RUNNING)
         with (
-            pytest.raises(AlreadyRunsError, match="the job a is run by another process, 1234567 on"),
+            pytest.raises(AlreadyRunsError, match="the job a is already run by another process, 1234567 on"),
             running(tmp_path, ("c", "a")),
         ):
             pass
@@ -75,5 +78,5 @@ def test_a_status_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "status.json").write_text("{")
 
-    with pytest.raises(StatusError, match=r"a/status\.json is no status of a job"):
+    with pytest.raises(StatusError, match=r"a/status\.json is not a status of a job"):
         find_status(tmp_path, "a")

@@ -31,18 +31,18 @@ def test_scalars_are_the_text_that_was_written_and_know_their_lines() -> None:
     ("content", "line", "reason"),
     [
         (b"", 1, "empty"),
-        (b"a: 1\nb: [1\n", 3, "is no YAML: expected ',' or ']'"),
-        (b"a: 1\n---\nb: 2\n", 2, "is no YAML: but found another document"),
+        (b"a: 1\nb: [1\n", 3, "is not valid YAML: expected ',' or ']'"),
+        (b"a: 1\n---\nb: 2\n", 2, "is not valid YAML: but found another document"),
         (b"a: 1\nb: *x\n", 2, "undefined alias"),
         (b"a: 1\nb: !!python/object/apply:os.system [ls]\n", 2, "has the tag"),
-        (b"a: &x [*x]\n", 1, "has an alias of what it stands in"),
+        (b"a: &x [*x]\n", 1, "has an alias of a value that contains it"),
         (b"a: &x {b: 1}\nc:\n  <<: *x\n", 3, "has a merge key"),
-        (b"a: 1\n[b]: 1\n", 2, "has a key that is no text"),
+        (b"a: 1\n[b]: 1\n", 2, "has a key that is not text"),
         (b"a: 1\n\xff: 1\n", 2, "is not UTF-8"),
         (b"a: 1\nb: \x01\n", 2, "U+0001"),
         (b"[" * 3_000, 1, "nested too deep"),
         (b"a:\n" + b"\n".join(b" " * depth + b"- " for depth in range(60)), 51, "nested too deep"),
-        (b"a" * (MAX_FILE_BYTES + 1), 1, "are the most"),
+        (b"a" * (MAX_FILE_BYTES + 1), 1, "are allowed"),
     ],
 )
 def test_what_is_no_file_of_jobs_is_told_with_its_line(content: bytes, line: int, reason: str) -> None:

@@ -47,21 +47,21 @@ FILE = {"path": "a", "bytes": 1, "rows": 3}
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        (b"", "is no JSON"),
-        (b"[" * 100_000, "is no JSON"),
-        (b"\xff", "is no JSON"),
-        (b"[]", "is no JSON object"),
+        (b"", "is not JSON"),
+        (b"[" * 100_000, "is not JSON"),
+        (b"\xff", "is not JSON"),
+        (b"[]", "is not a JSON object"),
         (changed(version=2), "has version 2; this Ottla reads 1"),
         (changed(version=...), "has version None"),
-        (changed(writer=7), "writer is no text"),
-        (changed(batch=-1), "batch is no number"),
-        (changed(batch=True), "batch is no number"),
-        (changed(batch=2**63), "batch is no number"),
+        (changed(writer=7), "writer is not text"),
+        (changed(batch=-1), "batch is not a number"),
+        (changed(batch=True), "batch is not a number"),
+        (changed(batch=2**63), "batch is not a number"),
         (changed(rows=4), "rows is not the sum"),
-        (changed(files={}), "files is no list"),
+        (changed(files={}), "files is not a list"),
         (changed(files=[FILE | {"path": "../b"}]), "files[0].path leads out of the batch"),
         (changed(files=[FILE | {"path": "/b"}]), "files[0].path leads out of the batch"),
-        (changed(files=[FILE | {"bytes": 1.5}]), "files[0].bytes is no number"),
+        (changed(files=[FILE | {"bytes": 1.5}]), "files[0].bytes is not a number"),
         (changed(progress=...), "progress"),
         (changed(startOffsets={"flights": {"x": 1}}), "startOffsets"),
         (changed(startOffsets={"flights": {"1": 1}}), "endOffsets has other partitions than startOffsets"),
@@ -81,5 +81,5 @@ def test_what_nobody_wrote_is_told_with_its_place(text: bytes, told: str) -> Non
 def test_an_owner_whose_layout_is_no_list_of_names_is_refused(names: Any) -> None:
     text = json.dumps({"version": 1, "writer": "q", "partitionBy": names})
 
-    with pytest.raises(LakeError, match="partitionBy is no list of names"):
+    with pytest.raises(LakeError, match="partitionBy is not a list of names"):
         Owner.from_json(text.encode(), "there")

@@ -45,5 +45,5 @@ def test_more_can_be_excluded() -> None:
 
 
 def test_what_is_no_expression_is_told_with_its_option() -> None:
-    with pytest.raises(OptionError, match=r"topics: '\(' is no regular expression"):
+    with pytest.raises(OptionError, match=r"topics: '\(' is not a regular expression"):
         read_patterns("topics", "a,(")

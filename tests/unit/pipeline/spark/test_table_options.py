@@ -39,7 +39,7 @@ def test_a_table_has_the_options_that_create_table_gave() -> None:
 
 
 def test_a_name_that_neither_reading_nor_writing_knows_is_refused_with_the_nearest() -> None:
-    with pytest.raises(OptionError, match=r"topc: is no option of this format; topic\?"):
+    with pytest.raises(OptionError, match=r"topc: is not an option of this format; topic\?"):
         options_of_new_table({"option.topc": "flights"})
 
 

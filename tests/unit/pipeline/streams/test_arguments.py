@@ -41,7 +41,7 @@ def test_a_time_is_more_than_none_where_that_is_needed() -> None:
     assert interval_of("0 ms", "watermark", may_be_zero=True) == "0 milliseconds"
     with pytest.raises(OptionError, match="window: is to be more than no time"):
         interval_of("0 ms", "window")
-    with pytest.raises(OptionError, match="window: is to be a number and a unit"):
+    with pytest.raises(OptionError, match="window: must be a number and a unit"):
         interval_of("-1 hour", "window")
 
 
