@@ -5,7 +5,7 @@ same answer. So what stands before the batch (its *head*) is looked up as bytes 
 and requests with one head that lie one behind another in a connection's buffer are appended in one write and
 answered in one. There is no second codec, and what is not found in the table, or needs a word to be said,
 takes the general way through `produce`; so does the first batch of a transaction. Both ways give the same
-answers to the same bytes (`tests/unit/node/test_repeated_produce.py`): what `ProduceAppend.partition` checks
+answers to the same bytes (`test_repeated_produce.py`): what `ProduceAppend.partition` checks
 beside the batch and may change between two requests is checked here too.
 """
 

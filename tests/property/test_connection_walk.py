@@ -17,7 +17,7 @@ from ottla.node.net.answers import Answer, Pending, Run
 from ottla.node.net.connection import Connection
 from ottla.node.net.owed_answers import PRODUCE_KEY
 from ottla.node.net.receive_memory import ReceiveMemory
-from tests.unit.node.test_connection import Peer
+from tests.unit.node.net.test_connection import Peer
 
 SEEDS = 100
 STEPS = 400

@@ -19,7 +19,7 @@ from ottla.node.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.unit.node.replica_world import CONNECTION, NODE_ID
+from tests.unit.node.replica.replica_world import CONNECTION, NODE_ID
 from tests.unit.node.stand_ins import services_of
 
 NAME = "ottla.node.replica.isr_updates"

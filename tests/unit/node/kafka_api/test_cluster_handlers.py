@@ -1,0 +1,284 @@
+"""Requests about the cluster itself: elections, moves, the quorum, features, brokers that come and go."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.commands import BrokerHeartbeat, RegisterBroker
+from ottla.metadata_raft.metadata_version import METADATA_VERSION
+from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature
+from ottla.node.counters.node_counts import METERS
+from ottla.node.counters.request_counters import AllRequestCounters
+from ottla.node.counters.topic_counters import TopicCounters
+from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from ottla.node.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.node.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from ottla.node.wire.messages.describe_cluster import DescribeClusterRequest
+from ottla.node.wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    PartitionDataRequest,
+    TopicDataRequest,
+)
+from ottla.node.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from ottla.node.wire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+)
+from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.node.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.unit.node.metadata.metadata_node import MetadataNode
+from tests.unit.node.stand_ins import Counted
+
+OTHERS = (1, 2)
+
+
+async def cluster(**settings: str) -> MetadataNode:
+    """A node that leads a cluster of three; the others are names in the metadata."""
+    node = MetadataNode({name.replace("_", "."): value for name, value in settings.items()})
+    await node.start()
+    for broker_id in OTHERS:
+        await come_up(node, broker_id)
+    return node
+
+
+async def come_up(node: MetadataNode, broker_id: int, *, unfence: bool = True) -> int:
+    reply = await node.metadata.submit(
+        RegisterBroker(
+            broker_id=broker_id,
+            incarnation_id=b"process of a brk",
+            listeners=[BrokerEndpoint(name="PLAINTEXT", host=f"host{broker_id}", port=9092)],
+            log_dirs=[b"directory of no%d" % broker_id],
+            features=[
+                BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in SUPPORTED_FEATURES.items()
+            ],
+        )
+    )
+    if unfence:
+        await heartbeat(node, broker_id, reply.broker_epoch)
+    return reply.broker_epoch
+
+
+async def heartbeat(node: MetadataNode, broker_id: int, broker_epoch: int, **wishes: bool) -> None:
+    await node.metadata.submit(
+        BrokerHeartbeat(
+            broker_id=broker_id,
+            broker_epoch=broker_epoch,
+            current_metadata_offset=node.metadata.image.version,
+            **wishes,
+        )
+    )
+
+
+async def create(node: MetadataNode, name: str, *replicas: int) -> None:
+    assignment = CreatableReplicaAssignment(partition_index=0, broker_ids=replicas)
+    topic = CreatableTopic(
+        name=name, num_partitions=-1, replication_factor=-1, assignments=[assignment], configs=[]
+    )
+    response = await node.ask(7, CreateTopicsRequest(topics=[topic], timeout_ms=1000))
+    assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0]
+
+
+def run(story: Any) -> None:
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_preferred_replica_leads_again(version: int) -> None:
+    async def story() -> None:
+        node = await cluster()
+        await create(node, "t", 1, 0, 2)
+        broker_epoch = node.metadata.image.brokers[1].broker_epoch
+        await heartbeat(node, 1, broker_epoch, want_fence=True)
+        assert node.metadata.image.topics.by_name["t"].partitions[0].leader == 0
+        await heartbeat(node, 1, broker_epoch)
+        asked = [TopicPartitions(topic="t", partitions=[0, 7])]
+
+        refused = await node.ask(version, ElectLeadersRequest(topic_partitions=asked))
+
+        results = refused.replica_election_results[0].partition_result
+        assert results[0].error_code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE  # not in sync yet
+        assert results[1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    run(story)
+
+
+def test_a_partition_is_on_its_way_until_it_is_there() -> None:
+    async def story() -> None:
+        node = await cluster()
+        await create(node, "t", 0)
+        await create(node, "stays", 0)
+        move = ReassignablePartition(partition_index=0, replicas=[1])
+        topics = [ReassignableTopic(name="t", partitions=[move])]
+
+        done = await node.ask(1, AlterPartitionReassignmentsRequest(topics=topics))
+        listed = await node.ask(0, ListPartitionReassignmentsRequest())
+
+        assert done.error_code == 0 and done.responses[0].partitions[0].error_code == 0
+        assert [topic.name for topic in listed.topics] == ["t"]
+        moving = listed.topics[0].partitions[0]
+        assert (list(moving.adding_replicas), list(moving.removing_replicas)) == ([1], [0])
+        named = [
+            ListPartitionReassignmentsTopics(name=name, partition_indexes=[0, 5])
+            for name in ("t", "stays", "x")
+        ]
+        again = await node.ask(0, ListPartitionReassignmentsRequest(topics=named))
+        assert again == listed
+
+        cancel = [ReassignableTopic(name="t", partitions=[ReassignablePartition(partition_index=0)])]
+        await node.ask(1, AlterPartitionReassignmentsRequest(topics=cancel))
+        assert not (await node.ask(0, ListPartitionReassignmentsRequest())).topics
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_the_quorum_is_described_by_its_leader(version: int) -> None:
+    async def story() -> None:
+        node = await cluster()
+        partitions = [PartitionDataRequest(partition_index=index) for index in (0, 1)]
+        topics = [TopicDataRequest(topic_name="__cluster_metadata", partitions=partitions)]
+
+        response = await node.ask(version, DescribeQuorumRequest(topics=topics))
+
+        first, second = response.topics[0].partitions
+        assert (first.error_code, first.leader_id, first.leader_epoch) == (0, 0, 1)
+        assert first.high_watermark == node.metadata.image.version + 1
+        assert [voter.replica_id for voter in first.current_voters] == [0]
+        assert second.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert [one.replica_id for one in first.observers] == [1, 2], (
+            "brokers say by heartbeats how far they are"
+        )
+        assert all(one.log_end_offset > 0 for one in first.observers)
+
+    run(story)
+
+
+def test_a_voter_without_a_vote_is_described_with_the_reason() -> None:
+    async def story() -> None:
+        node = await cluster()
+        status = node.quorum.status()
+        (own,) = status.voters
+        voters = [
+            own,
+            own._replace(node_id=1, is_disk_old=True),
+            own._replace(node_id=2, is_disk_copied=True),
+        ]
+        node.quorum.status = lambda: status._replace(voters=voters)  # type: ignore[method-assign]
+        topics = [TopicDataRequest(topic_name="__cluster_metadata", partitions=[PartitionDataRequest()])]
+
+        response = await node.ask(2, DescribeQuorumRequest(topics=topics))
+
+        told = response.topics[0].partitions[0].current_voters
+        assert [one.is_disk_old for one in told] == [False, True, False]
+        assert [one.is_disk_copied for one in told] == [False, False, True]
+
+    run(story)
+
+
+def test_fenced_brokers_are_described_if_asked_for() -> None:
+    async def story() -> None:
+        node = await cluster()
+        await come_up(node, 3, unfence=False)
+
+        some = await node.ask(2, DescribeClusterRequest())
+        all_of_them = await node.ask(2, DescribeClusterRequest(include_fenced_brokers=True))
+
+        assert [one.broker_id for one in some.brokers] == [0, 1, 2] and some.controller_id == 0
+        told = [(one.broker_id, one.host, one.is_fenced) for one in all_of_them.brokers]
+        assert told[-1] == (3, "host3", True) and not any(fenced for *_, fenced in told[:-1])
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_what_the_node_has_counted_is_told_to_who_asks_by_the_tag(version: int) -> None:
+    async def story() -> None:
+        node = await cluster()
+        some = TopicCounters()
+        some.bytes_in, some.messages_in = 700, 7
+        requests = AllRequestCounters()
+        vars(node).update(
+            replica_manager=Counted({"some": some, "other": some}),
+            request_counters=requests,
+        )
+        produces = requests.of("Produce", 11)
+        produces.requests = 3
+        produces.latency.observe(0.002, 3)
+
+        counted = await node.ask(version, DescribeClusterRequest(include_counts=True))
+        plain = await node.ask(version, DescribeClusterRequest())
+
+        assert {one.name: one.count for one in counted.meters} == dict.fromkeys(METERS, 0) | {
+            "bytes_in": 1400,
+            "messages_in": 14,
+        }
+        [told] = [one for one in counted.requests if one.api == "Produce"]
+        assert (told.count, sum(told.latencies)) == (3, 3)
+        assert list(plain.meters) == list(plain.requests) == []
+        assert plain.brokers == counted.brokers
+
+    run(story)
+
+
+def test_a_broker_that_is_gone_can_be_forgotten() -> None:
+    async def story() -> None:
+        node = await cluster()
+        await come_up(node, 3, unfence=False)
+
+        done = await node.ask(0, UnregisterBrokerRequest(broker_id=3))
+        unknown = await node.ask(0, UnregisterBrokerRequest(broker_id=3))
+
+        assert done.error_code == 0 and 3 not in node.metadata.image.brokers
+        assert unknown.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
+
+    run(story)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_features_go_no_higher_than_every_broker_knows(version: int) -> None:
+    async def story() -> None:
+        node = await cluster()
+        updates = [FeatureUpdateKey(feature=METADATA_VERSION, max_version_level=999)]
+
+        response = await node.ask(version, UpdateFeaturesRequest(feature_updates=updates))
+
+        assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION and not response.results
+
+    run(story)
+
+
+def test_voters_are_changed_in_this_cluster_only() -> None:
+    async def story() -> None:
+        node = await cluster()
+        own = uuid_to_text(node.metadata.image.cluster_id)
+        listeners = [Listener(name="CONTROLLER", host="h", port=1)]
+        answers = []
+        for cluster_id in ("another", own):
+            add = AddRaftVoterRequest(
+                cluster_id=cluster_id, voter_id=-1, voter_directory_id=bytes(16), listeners=listeners
+            )
+            remove = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=9, voter_directory_id=bytes(16))
+            answers += [await node.ask(1, add), await node.ask(0, remove)]
+
+        assert [one.error_code for one in answers] == [
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            ErrorCode.INVALID_REQUEST,
+            ErrorCode.VOTER_NOT_FOUND,
+        ]
+
+    run(story)

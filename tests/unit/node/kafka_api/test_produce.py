@@ -1,0 +1,409 @@
+"""Produce: what a leader answers, by version, acks and what is wrong with the request."""
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+from typing import Any
+
+import pytest
+
+from ottla.logstore.compression import Compression
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.record import build_batch, iterate_records, seal_batch
+from ottla.logstore.record_batch import HEADER_SIZE, check_batch, read_header
+from ottla.logstore.record_walk import IS_COMPILED
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.kafka_api import produce, produce_append
+from ottla.node.net.answers import CloseConnection, Delayed
+from ottla.node.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+from ottla.node.work.fair_pool import FairPool, GivenUp
+from ottla.node.work.turns import at_once
+from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
+
+# To check more than 8 KiB of records in Python holds up the loop.
+IN_PYTHON = not IS_COMPILED
+
+
+@pytest.fixture
+def world() -> ReplicaWorld:
+    return ReplicaWorld()
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def request(
+    records: Any, *, topic: str = "t", topic_id: bytes = bytes(16), index: int = 0, **fields: Any
+) -> ProduceRequest:
+    data = PartitionProduceData(index=index, records=records)
+    return ProduceRequest(
+        **{"acks": 1, "timeout_ms": 1000, **fields},
+        topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[data])],
+    )
+
+
+def send(
+    world: ReplicaWorld, message: ProduceRequest, version: int = 9, client_id: str = "test"
+) -> PartitionProduceResponse:
+    response = produce.handle(world, context(0, version, client_id), message)  # type: ignore[arg-type]
+    assert isinstance(response, ProduceResponse)
+    return response.responses[0].partition_responses[0]
+
+
+def test_a_batch_gets_its_offsets(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.append(count=2)
+
+    answer = send(world, request(batch(3)))
+
+    assert (answer.error_code, answer.base_offset, answer.log_start_offset) == (0, 2, 0)
+    assert answer.log_append_time_ms == -1
+    assert world.partition().log.log_end_offset == 5
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_every_kind_of_acks_appends(world: ReplicaWorld, acks: int) -> None:
+    world.create_topic()
+
+    answer = produce.handle(world, context(0, 9), request(batch(), acks=acks))  # type: ignore[arg-type]
+
+    assert (answer is None) == (acks == 0)
+    assert world.partition().log.log_end_offset == 1
+
+
+def test_acks_zero_is_never_answered_and_closes_on_an_error(world: ReplicaWorld) -> None:
+    with pytest.raises(CloseConnection):
+        produce.handle(world, context(0, 9), request(batch(), acks=0))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 32767])
+def test_other_acks_are_refused(world: ReplicaWorld, acks: int) -> None:
+    world.create_topic()
+
+    answer = send(world, request(batch(), acks=acks))
+
+    assert answer.error_code == ErrorCode.INVALID_REQUIRED_ACKS
+    assert answer.base_offset == -1
+
+
+def test_a_leader_that_the_controller_cannot_reach_takes_nothing(world: ReplicaWorld) -> None:
+    world.create_topic()
+    world.is_cut_off = True
+
+    answer = send(world, request(batch()))
+
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_null_records_are_refused(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    assert send(world, request(None)).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_unknown_partitions_are_named_with_their_error(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    answer = send(world, request(batch(), index=7))
+
+    assert (answer.index, answer.error_code) == (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert send(world, request(batch(), topic="x")).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_topics_go_by_id_since_version_13(world: ReplicaWorld) -> None:
+    topic = world.create_topic()
+
+    assert send(world, request(batch(), topic="", topic_id=topic.topic_id), 13).error_code == 0
+    unknown = send(world, request(batch(), topic="", topic_id=b"?" * 16), 13)
+    assert unknown.error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+def test_zstd_needs_version_7(world: ReplicaWorld) -> None:
+    world.create_topic()
+    records = batch(compression=Compression.ZSTD)
+
+    assert send(world, request(records), 6).error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    assert send(world, request(records), 7).error_code == 0
+
+
+def test_internal_topics_are_written_by_admin_tools_only(world: ReplicaWorld) -> None:
+    world.create_topic("__consumer_offsets")
+    message = request(batch(), topic="__consumer_offsets")
+
+    assert send(world, message).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert send(world, message, client_id="__admin_client").error_code == 0
+
+    world.administrators.includes = lambda connection: False
+    refused = send(world, message, client_id="__admin_client")
+    assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_a_repeated_batch_has_its_first_offset(world: ReplicaWorld) -> None:
+    world.create_topic()
+
+    def idempotent(sequence: int) -> ProduceRequest:
+        return request(batch(2, producer_id=7, producer_epoch=0, base_sequence=sequence))
+
+    assert send(world, idempotent(0)).base_offset == 0
+    assert send(world, idempotent(2)).base_offset == 2
+    again = send(world, idempotent(0))
+    assert (again.error_code, again.base_offset) == (0, 0)
+    assert send(world, idempotent(9)).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_refused_batch_names_its_records(world: ReplicaWorld) -> None:
+    world.create_topic()
+    late = world.clock.now_ms() + 2 * 3_600_000
+
+    answer = send(world, request(batch(now_ms=late)))
+
+    assert answer.error_code == ErrorCode.INVALID_TIMESTAMP
+    assert [one.batch_index for one in answer.record_errors] == [0]
+    assert answer.error_message
+
+
+def test_the_broker_stamps_where_the_topic_says_so(world: ReplicaWorld) -> None:
+    world.create_topic(config=LogConfig(message_timestamp_type="LogAppendTime"))
+
+    assert send(world, request(batch())).log_append_time_ms == world.clock.now_ms()
+
+
+def test_a_partition_named_twice_is_appended_twice(world: ReplicaWorld) -> None:
+    world.create_topic()
+    data = [PartitionProduceData(index=0, records=batch()) for _ in range(2)]
+    message = ProduceRequest(acks=1, topic_data=[TopicProduceData(name="t", partition_data=data)])
+
+    response = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
+
+    assert isinstance(response, ProduceResponse)
+    assert [one.base_offset for one in response.responses[0].partition_responses] == [0, 1]
+
+
+def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> None:
+    world.create_topic(leader=OTHER_ID, leader_epoch=4, replicas=(NODE_ID, OTHER_ID))
+
+    response = produce.handle(world, context(0, 10), request(batch()))  # type: ignore[arg-type]
+
+    assert isinstance(response, ProduceResponse)
+    answer = response.responses[0].partition_responses[0]
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert (answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (OTHER_ID, 4)
+    assert [(node.node_id, node.host) for node in response.node_endpoints] == [(OTHER_ID, "host2")]
+
+
+def wait_for_all(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop, timeout_ms: int, then: Any
+) -> PartitionProduceResponse:
+    """Produce with acks=all, do `then`, and give the answer."""
+
+    async def story() -> PartitionProduceResponse:
+        message = request(batch(), acks=-1, timeout_ms=timeout_ms)
+        delayed = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
+        assert isinstance(delayed, Delayed)
+        then()
+        response = delayed.answer(await delayed.future)
+        assert isinstance(response, ProduceResponse)
+        return response.responses[0].partition_responses[0]
+
+    return loop.run_until_complete(story())
+
+
+def test_acks_all_waits_for_the_replicas_in_sync(
+    world: ReplicaWorld, loop: asyncio.AbstractEventLoop
+) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+
+    answer = wait_for_all(world, loop, 10_000, lambda: world.partition().follower_fetched(OTHER_ID, 1))
+
+    assert (answer.error_code, answer.base_offset) == (0, 0)
+
+
+def test_acks_all_times_out(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+
+    answer = wait_for_all(world, loop, 1, lambda: None)
+
+    assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
+
+
+def test_acks_all_fails_when_the_leader_changes(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
+    world.create_topic(replicas=(NODE_ID, OTHER_ID))
+
+    answer = wait_for_all(
+        world,
+        loop,
+        10_000,
+        lambda: world.create_topic(replicas=(NODE_ID, OTHER_ID), leader=OTHER_ID, leader_epoch=1),
+    )
+
+    assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def sent_beside(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld, message: ProduceRequest
+) -> list[PartitionProduceResponse]:
+    """The answers to a request whose batches are opened in a thread."""
+    waiting = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
+    assert isinstance(waiting, Delayed)
+    assert waiting.ends_with_client
+    response = waiting.answer(loop.run_until_complete(_outcome(waiting.future)))
+    return [one for topic in response.responses for one in topic.partition_responses]
+
+
+async def _outcome(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def compressed(*values: bytes, codec: Compression = Compression.GZIP) -> bytes:
+    now_ms = ReplicaWorld().clock.now_ms()
+    return bytes(build_batch([(b"k", value, now_ms, ()) for value in values], compression=codec))
+
+
+def test_a_batch_that_is_compressed_anew_does_not_hold_up_the_loop(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld
+) -> None:
+    world.create_topic(config=LogConfig(compression_type="lz4"))
+    value = bytes(range(256)) * 100
+
+    (answer,) = sent_beside(loop, world, request(compressed(value, value)))
+
+    log = world.partition().log
+    assert (answer.error_code, answer.base_offset, log.log_end_offset) == (0, 0, 2)
+    kept = log.segments[0].read_batch(0, log.size_bytes)
+    assert check_batch(kept).compression is Compression.LZ4
+    assert [record.value for record in iterate_records(kept)] == [value, value]
+
+
+def test_of_batches_that_are_opened_beside_each_other_one_may_be_refused(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld
+) -> None:
+    world.create_topic(partitions=2, config=LogConfig(compression_type="uncompressed"))
+    good = compressed(bytes(range(256)) * 100)
+    bad = bytes(seal_batch(read_header(good), b"\xee" * (len(good) - HEADER_SIZE)))
+    data = [PartitionProduceData(index=index, records=one) for index, one in enumerate((bad, good))]
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
+
+    answers = sent_beside(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+
+    assert [one.error_code for one in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
+    assert [world.partition(index=index).log.log_end_offset for index in (0, 1)] == [0, 1]
+
+
+def tiny_records(count: int, codec: Compression) -> bytearray:
+    """So many records of some ten bytes, in a batch that is small when it is compressed."""
+    now_ms = ReplicaWorld().clock.now_ms()
+    return build_batch([(b"k", b"", now_ms, ())] * count, compression=codec)
+
+
+@pytest.mark.parametrize(
+    ("records", "settings", "expected"),
+    [
+        (compressed(bytes(range(256)) * 10), {"compression_type": "gzip"}, False),
+        (compressed(bytes(range(256)) * 100), {"compression_type": "zstd"}, True),
+        (compressed(b"small"), {"compression_type": "zstd"}, False),
+        (compressed(bytes(9000), codec=Compression.NONE), {"compression_type": "zstd"}, True),
+        (compressed(bytes(7000), codec=Compression.NONE), {"compression_type": "zstd"}, False),
+        (
+            compressed(bytes(9000), codec=Compression.NONE),
+            {"message_timestamp_type": "LogAppendTime"},
+            IN_PYTHON,
+        ),
+        (compressed(bytes(range(256)) * 10), {}, False),
+        (compressed(bytes(9000)), {}, True),  # of few bytes many
+        (compressed(bytes(9000)), {"validate_records": False}, False),
+        (tiny_records(5_000, Compression.NONE), {}, IN_PYTHON),
+        (tiny_records(20_000, Compression.NONE), {}, True),
+        (tiny_records(20_000, Compression.NONE), {"validate_records": False}, False),
+        (tiny_records(40_000, Compression.ZSTD), {}, True),
+        (compressed(bytes(900_000), codec=Compression.NONE), {}, IN_PYTHON),  # one record
+        (b"\0" * 9000, {"compression_type": "zstd"}, False),
+    ],
+)
+def test_only_what_takes_long_is_opened_and_checked_beside_the_loop(
+    world: ReplicaWorld, records: bytes, settings: dict[str, Any], expected: bool
+) -> None:
+    world.create_topic(config=LogConfig(**settings))
+    asked = request(records)
+    append = produce_append.ProduceAppend(world, context(0, 9), asked)  # type: ignore[arg-type]
+
+    assert bool(at_once(append.steps_to_open(asked))) is expected
+
+
+def test_of_a_request_with_much_to_check_the_rest_is_checked_beside_the_loop(world: ReplicaWorld) -> None:
+    world.create_topic(partitions=30)
+    one = tiny_records(10_000, Compression.NONE)
+    data = [PartitionProduceData(index=index, records=bytes(one)) for index in range(30)]
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
+    asked = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
+    append = produce_append.ProduceAppend(world, context(0, 9), asked)  # type: ignore[arg-type]
+
+    on_the_loop = 0 if IN_PYTHON else produce_append.AT_ONCE_BYTES // len(one)
+    assert len(at_once(append.steps_to_open(asked))) == 30 - on_the_loop
+
+
+def test_batches_of_a_request_with_very_many_partitions_are_opened_beside_the_loop_too(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld
+) -> None:
+    world.create_topic(config=LogConfig(compression_type="lz4"))
+    asked = context(0, 9)
+    asked.is_large = True
+
+    async def answered() -> Any:
+        result = produce.handle(world, asked, request(compressed(bytes(range(256)) * 100)))  # type: ignore[arg-type]
+        while not isinstance(result, ProduceResponse):
+            result = result.answer(await result.future) if isinstance(result, Delayed) else await result
+        return result
+
+    response = loop.run_until_complete(answered())
+
+    assert response.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    log = world.partition().log
+    assert check_batch(log.segments[0].read_batch(0, log.size_bytes)).compression is Compression.LZ4
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_a_large_request_whose_client_has_gone_opens_and_appends_nothing_unless_it_wants_no_answer(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld, acks: int
+) -> None:
+    world.create_topic()
+    world.batch_pool = FairPool("batches", threads=1, max_cpu_s=60.0, is_open=lambda number: False)
+    asked = context(0, 9)
+    asked.is_large = True
+
+    async def answered() -> Any:
+        result = produce.handle(world, asked, request(compressed(bytes(9_000)), acks=acks))  # type: ignore[arg-type]
+        while result is not None and not isinstance(result, ProduceResponse):
+            result = await result
+        return result
+
+    if acks == 0:
+        loop.run_until_complete(answered())
+    else:
+        with pytest.raises(GivenUp):
+            loop.run_until_complete(answered())
+
+    assert world.partition().log.log_end_offset == (1 if acks == 0 else 0)
+
+
+def test_batches_beyond_what_a_request_is_allowed_are_to_be_sent_again(
+    loop: asyncio.AbstractEventLoop, world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.create_topic(partitions=3)
+    monkeypatch.setattr(produce_append, "MAX_STEPS", 10)
+    opens_into_much = compressed(bytes(2_000_000), bytes(100), codec=Compression.ZSTD)  # eight pieces
+    data = [PartitionProduceData(index=index, records=memoryview(opens_into_much)) for index in range(3)]
+    topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
+
+    answers = sent_beside(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+
+    assert [one.error_code for one in answers] == [0, *[ErrorCode.REQUEST_TIMED_OUT] * 2]
+    assert [world.partition(index=index).log.log_end_offset for index in range(3)] == [2, 0, 0]

@@ -1,0 +1,210 @@
+"""Every request that changes something is for administrators alone, or for everybody with a reason.
+
+A new API or route fails here until it stands in one of the lists.
+"""
+
+import asyncio
+import inspect
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import Any, Final
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.rest_api.all_routes import ALL_ROUTES
+from ottla.node.rest_api.route import Route
+from ottla.node.wire.api_keys import ApiKey
+from tests.compat.wire_client import build, message_class
+from tests.unit.node.metadata.metadata_node import CONNECTION, MetadataNode
+
+STRANGER: Final = replace(CONNECTION, client_host="10.9.9.9")
+BROKER_RESOURCE: Final = 4
+
+READS: Final = frozenset(
+    {
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_FETCH,
+        ApiKey.DESCRIBE_GROUPS,
+        ApiKey.LIST_GROUPS,
+        ApiKey.API_VERSIONS,
+        ApiKey.OFFSET_FOR_LEADER_EPOCH,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_LOG_DIRS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.DESCRIBE_CLUSTER,
+        ApiKey.DESCRIBE_PRODUCERS,
+        ApiKey.DESCRIBE_TRANSACTIONS,
+        ApiKey.LIST_TRANSACTIONS,
+        ApiKey.LIST_CONFIG_RESOURCES,
+        ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+    }
+)
+# What is asked of it, which a stranger is refused.
+FOR_ADMINISTRATORS: Final[Mapping[ApiKey, Mapping[str, Any]]] = {
+    ApiKey.WRITE_TXN_MARKERS: {
+        "markers": [
+            {
+                "producer_id": 1,
+                "producer_epoch": 0,
+                "transaction_result": False,
+                "topics": [{"name": "t", "partition_indexes": [0]}],
+                "coordinator_epoch": 0,
+            }
+        ]
+    },
+    ApiKey.ALTER_CONFIGS: {
+        "resources": [{"resource_type": BROKER_RESOURCE, "resource_name": "", "configs": []}]
+    },
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: {
+        "resources": [{"resource_type": BROKER_RESOURCE, "resource_name": "", "configs": []}]
+    },
+    ApiKey.ALTER_REPLICA_LOG_DIRS: {
+        "dirs": [{"path": "/tmp", "topics": [{"name": "t", "partitions": [0, 1]}]}]
+    },
+    ApiKey.ELECT_LEADERS: {
+        "election_type": 1,
+        "topic_partitions": [{"topic": "t", "partitions": [0]}],
+        "timeout_ms": 1_000,
+    },
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: {
+        "timeout_ms": 1_000,
+        "topics": [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [1]}]}],
+    },
+    ApiKey.UPDATE_FEATURES: {},
+    ApiKey.UNREGISTER_BROKER: {"broker_id": 7},
+    ApiKey.ADD_RAFT_VOTER: {"cluster_id": None, "voter_id": 7},
+    ApiKey.REMOVE_RAFT_VOTER: {"cluster_id": None, "voter_id": 7},
+}
+_TOPICS: Final = "topics belong to all clients while nobody can log in"
+_GROUPS: Final = "groups belong to all clients while nobody can log in"
+_TRANSACTIONS: Final = "it is how producers work, and each has an id and an epoch of its own"
+FOR_EVERYBODY_BECAUSE: Final[Mapping[ApiKey, str]] = {
+    ApiKey.PRODUCE: "it is how producers work; internal topics are for administrators",
+    ApiKey.METADATA: "it makes topics only where auto.create.topics.enable says so",
+    ApiKey.FIND_COORDINATOR: "it makes the internal topics that every group needs",
+    ApiKey.CREATE_TOPICS: _TOPICS,
+    ApiKey.DELETE_TOPICS: _TOPICS,
+    ApiKey.DELETE_RECORDS: _TOPICS,
+    ApiKey.CREATE_PARTITIONS: _TOPICS,
+    ApiKey.OFFSET_COMMIT: _GROUPS,
+    ApiKey.JOIN_GROUP: _GROUPS,
+    ApiKey.HEARTBEAT: _GROUPS,
+    ApiKey.LEAVE_GROUP: _GROUPS,
+    ApiKey.SYNC_GROUP: _GROUPS,
+    ApiKey.DELETE_GROUPS: _GROUPS,
+    ApiKey.OFFSET_DELETE: _GROUPS,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _GROUPS,
+    ApiKey.INIT_PRODUCER_ID: _TRANSACTIONS,
+    ApiKey.ADD_PARTITIONS_TO_TXN: _TRANSACTIONS,
+    ApiKey.ADD_OFFSETS_TO_TXN: _TRANSACTIONS,
+    ApiKey.END_TXN: _TRANSACTIONS,
+    ApiKey.TXN_OFFSET_COMMIT: _TRANSACTIONS,
+}
+
+ROUTES_FOR_ADMINISTRATORS: Final = frozenset(
+    {
+        "drainBroker",
+        "endDrain",
+        "electLeaders",
+        "transferLeader",
+        "rebalanceLeaders",
+        "beginReassignments",
+        "cancelReassignments",
+        "decommissionBroker",
+        "setThrottles",
+        "clearThrottles",
+        "abortTransaction",
+        "updateKafkaClusterConfig",
+        "deleteKafkaClusterConfig",
+        "updateKafkaClusterConfigs",
+        "updateKafkaBrokerConfig",
+        "deleteKafkaBrokerConfig",
+        "updateKafkaBrokerConfigBatch",
+    }
+)
+_NO_ACLS: Final = "there are no ACLs, so it is refused whoever asks"
+ROUTES_FOR_EVERYBODY_BECAUSE: Final[Mapping[str, str]] = {
+    "createKafkaAcls": _NO_ACLS,
+    "batchCreateKafkaAcls": _NO_ACLS,
+    "deleteKafkaAcls": _NO_ACLS,
+    "createKafkaTopic": _TOPICS,
+    "updatePartitionCountKafkaTopic": _TOPICS,
+    "deleteKafkaTopic": _TOPICS,
+    "updateKafkaTopicConfig": _TOPICS,
+    "deleteKafkaTopicConfig": _TOPICS,
+    "updateKafkaTopicConfigBatch": _TOPICS,
+    "updateKafkaConfigsOfTopics": _TOPICS,
+    "produceRecord": "it is how producers work",
+    "produceRecordsBatch": "it is how producers work",
+    "resetGroup": _GROUPS,
+    "deleteGroup": _GROUPS,
+}
+
+
+MUTATING: Final = [route for route in ALL_ROUTES if route.method not in ("GET", "HEAD", "OPTIONS")]
+
+
+def ask(api: ApiKey, fields: Mapping[str, Any]) -> Any:
+    """Return what a stranger is answered by a node that would fail if it did anything."""
+    version = SERVED[api][1]
+    request = build(message_class(api.name.lower(), "Request"), dict(fields))
+    handle = import_module(f"ottla.node.kafka_api.{api.name.lower()}").handle
+
+    async def answered() -> Any:
+        answer = handle(MetadataNode(), RequestContext(api, version, 1, "test", STRANGER), request)
+        while hasattr(answer, "__await__"):
+            answer = await answer
+        return answer
+
+    return asyncio.run(answered())
+
+
+def codes_in(answer: Any) -> Counter[int]:
+    """Count the error codes of an answer, at any depth."""
+    if isinstance(answer, list):
+        return sum(map(codes_in, answer), Counter())
+    if not hasattr(type(answer), "__schema__"):
+        return Counter()
+    here = Counter(value for name, value in vars(answer).items() if name == "error_code")
+    return here + sum(map(codes_in, vars(answer).values()), Counter())
+
+
+def test_every_api_reads_or_is_for_administrators_or_for_everybody_with_a_reason() -> None:
+    lists = (READS, frozenset(FOR_ADMINISTRATORS), frozenset(FOR_EVERYBODY_BECAUSE))
+
+    assert sum(map(len, lists)) == len(frozenset().union(*lists)), "an API stands in two lists"
+    assert frozenset().union(*lists) == frozenset(SERVED)
+
+
+@pytest.mark.parametrize("api", FOR_ADMINISTRATORS, ids=lambda api: api.api_name)
+def test_a_stranger_is_refused_every_api_for_administrators(api: ApiKey) -> None:
+    codes = codes_in(ask(api, FOR_ADMINISTRATORS[api]))
+
+    assert set(codes) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+
+
+@pytest.mark.parametrize("api", [*READS, *FOR_EVERYBODY_BECAUSE], ids=lambda api: api.api_name)
+def test_nobody_else_asks_who_may_change_the_cluster(api: ApiKey) -> None:
+    """A list that calls an API everybody's is wrong where its handler refuses strangers."""
+    source = inspect.getsource(import_module(f"ottla.node.kafka_api.{api.name.lower()}"))
+
+    assert "administrators.check" not in source
+
+
+def test_every_route_that_changes_something_is_for_administrators_or_for_everybody_with_a_reason() -> None:
+    mutating = [route.operation_id for route in MUTATING]
+
+    assert sorted(mutating) == sorted([*ROUTES_FOR_ADMINISTRATORS, *ROUTES_FOR_EVERYBODY_BECAUSE])
+
+
+@pytest.mark.parametrize("route", MUTATING, ids=lambda route: route.operation_id)
+def test_a_route_is_closed_as_its_list_says(route: Route) -> None:
+    assert route.is_for_administrators is (route.operation_id in ROUTES_FOR_ADMINISTRATORS)

@@ -1,0 +1,192 @@
+"""Nodes that are no voters: they learn what was committed, whatever they missed, and their commands count."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import BrokerHeartbeat, CreateTopics, NewTopic
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.metadata import metadata_feed
+from ottla.node.net.answers import Pending
+from ottla.node.net.connection import Connection
+from ottla.node.wire.peer_api import PeerApi
+from tests.unit.node.net.peer_node import ObserverNode, PeerNode, observing, serving
+
+SUBMIT = int(PeerApi.SUBMIT_COMMAND).to_bytes(2, "big")
+
+
+def create(*names: str) -> CreateTopics:
+    topics = [
+        NewTopic(name=name, topic_id=name.encode().ljust(16, b"-"), num_partitions=1, replication_factor=1)
+        for name in names
+    ]
+    return CreateTopics(topics=topics)
+
+
+async def started(node: PeerNode) -> PeerNode:
+    await node.start()
+    return node
+
+
+def test_an_observer_is_told_what_was_committed_before_and_after_it_came() -> None:
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
+            await node.reaches(voter.metadata.image.version)
+
+            await voter.metadata.submit(create("a"))
+            await node.reaches(voter.metadata.image.version)
+
+            assert node.metadata.image == voter.metadata.image
+            assert node.metadata.controller_id == 0
+
+    asyncio.run(scene())
+
+
+def test_one_that_missed_more_than_is_in_memory_takes_a_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_feed, "MAX_RECORDS", 6)
+    monkeypatch.setattr(metadata_feed, "MAX_ANSWER_BYTES", 100)  # in pieces
+    jumps: list[MetadataImage] = []
+
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter:
+            for index in range(20):
+                await voter.metadata.submit(create(f"t{index}"))
+            node = ObserverNode(1, voter)
+            node.metadata.add_commit_listener(
+                lambda batch, image: jumps.append(image) if batch is None else None
+            )
+            async with observing(node):
+                await node.reaches(voter.metadata.image.version)
+                await voter.metadata.submit(create("after"))
+                await node.reaches(voter.metadata.image.version)
+
+            assert node.metadata.image == voter.metadata.image
+
+    asyncio.run(scene())
+    assert len(jumps) == 1
+
+
+def test_a_jump_tells_what_differs() -> None:
+    told: list[MetadataChanges] = []
+
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter:
+            await voter.metadata.submit(create("a", "b"))
+            voter.metadata_feed.add(None, voter.metadata.image)
+            node = ObserverNode(1, voter)
+            node.metadata.add_listener(lambda image, changes: told.append(changes))
+            async with observing(node):
+                await node.reaches(voter.metadata.image.version)
+
+    asyncio.run(scene())
+    assert [one.after.name for one in told[0].topics if one.after] == ["a", "b"]
+    assert told[0].brokers == {0} and told[0].features
+
+
+def test_many_observers_share_the_bytes_of_a_batch() -> None:
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter:
+            nodes = [ObserverNode(number, voter) for number in range(1, 6)]
+            runs = [asyncio.ensure_future(node.metadata.run()) for node in nodes]
+            await asyncio.gather(*(node.reaches(voter.metadata.image.version) for node in nodes))
+
+            await asyncio.gather(*(voter.metadata.submit(create(f"t{number}")) for number in range(30)))
+            await asyncio.gather(*(node.reaches(voter.metadata.image.version) for node in nodes))
+
+            assert all(node.metadata.image == voter.metadata.image for node in nodes)
+            for node in nodes:
+                node.metadata.close()
+            await asyncio.gather(*runs)
+            for node in nodes:
+                node.peers.close()
+
+    asyncio.run(scene())
+
+
+def test_nobody_learns_from_a_node_that_may_miss_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata_feed, "LOOK_S", 0.02)
+
+    async def scene() -> None:
+        left, voter = await started(PeerNode(0)), await started(PeerNode(1))
+        async with serving(left), serving(voter), observing(ObserverNode(2, left, voter)) as node:
+            await node.reaches(left.metadata.image.version)
+            await voter.metadata.submit(create("a"))
+
+            left.voters = [voter]
+            left.quorum.lose_leadership()  # what is asked of it waits there by now
+
+            await node.reaches(voter.metadata.image.version)
+            assert node.metadata.controller_id == voter.metadata.controller_id
+
+    asyncio.run(scene())
+
+
+def test_a_command_of_an_observer_is_decided_by_the_leader_and_seen_here_when_it_is_answered() -> None:
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
+            reply = await node.metadata.submit(create("a"))
+
+            assert reply.topics[0].error_code == ErrorCode.NONE
+            assert "a" in node.metadata.image.topics.by_name
+
+    asyncio.run(scene())
+
+
+def test_a_command_that_is_sent_again_is_carried_out_once() -> None:
+    async def scene() -> None:
+        voter = await started(PeerNode(0))
+        async with serving(voter), observing(ObserverNode(1, voter)) as node:
+            node.metadata.broker_epoch = voter.metadata.broker_epoch  # any that is registered
+            lost = 0
+
+            def lose(connection: Connection, frame: memoryview) -> Any:
+                nonlocal lost
+                answer = serve(connection, frame)
+                if isinstance(answer, Pending) and frame[:2] == SUBMIT and not lost:
+                    lost += 1
+                    asyncio.get_running_loop().call_soon(connection.abort, "the cable is pulled")
+                return answer
+
+            serve = voter.listener.service.serve
+            voter.listener.service = voter.listener.service._replace(serve=lose)
+
+            reply = await node.metadata.submit(create("a"))
+
+            assert lost and reply.topics[0].error_code == ErrorCode.NONE, "the second time it exists"
+
+    asyncio.run(scene())
+
+
+def test_a_node_speaks_for_itself_alone() -> None:
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
+            with pytest.raises(KafkaError) as refused:
+                await node.metadata.submit(
+                    BrokerHeartbeat(broker_id=0, broker_epoch=voter.metadata.broker_epoch)
+                )
+
+            assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    asyncio.run(scene())
+
+
+def test_a_command_waits_for_a_leader_until_its_time_is_up() -> None:
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
+            await node.reaches(voter.metadata.image.version)
+            voter.quorum.lose_leadership()
+            with pytest.raises(KafkaError) as refused:
+                await node.metadata.submit(create("a"), timeout_ms=100)
+            asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+            await asyncio.sleep(0.05)
+
+            voter.quorum.leader_id = 0
+            voter.quorum.win_election()
+
+            assert refused.value.code is ErrorCode.NOT_CONTROLLER
+            assert (await asked).topics[0].error_code == ErrorCode.NONE
+
+    asyncio.run(scene())

@@ -1,0 +1,343 @@
+"""The metadata runtime: when a command is answered, and what becomes of it when the quorum changes hands."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.commands import AddRaftVoter, CreateTopics, NewTopic, RemoveRaftVoter, VoterListener
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.quorum_memory import MemoryQuorum
+from ottla.metadata_raft.record_codec import MetadataBatch
+from ottla.metadata_raft.records import FeatureLevelRecord
+from ottla.node.clock import ManualClock
+from ottla.node.metadata.command_sender import CommandSender, Leader
+from ottla.node.metadata.controller_runtime import Decided
+from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.net.peer_client import PeerClient
+from tests.unit.metadata_raft.metadata_world import EMPTY
+from tests.unit.node.metadata.metadata_node import MetadataNode
+
+
+def create(name: str) -> CreateTopics:
+    return CreateTopics(topics=[NewTopic(name=name, topic_id=name.encode().ljust(16, b"-"))])
+
+
+async def started(*, by_hand: bool) -> MetadataNode:
+    node = MetadataNode(by_hand=by_hand)
+    start = asyncio.ensure_future(node.start())
+    while not start.done():
+        await asyncio.sleep(0)
+        node.quorum.commit()
+    return node
+
+
+async def turns(count: int = 3) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_a_command_is_answered_when_it_is_committed_and_published() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        told: list[bool] = []
+        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+        node.metadata.add_listener(lambda image, changes: told.append(asked.done()))
+        await turns()
+        assert not asked.done() and "a" not in node.metadata.image.topics.by_name
+
+        node.quorum.commit()
+
+        assert (await asked).topics[0].error_code == ErrorCode.NONE
+        assert "a" in node.metadata.image.topics.by_name and told == [False]
+
+    asyncio.run(scene())
+
+
+def test_kept_answers_are_forgotten_when_the_metadata_change() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        kept = (node.metadata.encoded_answers, node.metadata.encoded_versions)
+        for one in kept:
+            one.put((4,), [b"old"])
+        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+        await turns()
+        assert [one.get((4,)) for one in kept] == [[b"old"], [b"old"]]
+
+        node.quorum.commit()
+
+        assert [one.get((4,)) for one in kept] == [None, None]
+        await asked
+
+    asyncio.run(scene())
+
+
+def test_commands_do_not_wait_for_each_other_and_see_each_other() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        first, second, third = (
+            asyncio.ensure_future(node.metadata.submit(create(name))) for name in ("a", "b", "a")
+        )
+        await turns()
+
+        node.quorum.commit(1)
+        await turns()
+        # The third was refused because of the first; it has nothing to append, but waits for the second too.
+        assert first.done() and not second.done() and not third.done()
+        node.quorum.commit(1)
+
+        assert (await third).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+
+    asyncio.run(scene())
+
+
+def test_one_that_gives_up_does_not_fail_the_others_who_wait_for_the_same_commit() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        first = asyncio.ensure_future(node.metadata.submit(create("a")))
+        await turns()
+        second = asyncio.ensure_future(node.metadata.submit(create("a")))  # refused, and waits for the first
+        await turns()
+
+        second.cancel()
+        await turns()
+        node.quorum.commit()
+
+        assert (await first).topics[0].error_code == ErrorCode.NONE
+        assert second.cancelled()
+
+    asyncio.run(scene())
+
+
+def test_what_is_not_committed_when_leadership_is_lost_fails_and_is_forgotten() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        asked = asyncio.ensure_future(node.metadata.submit(create("a"), timeout_ms=0))
+        await turns()
+
+        node.quorum.lose_leadership()
+
+        with pytest.raises(KafkaError) as failed:
+            await asked
+        assert failed.value.code is ErrorCode.NOT_CONTROLLER
+        with pytest.raises(KafkaError):
+            await node.metadata.submit(create("a"), timeout_ms=0)
+        node.quorum.win_election()
+        again = asyncio.ensure_future(node.metadata.submit(create("a")))
+        await turns()
+        node.quorum.commit()
+        assert (await again).topics[0].error_code == ErrorCode.NONE
+
+    asyncio.run(scene())
+
+
+class Voters:
+    """The way to the other voters, of which none leads; `asked` are those that were asked."""
+
+    def __init__(self) -> None:
+        self.hint = Leader(-1, -1)
+        self.asked: list[int] = []
+
+    async def send(self, node_id: int, command: object, request: object, timeout_s: float) -> Decided:
+        self.asked.append(node_id)
+        raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
+
+
+def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> None:
+    """A heartbeat that waits for its turn meanwhile comes too late, and a broker that lives is fenced."""
+
+    async def scene() -> None:
+        quorum, voters = MemoryQuorum(), Voters()
+        metadata = MetadataRuntime(
+            quorum=quorum,
+            image=EMPTY,
+            config=ControllerConfig(),
+            clock=ManualClock(),
+            broker_id=0,
+            sender=cast(CommandSender, voters),
+            voters=lambda: (0, 1, 2),
+            retry_backoff_ms=3_600_000,
+        )
+        quorum.lose_leadership()
+        ticking = asyncio.ensure_future(metadata._tick_for_ever())
+        asking = asyncio.ensure_future(metadata.submit(create("a"), timeout_ms=86_400_000))
+        while not voters.asked:
+            await asyncio.sleep(0)
+        quorum.leader_id, quorum.epoch = voters.asked[0], quorum.epoch + 1
+
+        async with asyncio.timeout(60):
+            while len(voters.asked) < 2:
+                await asyncio.sleep(0.01)
+
+        assert voters.asked[1] == voters.asked[0]
+        asking.cancel()
+        ticking.cancel()
+
+    asyncio.run(scene())
+
+
+def test_a_command_is_answered_in_its_time_though_its_leader_is_not_dialled_yet() -> None:
+    """A node that was lost is dialled after a back-off of up to a second, and a client may have less."""
+
+    async def dial_later(node_id: int, purpose: str) -> PeerClient:
+        await asyncio.sleep(3_600)
+        raise AssertionError
+
+    async def scene() -> None:
+        quorum = MemoryQuorum()
+        metadata = MetadataRuntime(
+            quorum=quorum,
+            image=EMPTY,
+            config=ControllerConfig(),
+            clock=ManualClock(),
+            broker_id=0,
+            sender=CommandSender(dial_later),
+            voters=lambda: (0, 1),
+        )
+        quorum.lose_leadership()
+
+        async with asyncio.timeout(60):
+            with pytest.raises(KafkaError, match="No connection to node 1") as refused:
+                await metadata.submit(create("a"), timeout_ms=50)
+
+        assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
+
+    asyncio.run(scene())
+
+
+def test_a_batch_of_another_leader_is_published_too() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        before = node.metadata.image
+        record = FeatureLevelRecord(name="group.version", feature_level=1)
+        batch = MetadataBatch(before.version + 1, 9, 5, [record])
+
+        node.metadata.handle_commit(batch, *replay_batch(before, batch))
+
+        assert node.metadata.image == replay_batch(before, batch)[0]
+        assert node.metadata.image.features["group.version"] == 1
+
+    asyncio.run(scene())
+
+
+def test_a_thousand_producer_ids_cost_one_commit() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        before = len(node.quorum.log)
+
+        ids = [await node.producer_ids.next() for _ in range(1000)]
+        assert len(node.quorum.log) == before + 1
+        ids += [await node.producer_ids.next() for _ in range(2)]
+
+        assert ids == list(range(1002)) and len(node.quorum.log) == before + 2
+
+    asyncio.run(scene())
+
+
+def test_producers_that_come_together_share_a_block() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=True)
+        asked = [asyncio.ensure_future(node.producer_ids.next()) for _ in range(50)]
+        await turns()
+
+        node.quorum.commit()
+
+        assert sorted([await one for one in asked]) == list(range(50))
+
+    asyncio.run(scene())
+
+
+def test_a_new_process_of_a_broker_begins_new_leader_epochs() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        await node.metadata.submit(create("a"))
+        first_epoch = node.metadata.broker_epoch
+
+        await node.register(b"another-process-")
+        between = node.metadata.image.topics.by_name["a"].partitions[0]
+        await node.unfence()
+        after = node.metadata.image.topics.by_name["a"].partitions[0]
+
+        assert (between.leader, between.leader_epoch) == (-1, 1)
+        assert (after.leader, after.leader_epoch, after.isr) == (0, 2, (0,))
+        assert node.metadata.broker_epoch > first_epoch
+
+    asyncio.run(scene())
+
+
+def test_who_lost_its_connection_before_this_node_came_to_lead_is_fenced_soon(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As the node that led until it died, whose session would last for seconds more."""
+
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        loop = asyncio.get_running_loop()
+        begin = loop.time()
+        node.quorum.lose_leadership()
+        node.metadata.broker_id = 1  # of which the metadata know nothing yet
+        node.metadata.peer_lost(0)
+        node.quorum.win_election()
+
+        monkeypatch.setattr(loop, "time", lambda: begin + 0.4)
+        node.metadata.tick()
+        within_the_grace = node.metadata.image.brokers[0].fenced
+        monkeypatch.setattr(loop, "time", lambda: begin + 1.1)
+        node.metadata.tick()
+
+        assert (within_the_grace, node.metadata.image.brokers[0].fenced) == (False, True)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("leads", [True, False])
+def test_a_process_that_is_gone_is_fenced_by_whoever_leads_at_once(leads: bool) -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        if not leads:
+            node.quorum.lose_leadership()
+
+        node.metadata.peer_is_gone(0, node.metadata.broker_epoch)
+        if not leads:
+            node.quorum.win_election()
+
+        assert node.metadata.image.brokers[0].fenced
+
+    asyncio.run(scene())
+
+
+def test_the_end_of_a_process_says_nothing_of_the_next_one() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+
+        node.metadata.peer_is_gone(0, node.metadata.broker_epoch - 1)
+
+        assert not node.metadata.image.brokers[0].fenced
+
+    asyncio.run(scene())
+
+
+def test_a_leader_that_cannot_hand_over_yet_serves_others_meanwhile() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        for voter_id in (node.quorum.leader_id, node.quorum.leader_id + 1):
+            listener = VoterListener(name="CONTROLLER", host="localhost", port=9093)
+            directory_id = bytes([voter_id + 1]) * 16
+            await node.metadata.submit(
+                AddRaftVoter(voter_id=voter_id, voter_directory_id=directory_id, listeners=[listener])
+            )
+        remove = RemoveRaftVoter(
+            voter_id=node.quorum.leader_id, voter_directory_id=bytes([node.quorum.leader_id + 1]) * 16
+        )
+
+        asked = asyncio.ensure_future(node.metadata.submit(remove, timeout_ms=200))
+        await turns(20)
+
+        assert not asked.done() and node.quorum.handed_over == 1
+        with pytest.raises(KafkaError):
+            await asked
+        assert node.quorum.handed_over < 20
+
+    asyncio.run(scene())

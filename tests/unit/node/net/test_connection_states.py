@@ -1,0 +1,354 @@
+"""Each move between the states of a connection, made by what makes it, and none beside the table."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from ottla.node.net import connection as connection_module
+from ottla.node.net import connection_states
+from ottla.node.net.answers import CloseConnection, Pending
+from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving
+from ottla.node.net.receive_memory import ReceiveMemory
+from tests.unit.node.net.test_connection import Peer, frame
+
+READY, BLOCKED, YIELDING, WAITING, HELD, REFUSED, CLOSED = Serving
+ON, OFF, RESTING, STARVED = Reading
+SENSELESS = b"\xff" * 8
+LARGE = frame(bytes(100_000))
+
+
+def moves_in_words() -> set[tuple[str, str]]:
+    text = connection_states.__doc__ or ""
+    return {(found[1], found[2]) for found in re.finditer(r"^ +([A-Z]+) +-> ([A-Z]+) ", text, flags=re.M)}
+
+
+def moves_of(table: Mapping[Any, frozenset[Any]]) -> set[tuple[str, str]]:
+    return {(state.name, to.name) for state, moves in table.items() for to in moves}
+
+
+def test_the_table_of_moves_is_the_one_in_words() -> None:
+    assert moves_in_words() == moves_of(SERVING_MOVES) | moves_of(READING_MOVES)
+    assert set(SERVING_MOVES) == set(Serving) and set(READING_MOVES) == set(Reading)
+
+
+class Story(Peer):
+    """A peer whose node answers as the frame's first byte says, and whose states are noted."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory | None = None) -> None:
+        super().__init__(loop, memory)
+        self.waiting: asyncio.Future[Any] = loop.create_future()
+        self.replicas: asyncio.Future[Any] = loop.create_future()
+        self.listener.answer = self._answer
+
+    def _answer(self, asked: memoryview) -> Any:
+        match bytes(asked[2:3]):
+            case b"w":  # waits
+                return Pending(self.waiting, self._encode)
+            case b"r":  # is carried out, and waits for replicas
+                return Pending(self.replicas, lambda _: [b"acknowledged"], is_carried_out=True)
+            case b"x":  # is refused
+                raise CloseConnection("it is hopeless")
+            case b"f":  # fills what may be unsent
+                return [b"records", b"more"]
+            case _:
+                return [b"."]
+
+    def _encode(self, result: Any) -> Any:
+        if isinstance(result, Exception):
+            raise result
+        if result == "more":
+            self.waiting = self.loop.create_future()
+            return Pending(self.waiting, self._encode)
+        return [b"at last"]
+
+    def asks(self, kind: bytes) -> None:
+        """Send one Produce request of a kind, or of several kinds several."""
+        self.send(b"".join(frame(b"\0\0" + kind[at : at + 1]) for at in range(len(kind))))
+
+    def stops_reading_answers(self) -> None:
+        self.connection.pause_writing()
+
+    def stops_reading_at_the_next_write(self) -> None:
+        write = self.transport.writelines
+
+        def writelines(buffers: list[bytes]) -> None:
+            write(buffers)
+            self.connection.pause_writing()
+
+        self.transport.writelines = writelines  # type: ignore[method-assign]
+
+    def reads_answers(self) -> None:
+        self.connection.resume_writing()
+
+    def answered(self, result: Any = None) -> None:
+        self.waiting.set_result(result)
+        self.turn()
+
+    def replicated(self) -> None:
+        self.replicas.set_result(None)
+        self.turn()
+
+    def goes(self) -> None:
+        self.connection.connection_lost(None)
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(autouse=True)
+def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "MAX_TURN_SECONDS", 3600.0)
+
+
+def many(story: Story) -> None:
+    story.asks(b"." * (connection_module.MAX_REQUESTS_PER_TURN + 1))
+
+
+def fill_and_wait(story: Story) -> None:
+    story.stops_reading_at_the_next_write()
+    story.asks(b".w")
+
+
+def refuse_when_full(story: Story) -> None:
+    """A large frame lets go what was kept, which fills what may be unsent; then it is refused."""
+    story.asks(b"r")
+    gathered = story.connection._gathered
+    send_all = gathered.send_all
+
+    class Full:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(gathered, name)
+
+        def send_all(self) -> None:
+            send_all()
+            story.stops_reading_answers()
+
+    story.connection._gathered = Full()  # type: ignore[assignment]
+    story.send(frame(b"\0\0x" + bytes(connection_module.LARGE_FRAME_BYTES)))
+
+
+def owe_and_ask_another(story: Story) -> None:
+    story.send(frame(b"\0\0r") + frame(b"\0\1."))
+
+
+def blocked_by_what_was_owed(story: Story) -> None:
+    story.stops_reading_at_the_next_write()
+    story.replicated()
+
+
+MOVES: dict[tuple[Serving, Serving], tuple[Callable[[Story], Any], Callable[[Story], Any]]] = {
+    (READY, BLOCKED): (lambda story: None, Story.stops_reading_answers),
+    (READY, YIELDING): (lambda story: None, many),
+    (READY, WAITING): (lambda story: None, lambda story: story.asks(b"w")),
+    (READY, HELD): (lambda story: None, owe_and_ask_another),
+    (READY, REFUSED): (lambda story: story.asks(b"r"), lambda story: story.send(SENSELESS)),
+    (READY, CLOSED): (lambda story: None, lambda story: story.send(SENSELESS)),
+    (BLOCKED, READY): (Story.stops_reading_answers, Story.reads_answers),
+    (BLOCKED, WAITING): (lambda story: None, fill_and_wait),
+    (BLOCKED, REFUSED): (lambda story: None, refuse_when_full),
+    (BLOCKED, CLOSED): (Story.stops_reading_answers, Story.goes),
+    (YIELDING, READY): (many, Story.turn),
+    (YIELDING, BLOCKED): (lambda story: (many(story), story.stops_reading_answers()), Story.turn),
+    (YIELDING, CLOSED): (many, Story.goes),
+    (WAITING, READY): (lambda story: story.asks(b"w"), Story.answered),
+    (WAITING, BLOCKED): (
+        lambda story: (story.asks(b"w"), story.stops_reading_answers()),
+        Story.answered,
+    ),
+    (WAITING, WAITING): (lambda story: story.asks(b"w"), lambda story: story.answered("more")),
+    (WAITING, REFUSED): (
+        lambda story: story.asks(b"rw"),
+        lambda story: story.answered(CloseConnection("it is hopeless")),
+    ),
+    (WAITING, CLOSED): (
+        lambda story: story.asks(b"w"),
+        lambda story: story.answered(CloseConnection("it is hopeless")),
+    ),
+    (HELD, READY): (owe_and_ask_another, Story.replicated),
+    (HELD, BLOCKED): (owe_and_ask_another, blocked_by_what_was_owed),
+    (HELD, CLOSED): (owe_and_ask_another, Story.goes),
+    (REFUSED, CLOSED): (lambda story: story.asks(b"rx"), Story.replicated),
+}
+
+
+def noted(story: Story, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Serving, Serving]]:
+    """Note all moves of a connection from now on."""
+    made: list[tuple[Serving, Serving]] = []
+    move = connection_module.Connection._move
+
+    def note(connection: connection_module.Connection, to: Serving) -> None:
+        made.append((connection.state, to))
+        move(connection, to)
+
+    monkeypatch.setattr(connection_module.Connection, "_move", note)
+    return made
+
+
+@pytest.mark.parametrize(("state", "to"), [(state, to) for state in Serving for to in SERVING_MOVES[state]])
+def test_each_move_of_the_table_is_made(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, state: Serving, to: Serving
+) -> None:
+    story = Story(loop)
+    prepare, make = MOVES[state, to]
+    prepare(story)
+    made = noted(story, monkeypatch)
+
+    make(story)
+
+    assert (state, to) in made
+    assert story.connection.is_closed == (story.connection.state is CLOSED)
+
+
+@pytest.mark.parametrize("state", Serving)
+def test_a_move_that_the_table_does_not_have_is_a_bug(
+    loop: asyncio.AbstractEventLoop, state: Serving
+) -> None:
+    connection = Story(loop).connection
+    for to in set(Serving) - SERVING_MOVES[state]:
+        connection.state = state
+
+        with pytest.raises(AssertionError):
+            connection._move(to)
+
+
+def test_a_held_request_is_served_when_nothing_is_owed_and_the_peer_reads(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    story = Story(loop)
+    owe_and_ask_another(story)
+    blocked_by_what_was_owed(story)
+    assert story.connection.state is BLOCKED
+    assert story.transport.sent == [b"acknowledged"]
+
+    story.reads_answers()
+
+    assert story.transport.sent == [b"acknowledged", b"."]
+
+
+def test_nothing_is_served_behind_a_file_that_is_not_sent_yet(loop: asyncio.AbstractEventLoop) -> None:
+    story = Story(loop)
+    story.asks(b".")
+    story.connection._block()  # as `_send_files` does
+
+    story.asks(b".")
+    assert story.transport.sent == [b"."]
+    story.connection._files_sent()
+
+    assert b"".join(story.transport.sent) == b".." and story.connection.state is READY
+
+
+def test_a_request_that_is_closed_while_its_answer_leaves_is_given_up(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """The answers before it are one too many for the memory of all that is unsent."""
+    story = Story(loop)
+    write = story.transport.writelines
+
+    def end(buffers: list[bytes]) -> None:
+        write(buffers)
+        story.connection.abort("its answers are not read while memory is scarce")
+
+    story.transport.writelines = end  # type: ignore[method-assign]
+    story.asks(b".w")
+    assert story.connection.state is CLOSED and not story.waiting.done()
+
+    story.goes()
+    story.turn()
+
+    assert story.waiting.cancelled() and len(story.listener.complaints) == 1
+
+
+# ---- reading -----------------------------------------------------------------------------------------------
+
+
+def test_a_read_behind_a_request_that_waits_is_the_last_until_it_is_answered(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    story = Story(loop)
+    story.asks(b"w")
+    assert story.connection.reading is ON
+
+    story.asks(b".")
+    assert story.connection.reading is OFF
+    story.answered()
+
+    assert story.connection.reading is ON
+
+
+def test_who_sends_much_rests_and_is_read_again(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "MAX_TURN_SECONDS", 0.0)
+    story = Story(loop)
+    taken = story.send(LARGE * 9)
+    assert taken < len(LARGE * 9) and story.connection.reading is RESTING
+
+    story.turn()
+
+    assert story.connection.reading is ON
+
+
+def test_who_is_not_read_from_may_have_to_rest_as_well(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    story = Story(loop)
+    story.send(LARGE)
+    story.connection.pause_writing()
+    story.send(LARGE[:40_000])
+    assert story.connection.reading is OFF
+
+    story.connection._turn_ends = 1e-9  # it is over
+    story.reads_answers()
+    assert story.connection.reading is RESTING
+
+    story.turn()
+    assert story.connection.reading is ON
+
+
+def test_who_has_no_memory_to_grow_is_read_again_when_there_is_some(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    memory = ReceiveMemory(100_000)
+    debtor, story = Story(loop, memory), Story(loop, memory)
+    debtor.send(frame(bytes(120_000))[:80_000])
+
+    story.send(frame(bytes(60_000))[:40_000])
+    assert story.connection.reading is STARVED
+    debtor.goes()
+
+    assert story.connection.reading is ON
+    assert story.transport.is_reading
+
+
+@pytest.mark.parametrize("reading", [OFF, RESTING])
+def test_who_is_not_read_from_may_have_no_memory_when_it_could_be(
+    loop: asyncio.AbstractEventLoop, reading: Reading
+) -> None:
+    memory = ReceiveMemory(100_000)
+    debtor, story = Story(loop, memory), Story(loop, memory)
+    debtor.send(frame(bytes(120_000))[:80_000])
+    story.connection.pause_writing()
+    story.send(frame(bytes(60_000))[:8192])
+    assert story.connection.reading is OFF
+    story.connection.reading = reading
+
+    story.reads_answers()
+
+    assert story.connection.reading is STARVED
+
+
+def test_a_closed_connection_is_not_read_from_again(loop: asyncio.AbstractEventLoop) -> None:
+    story = Story(loop)
+    story.asks(b"w.")
+
+    story.connection.close()
+    story.answered()
+
+    assert story.connection.reading is OFF and not story.transport.is_reading

@@ -1,0 +1,276 @@
+"""Peers prove themselves over real sockets; who does not is served nothing of the cluster's own."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID
+from ottla.node.net import peer_network
+from ottla.node.net.connection_info import NO_PEER
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.net.peer_handshake import PeerGate
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest, FetchMetadataResponse
+from ottla.node.wire.messages.peer_handshake import PROVE, PeerHandshakeRequest, PeerHandshakeResponse
+from ottla.node.wire.peer_api import PeerApi
+from tests.unit.node.net.peer_node import PeerNode, gate, network, serving
+
+
+def refusal(**fields: Any) -> KafkaError:
+    """What node 1 is told when it dials node 0 with a gate of these fields."""
+
+    async def scene() -> KafkaError:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node, own_gate=gate(1, **fields))
+            with pytest.raises(KafkaError) as refused:
+                await peers.client(0)
+            assert all(one.info.peer_id == NO_PEER for one in node.listener.connections)
+            return refused.value
+
+    return asyncio.run(scene())
+
+
+def test_peers_prove_themselves_once_and_keep_the_connection() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node)
+
+            client = await peers.client(0)
+            again, other = await peers.client(0), await peers.client(0, "fetch")
+
+            assert again is client and other is not client
+            assert client.versions[PeerApi.SUBMIT_COMMAND] == (0, 0)
+            assert [one.info.peer_id for one in node.listener.connections] == [1, 1]
+            peers.close()
+
+    asyncio.run(scene())
+
+
+def test_what_was_asked_of_an_earlier_process_ends_when_another_one_registers() -> None:
+    """The host of the earlier one may have lost its power: nobody ends its connections."""
+
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node)
+            peers.registered(0, 5)
+            client = await peers.client(0)
+
+            peers.registered(0, 5)
+            assert client.is_open
+            peers.registered(0, 9)
+            again = await peers.client(0)
+
+            assert again is not client and again.is_open and not client.is_open
+            peers.close()
+
+    asyncio.run(scene())
+
+
+def test_the_last_connection_of_a_peer_that_ends_is_told() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node)
+            first, second = await peers.client(0), await peers.client(0, "fetch")
+
+            first.abort()
+            await asyncio.sleep(0.02)
+            assert node.lost == []
+            second.abort()
+            await asyncio.sleep(0.02)
+
+            assert node.lost == [1]
+
+    asyncio.run(scene())
+
+
+def test_a_lost_connection_is_made_anew() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node)
+            client = await peers.client(0)
+            client.abort()
+            await asyncio.sleep(0)
+
+            again = await peers.client(0)
+
+            assert again is not client and again.is_open
+            peers.close()
+
+    asyncio.run(scene())
+
+
+def test_a_wrong_secret_is_refused() -> None:
+    assert refusal(secret=b"another secret...").code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_node_of_another_cluster_is_refused() -> None:
+    assert refusal(cluster_id=b"another cluster.").code is ErrorCode.INCONSISTENT_CLUSTER_ID
+
+
+def test_a_node_that_is_new_learns_of_which_cluster_its_peer_is() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node, own_gate=gate(1, cluster_id=ZERO_UUID))
+
+            client, peer = await peers.dial(node.endpoint.host, node.endpoint.port)
+
+            assert peer == gate(0).identity()
+            client.abort()
+
+    asyncio.run(scene())
+
+
+def test_an_impostor_that_answers_for_another_node_is_left() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(2)) as node:
+            peers = network(1, node)
+
+            with pytest.raises(KafkaError) as refused:
+                await peers.dial(node.endpoint.host, node.endpoint.port, expected_node_id=0)
+
+            assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
+
+    asyncio.run(scene())
+
+
+def test_a_server_that_does_not_know_the_secret_gets_no_proof() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0, own_gate=gate(0, secret=b"a guess of the thief"))) as node:
+            with pytest.raises(KafkaError) as refused:
+                await network(1, node).client(0)
+
+            assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    asyncio.run(scene())
+
+
+async def connected(node: PeerNode) -> PeerClient:
+    client = await PeerClient.connect(
+        node.endpoint.host, node.endpoint.port, client_id="stranger", timeout_s=5
+    )
+    client.learn_versions({int(api): (0, 0) for api in PeerApi})
+    return client
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "OTHER"])
+def test_strangers_and_other_listeners_have_no_such_api(listener: str) -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0, listener=listener)) as node:
+            request: Any = FetchMetadataRequest()
+            if listener == "OTHER":
+                request = PeerHandshakeRequest(node_id=1, nonce=bytes(32))
+            client = await connected(node)
+
+            with pytest.raises(KafkaError) as refused:
+                await client.request(request, FetchMetadataResponse)
+
+            assert refused.value.code is ErrorCode.NETWORK_EXCEPTION
+
+    asyncio.run(scene())
+
+
+def test_a_proof_that_was_overheard_is_worth_nothing() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            sent: list[Any] = []
+            honest = network(1, node, own_gate=PeerGate(*gate(1)))
+            client = await honest.client(0)
+            original, loop = PeerClient.request, asyncio.get_running_loop()
+
+            async def overhear(self: PeerClient, message: Any, *rest: Any, **more: Any) -> Any:
+                if asyncio.get_running_loop() is loop:  # not of the nodes of other tests, in this process
+                    sent.append(message)
+                return await original(self, message, *rest, **more)
+
+            client.abort()
+            await asyncio.sleep(0)
+            PeerClient.request = overhear  # type: ignore[method-assign]
+            try:
+                await honest.client(0)
+            finally:
+                PeerClient.request = original  # type: ignore[method-assign]
+            thief = await connected(node)
+            await thief.request(sent[0], PeerHandshakeResponse)
+
+            answer = await thief.request(sent[1], PeerHandshakeResponse)
+
+            assert sent[1].step == PROVE and answer.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            with pytest.raises(KafkaError):  # a second guess against the same challenge
+                await thief.request(sent[1], PeerHandshakeResponse)
+            honest.close()
+
+    asyncio.run(scene())
+
+
+def test_who_asks_while_a_dial_fails_shares_its_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene() -> None:
+        node = PeerNode(0)
+        await node.listener.bind("127.0.0.1", 0)
+        node.listener.stop_accepting()
+        peers = network(1, node)
+        dials = 0
+        original, loop = PeerClient.connect, asyncio.get_running_loop()
+
+        async def count(*args: Any, **more: Any) -> PeerClient:
+            nonlocal dials
+            dials += asyncio.get_running_loop() is loop
+            return await original(*args, **more)
+
+        monkeypatch.setattr(PeerClient, "connect", count)
+        outcomes = await asyncio.gather(*(peers.client(0) for _ in range(20)), return_exceptions=True)
+
+        assert dials == 1
+        assert all(isinstance(one, KafkaError) for one in outcomes)
+
+    monkeypatch.setattr(peer_network, "FIRST_BACKOFF_S", 0.001)
+    asyncio.run(scene())
+
+
+def test_the_end_of_a_connection_is_told_with_its_purpose() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            told: list[str] = []
+            peers = network(1, node, on_lost=told.append)
+            await peers.client(0, "heartbeat")
+            await peers.client(0, "isr")
+
+            for connection in list(node.listener.connections):
+                connection.abort("the test wants it")
+            await asyncio.sleep(0.02)
+
+            assert sorted(told) == ["heartbeat", "isr"]
+            peers.close()
+
+    asyncio.run(scene())
+
+
+def test_a_port_that_is_refused_tells_that_a_process_is_gone() -> None:
+    async def scene() -> None:
+        node = PeerNode(0)
+        async with serving(node):
+            peers = network(1, node)
+            assert not await peers.is_refused(0)
+
+        assert await peers.is_refused(0)
+        assert not await peers.is_refused(9), "nobody knows where it is"
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("node_id", "words"),
+    [
+        (-1, "The metadata quorum has no leader at the moment."),
+        (7, "The cluster metadata has no address for node 7."),
+    ],
+)
+def test_a_node_without_an_address_is_told_as_what_it_is(node_id: int, words: str) -> None:
+    async def scene() -> KafkaError:
+        async with serving(PeerNode(0)) as node:
+            with pytest.raises(KafkaError) as refused:
+                await network(1, node).client(node_id)
+            return refused.value
+
+    refused = asyncio.run(scene())
+    assert (refused.code, refused.detail) == (ErrorCode.NETWORK_EXCEPTION, words)

@@ -1,0 +1,328 @@
+"""Several nodes cut down to their replicas, over a network without sockets and a clock that jumps.
+
+The handlers, codecs, logs and fetchers are the shipped ones; the controller is one function of this file. A
+node can hear of the metadata late, be cut off from others, and start again with its disk or without.
+"""
+
+import asyncio
+import inspect
+import random
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ottla.logstore.disk import MemoryDisk
+from ottla.logstore.log_config import LogConfig
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import schema_of
+from ottla.metadata_raft.commands import (
+    AlterPartition,
+    AlterPartitionReply,
+    AlterPartitionResult,
+    AlterPartitionTopicResult,
+)
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
+from ottla.metadata_raft.image import PartitionImage, TopicImage, TopicsImage
+from ottla.node.kafka_api import fetch, list_offsets
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.follower_fetcher import FetcherSettings, FetcherWorld
+from ottla.node.replica.follower_state import FetchBounds
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replication import Replication
+from ottla.node.wire import codec
+from tests.simulation.virtual_loop import VirtualLoop
+from tests.unit.node.replica.replica_world import CONNECTION, ReplicaWorld, batch
+
+LAG_MS = 10_000
+TOPIC_ID = b"t" * 16
+HANDLERS: dict[int, Callable[..., Any]] = {1: fetch.handle, 2: list_offsets.handle}
+LATENCY_S = 0.001
+
+
+class Node:
+    """One node, from a start to the next."""
+
+    def __init__(self, cluster: "Cluster", node_id: int, disk: MemoryDisk) -> None:
+        self.node_id = node_id
+        self.cluster = cluster
+        self.disk = disk
+        self.sync_s = 0.0  # what a file takes to get to the disk
+        self.is_behind = False  # the disk
+        self.kept_recovery_points: list[int] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.world = ReplicaWorld(
+            node_id,
+            others=[one for one in cluster.node_ids if one != node_id],
+            disk=disk,
+            monotonic_ms=lambda: int(asyncio.get_running_loop().time() * 1000),
+        )
+        self.world.start_task = self.start_task  # type: ignore[attr-defined]
+        self.world.replica_manager.context.max_lag_ms = lambda: LAG_MS
+        self.world.configs["t"] = cluster.config
+        self.replication = Replication(
+            replicas=self.world.replica_manager,
+            world=FetcherWorld(
+                broker_id=node_id,
+                broker_epoch=lambda: cluster.broker_epochs[node_id],
+                connect=self.connect,
+                settings=lambda: FetcherSettings(
+                    bounds=FetchBounds(cluster.max_bytes, 1, cluster.max_bytes, 500),
+                    backoff_ms=1_000,
+                    socket_timeout_ms=5_000,
+                ),
+                quotas=self.world.replica_manager.quotas,
+                now_ms=self.world.clock.now_ms,
+                chance=random.Random(node_id),
+                start_task=self.start_task,
+                until_safe=self.world.flusher.until_safe,
+                keep_log_starts=lambda: asyncio.sleep(self.sync_s),
+                keep_recovery_points=self.keep_recovery_points,
+                must_rest=lambda: self.is_behind,
+            ),
+            num_fetchers=lambda: 1,
+            alter_partition=cluster.alter_partition,
+        )
+        self.start_task(self.replication.run())
+
+    def start_task(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
+        self.tasks.append(asyncio.get_running_loop().create_task(work))
+        return self.tasks[-1]
+
+    async def keep_recovery_points(self) -> None:
+        self.kept_recovery_points.append(self.partition.log.recovery_point)
+        await asyncio.sleep(self.sync_s)
+
+    def stop(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+
+    async def connect(self, leader_id: int, purpose: str) -> "Wire":
+        await asyncio.sleep(LATENCY_S)
+        self.cluster.check_link(self.node_id, leader_id)
+        return Wire(self.cluster, self.node_id, leader_id)
+
+    @property
+    def partition(self) -> Partition:
+        return self.world.partition()
+
+    def records(self) -> list[tuple[int, int, bytes]]:
+        """(base offset, leader epoch, bytes) of each batch in the log."""
+        log = self.partition.log
+        content = b"".join(
+            segment.file.read_at(0, segment.size_bytes) for segment in log.segments if segment.size_bytes
+        )
+        found, position = [], 0
+        while position < len(content):
+            size = int.from_bytes(content[position + 8 : position + 12], "big") + 12
+            one = content[position : position + size]
+            epoch = int.from_bytes(one[12:16], "big")
+            found.append((int.from_bytes(one[:8], "big"), epoch, one[16:]))
+            position += size
+        return found
+
+    def produce(self, count: int = 1, *, value: bytes = b"value") -> int:
+        """Append as the leader that this node takes itself for; the offset behind it."""
+        result = self.partition.append_as_leader(
+            batch(count, value=value), required_acks=-1, now_ms=self.world.clock.now_ms(), produce_version=9
+        )
+        return result.last_offset + 1
+
+    async def acknowledged(
+        self, count: int = 1, *, value: bytes = b"value", timeout_ms: int = 3 * LAG_MS
+    ) -> ErrorCode:
+        """What a produce with acks=all is told."""
+        partition = self.partition
+        offset = self.produce(count, value=value)
+        codes = await self.world.replica_manager.delay_produce(
+            {partition: Place(offset, partition.leader_epoch)}, timeout_ms
+        )
+        return codes[partition]
+
+
+class Wire:
+    """A connection of one node to another, by way of the bytes."""
+
+    def __init__(self, cluster: "Cluster", source: int, target: int) -> None:
+        self.cluster, self.source, self.target = cluster, source, target
+
+    async def request(self, message: object, response_type: type[Any], *, timeout_s: float = 30.0) -> Any:
+        cluster = self.cluster
+        schema = schema_of(type(message))
+        assert schema.api_key is not None
+        api_key, version = schema.api_key, schema.max_version
+        frame = b"".join(codec.encode_request(api_key, version, 1, "peer", message))
+        await asyncio.sleep(LATENCY_S)
+        cluster.check_link(self.source, self.target)
+        node = cluster.nodes[self.target]
+        _, position = codec.decode_request_header(frame, 4)
+        info = replace(CONNECTION, peer_id=self.source)
+        context = RequestContext(api_key, version, 1, "peer", info)
+        result = HANDLERS[api_key](
+            node.world, context, codec.decode_request(api_key, version, frame, position)
+        )
+        while not isinstance(result, response_type):
+            if isinstance(result, Delayed):
+                result = result.answer(await result.future)
+            else:
+                assert inspect.isawaitable(result)
+                result = await result
+        answer = b"".join(codec.encode_response(api_key, version, 1, result))
+        await asyncio.sleep(LATENCY_S)
+        cluster.check_link(self.source, self.target)
+        if cluster.spoil is not None:
+            answer = cluster.spoil(answer)
+        return codec.decode_response(api_key, version, answer, 4)[1]
+
+
+class Cluster:
+    """The nodes 1 to `count`, one topic `t` with one partition, and who leads it."""
+
+    def __init__(self, count: int = 3, *, config: LogConfig | None = None) -> None:
+        self.node_ids = tuple(range(1, count + 1))
+        self.config = config or LogConfig(min_insync_replicas=2 if count > 2 else 1)
+        self.broker_epochs = dict.fromkeys(self.node_ids, 1)
+        self.max_bytes = 1 << 20
+        self.cuts: set[frozenset[int]] = set()
+        self.deaf: set[int] = set()  # nodes that do not hear of the metadata
+        self.spoil: Callable[[bytes], bytes] | None = None
+        self.state = PartitionImage(0, self.node_ids, self.node_ids, 1, 0, 0)
+        self.nodes = {one: Node(self, one, MemoryDisk()) for one in self.node_ids}
+        self.publish()
+
+    # ---- the controller --------------------------------------------------------------------------
+
+    def change(self, **fields: Any) -> None:
+        """Another state of the partition, told to all who hear; a new leader begins a new epoch."""
+        if "leader" in fields:
+            fields.setdefault("leader_epoch", self.state.leader_epoch + 1)
+        self.state = self.state._replace(partition_epoch=self.state.partition_epoch + 1, **fields)
+        self.publish()
+
+    def publish(self) -> None:
+        for node_id in self.node_ids:
+            if node_id not in self.deaf:
+                self.tell(node_id)
+
+    def tell(self, node_id: int) -> None:
+        world = self.nodes[node_id].world
+        image = world.metadata.image
+        before = image.topics.by_name.get("t")
+        after = TopicImage("t", TOPIC_ID, (self.state,))
+        brokers = {
+            one: broker._replace(broker_epoch=self.broker_epochs[one])
+            for one, broker in image.brokers.items()
+        }
+        world.metadata.image = replace(
+            image,
+            version=image.version + 1,
+            brokers=brokers,
+            topics=TopicsImage(by_name={"t": after}, by_id={TOPIC_ID: after}),
+        )
+        changes = MetadataChanges((ChangedTopic(before, after),), frozenset(), frozenset(brokers), False)
+        world.replica_manager.apply(world.metadata.image, changes)
+
+    async def alter_partition(self, command: AlterPartition) -> AlterPartitionReply:
+        await asyncio.sleep(LATENCY_S)
+        wanted = command.topics[0].partitions[0]
+        code = ErrorCode.NONE
+        if wanted.leader_epoch != self.state.leader_epoch or command.broker_id != self.state.leader:
+            code = ErrorCode.FENCED_LEADER_EPOCH
+        elif wanted.partition_epoch != self.state.partition_epoch:
+            code = ErrorCode.INVALID_UPDATE_VERSION
+        elif any(epoch not in (-1, self.broker_epochs[one]) for one, epoch in _members(wanted)):
+            code = ErrorCode.INELIGIBLE_REPLICA
+        elif self.state.leader not in dict(_members(wanted)):
+            code = ErrorCode.NEW_LEADER_ELECTED
+            isr = tuple(one for one, _ in _members(wanted))
+            self.change(leader=isr[0], isr=isr)
+        else:
+            self.change(isr=tuple(one for one, _ in _members(wanted)))
+        result = AlterPartitionResult(partition_index=0, error_code=code, isr=self.state.isr)
+        return AlterPartitionReply(topics=[AlterPartitionTopicResult(topic_id=TOPIC_ID, partitions=[result])])
+
+    # ---- misfortune ------------------------------------------------------------------------------
+
+    def check_link(self, one: int, other: int) -> None:
+        if frozenset((one, other)) in self.cuts:
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the link is cut")
+
+    def cut(self, *node_ids: int) -> None:
+        """These are cut off from all others."""
+        for one in node_ids:
+            self.cuts |= {frozenset((one, other)) for other in self.node_ids if other != one}
+
+    def heal(self) -> None:
+        self.cuts.clear()
+
+    def restart(self, node_id: int, *, loses_disk: bool = False) -> Node:
+        """A new process of that node; it takes no part until the metadata are told."""
+        old = self.nodes[node_id]
+        old.stop()
+        self.broker_epochs[node_id] += 1
+        node = self.nodes[node_id] = Node(self, node_id, MemoryDisk() if loses_disk else old.disk)
+        return node
+
+    # ---- what is so ------------------------------------------------------------------------------
+
+    async def until(self, holds: Callable[[], bool], within_s: float = 20.0) -> None:
+        """Wait for it in the time of the loop."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + within_s
+        while not holds():
+            assert loop.time() < deadline, self.describe()
+            await asyncio.sleep(0.005)
+
+    async def settled(self, *node_ids: int) -> None:
+        """All replicas (or these) hold the leader's log, know its high watermark, and are in sync."""
+        wanted = node_ids or self.node_ids
+        leader = self.nodes[self.state.leader]
+
+        def holds() -> bool:
+            end = leader.partition.log.log_end_offset
+            return all(
+                self.nodes[one].partition.log.log_end_offset == end
+                and self.nodes[one].partition.log.high_watermark == end
+                and one in self.state.isr
+                for one in wanted
+            )
+
+        await self.until(holds)
+        for one in wanted:
+            assert self.nodes[one].records() == leader.records(), one
+
+    def describe(self) -> str:
+        return (
+            "; ".join(
+                f"{one}: {node.partition.log!r} hw {node.partition.log.high_watermark}"
+                for one, node in self.nodes.items()
+            )
+            + f"; {self.state}"
+        )
+
+
+def _members(wanted: Any) -> Sequence[tuple[int, int]]:
+    return [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs]
+
+
+class Told(NamedTuple):
+    """A story that has ended."""
+
+    seconds: float
+
+
+def tell_story(story: Callable[[Cluster], Coroutine[Any, Any, None]], count: int = 3, **fields: Any) -> Told:
+    """Run a story in a cluster of its own."""
+
+    async def run() -> None:
+        cluster = Cluster(count, **fields)
+        try:
+            await story(cluster)
+        finally:
+            for node in cluster.nodes.values():
+                node.stop()
+
+    loop = VirtualLoop(random.Random(1))
+    loop.run(run(), limit_s=3_600.0)
+    return Told(loop.now_s)

@@ -1,0 +1,333 @@
+"""What a follower makes of its leader's answers: tables for each decision, and the session over thousands."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.logstore.leader_epoch_cache import EpochEndOffset
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.replica.follower_state import (
+    FIRST_BACKOFF_MS,
+    MOVES,
+    FetchBounds,
+    FollowedPartition,
+    FollowerFetches,
+    Phase,
+    Range,
+    Reset,
+    Step,
+    reset_for,
+    step_for,
+    truncation_offset,
+)
+from ottla.node.replica.partition import Partition
+from ottla.node.wire.messages.fetch import EpochEndOffset as Diverging
+from ottla.node.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
+from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
+
+BOUNDS = FetchBounds(max_bytes=10_000, min_bytes=1, partition_max_bytes=1_000, max_wait_ms=500)
+
+
+def answer(code: ErrorCode = ErrorCode.NONE, *, diverging: int = -1) -> PartitionData:
+    return PartitionData(
+        partition_index=0,
+        error_code=code,
+        high_watermark=5,
+        diverging_epoch=Diverging(epoch=diverging, end_offset=3),
+        records=b"",
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "step"),
+    [
+        (answer(), Step.APPEND),
+        (answer(diverging=2), Step.TRUNCATE),
+        (answer(ErrorCode.OFFSET_OUT_OF_RANGE), Step.ASK_OFFSETS),
+        (answer(ErrorCode.FENCED_LEADER_EPOCH), Step.FAIL),
+        (answer(ErrorCode.UNKNOWN_LEADER_EPOCH), Step.RETRY),
+        (answer(ErrorCode.NOT_LEADER_OR_FOLLOWER), Step.RETRY),
+        (answer(ErrorCode.UNKNOWN_TOPIC_ID), Step.RETRY),
+        (answer(ErrorCode.INCONSISTENT_TOPIC_ID), Step.RETRY),
+        (answer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), Step.RETRY),
+        (answer(ErrorCode.KAFKA_STORAGE_ERROR), Step.RETRY),
+        (answer(ErrorCode.UNKNOWN_SERVER_ERROR), Step.RETRY),
+    ],
+)
+def test_what_an_answer_asks_for(data: PartitionData, step: Step) -> None:
+    assert step_for(data) is step
+
+
+@pytest.mark.parametrize(
+    ("leader", "own", "log_end", "expected"),
+    [
+        # KIP-101: both know the epoch, the leader's ended earlier, or ours did.
+        ((4, 80), (4, 100), 100, 80),
+        ((4, 80), (4, 70), 100, 70),
+        # KIP-279: an epoch that we never had: cut to the end of ours before it, and ask again.
+        ((3, 90), (2, 60), 100, 60),
+        # Nothing of ours is as old: the leader's word alone.
+        ((1, 50), (-1, -1), 100, 50),
+        ((1, 150), (-1, -1), 100, 100),
+        # The leader knows nothing as old: what is committed can stay.
+        ((-1, -1), (-1, -1), 100, 30),
+    ],
+)
+def test_where_a_log_that_parted_is_cut(
+    leader: tuple[int, int], own: tuple[int, int], log_end: int, expected: int
+) -> None:
+    offset = truncation_offset(
+        EpochEndOffset(*leader), EpochEndOffset(*own), log_end_offset=log_end, high_watermark=30
+    )
+
+    assert offset == expected
+
+
+@pytest.mark.parametrize(
+    ("leader", "own_end", "expected"),
+    [
+        (Range(0, 80), 100, Reset(80, begins_anew=False)),
+        (Range(200, 300), 100, Reset(200, begins_anew=True)),
+        (Range(50, 300), 100, Reset(100, begins_anew=False)),
+        (Range(100, 100), 100, Reset(100, begins_anew=False)),
+    ],
+)
+def test_where_a_log_out_of_range_goes_on(leader: Range, own_end: int, expected: Reset) -> None:
+    assert reset_for(leader, own_end) == expected
+
+
+Epochs = list[tuple[int, int]]  # (epoch, how many records), epochs growing
+
+
+def _ends(epochs: Epochs, epoch: int) -> EpochEndOffset:
+    """What a log answers for an epoch: the largest at or below, and where it ended."""
+    end, found = 0, EpochEndOffset(-1, -1)
+    for one, count in epochs:
+        end += count
+        if one <= epoch:
+            found = EpochEndOffset(one, end)
+    if found.leader_epoch < 0 and epochs:
+        return EpochEndOffset(epoch, 0)
+    return found
+
+
+_EPOCHS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4)), max_size=6).map(
+    lambda pairs: sorted(dict(pairs).items())
+)
+
+
+@given(_EPOCHS, _EPOCHS, _EPOCHS)
+def test_cutting_ends_at_the_last_place_where_both_logs_agree(
+    common: Epochs, leader_only: Epochs, follower_only: Epochs
+) -> None:
+    """Logs share a beginning and then hold records of epochs of their own; no epoch has two leaders."""
+    base = max((epoch for epoch, _ in common), default=-1) + 1
+    leader = common + [(base + 2 * epoch, count) for epoch, count in leader_only]
+    follower = common + [(base + 2 * epoch + 1, count) for epoch, count in follower_only]
+    shared = sum(count for _, count in common)
+    reign = base + 100
+
+    for _ in range(50):
+        end = sum(count for _, count in follower)
+        if not follower:
+            break
+        asked = follower[-1][0]
+        told = _ends(leader, asked) if leader else EpochEndOffset(asked, 0)
+        if told.leader_epoch == asked and told.end_offset >= end:
+            break
+        cut = truncation_offset(
+            told, _ends(follower, told.leader_epoch), log_end_offset=end, high_watermark=0
+        )
+        assert cut < end or told.leader_epoch < asked, "each answer cuts something"
+        left, kept = cut, []
+        for epoch, count in follower:
+            if left > 0:
+                kept.append((epoch, min(count, left)))
+            left -= count
+        follower = kept
+    else:
+        raise AssertionError("it does not end")
+
+    assert sum(count for _, count in follower) == shared, reign
+
+
+# ---- the session ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def world() -> ReplicaWorld:
+    return ReplicaWorld()
+
+
+def followed(world: ReplicaWorld, partitions: int = 3, epoch: int = 0) -> list[Partition]:
+    world.create_topic(
+        partitions=partitions, replicas=(NODE_ID, OTHER_ID), leader=OTHER_ID, leader_epoch=epoch
+    )
+    return [world.partition("t", index) for index in range(partitions)]
+
+
+def next_request(fetches: FollowerFetches, now_ms: int = 0) -> FetchRequest | None:
+    return fetches.next_request(replica_id=NODE_ID, broker_epoch=9, bounds=BOUNDS, now_ms=now_ms)
+
+
+def wanted(request: FetchRequest | None) -> list[tuple[int, int]]:
+    assert request is not None
+    return sorted((one.partition, one.fetch_offset) for topic in request.topics for one in topic.partitions)
+
+
+def forgotten(request: FetchRequest | None) -> list[int]:
+    assert request is not None
+    return sorted(index for topic in request.forgotten_topics_data for index in topic.partitions)
+
+
+def grow(partition: Partition) -> None:
+    content = batch(1)
+    content[0:8] = partition.log.log_end_offset.to_bytes(8, "big")
+    partition.append_as_follower(content, high_watermark=0, log_start_offset=0, now_ms=0)
+
+
+def established(world: ReplicaWorld, partitions: int = 3) -> tuple[FollowerFetches, list[Partition]]:
+    fetches, those = FollowerFetches(), followed(world, partitions)
+    for partition in those:
+        fetches.add(partition)
+    assert next_request(fetches) is not None
+    assert fetches.answered(FetchResponse(session_id=77))
+    return fetches, those
+
+
+def find(fetches: FollowerFetches, partition: Partition) -> FollowedPartition:
+    found = fetches.find((partition.topic_id, partition.topic_partition.partition))
+    assert found is not None
+    return found
+
+
+def test_the_first_request_tells_everything_the_next_only_what_changed(world: ReplicaWorld) -> None:
+    fetches, those = FollowerFetches(), followed(world)
+    for partition in those:
+        fetches.add(partition)
+
+    first = next_request(fetches)
+    assert first is not None
+    assert (first.session_id, first.session_epoch) == (0, 0)
+    assert (first.replica_state.replica_id, first.replica_state.replica_epoch) == (NODE_ID, 9)
+    assert wanted(first) == [(0, 0), (1, 0), (2, 0)]
+    fetches.answered(FetchResponse(session_id=77))
+    grow(those[1])
+    fetches.touch(find(fetches, those[1]))
+    second = next_request(fetches)
+    assert second is not None
+
+    assert (second.session_id, second.session_epoch) == (77, 1)
+    assert wanted(second) == [(1, 1)]
+    fetches.answered(FetchResponse(session_id=77))
+    third = next_request(fetches)
+    assert third is not None
+    assert (third.session_epoch, wanted(third)) == (2, [])
+
+
+def test_a_lost_session_is_told_everything_again(world: ReplicaWorld) -> None:
+    fetches, those = established(world)
+    grow(those[2])
+
+    assert not fetches.answered(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    request = next_request(fetches)
+
+    assert request is not None
+    assert (request.session_id, request.session_epoch) == (0, 0)
+    assert len(wanted(request)) == 3
+
+
+def test_an_answer_to_what_is_no_longer_wanted_is_not_found(world: ReplicaWorld) -> None:
+    fetches, those = established(world)
+    key = (those[0].topic_id, 0)
+
+    fetches.touch(find(fetches, those[0]))
+
+    assert fetches.find(key) is None
+    assert next_request(fetches) is not None
+    assert fetches.find(key) is not None
+
+
+def test_a_new_epoch_of_the_same_leader_is_asked_for_anew(world: ReplicaWorld) -> None:
+    fetches, those = established(world)
+
+    followed(world, epoch=4)
+    assert fetches.add(those[0])
+    assert not fetches.add(those[0]), "once"
+    request = next_request(fetches)
+
+    assert request is not None
+    assert [one.current_leader_epoch for topic in request.topics for one in topic.partitions] == [4]
+
+
+def test_a_delayed_partition_is_forgotten_and_comes_back(world: ReplicaWorld) -> None:
+    fetches, those = established(world)
+
+    fetches.delay(find(fetches, those[1]), until_ms=100)
+    assert fetches.next_retry_ms() == 100
+    request = next_request(fetches, now_ms=50)
+    assert (wanted(request), forgotten(request)) == ([], [1])
+    fetches.answered(FetchResponse(session_id=77))
+    request = next_request(fetches, now_ms=100)
+
+    assert (wanted(request), forgotten(request)) == ([(1, 0)], [])
+    assert fetches.next_retry_ms() is None
+
+
+def test_a_partition_that_goes_while_it_is_delayed_does_not_come_back(world: ReplicaWorld) -> None:
+    fetches, those = established(world)
+    fetches.delay(find(fetches, those[1]), until_ms=100)
+
+    fetches.remove((those[1].topic_id, 1))
+
+    assert wanted(next_request(fetches, now_ms=200)) == []
+
+
+def test_one_beyond_its_quota_waits_and_the_others_do_not(world: ReplicaWorld) -> None:
+    fetches, those = FollowerFetches(), followed(world)
+    for partition in those:
+        fetches.add(partition)
+
+    def request(is_exceeded: bool) -> FetchRequest | None:
+        return fetches.next_request(
+            replica_id=NODE_ID,
+            broker_epoch=9,
+            bounds=BOUNDS,
+            now_ms=0,
+            must_wait=lambda one: is_exceeded and one.partition is those[2],
+        )
+
+    assert wanted(request(True)) == [(0, 0), (1, 0)]
+    fetches.answered(FetchResponse(session_id=77))
+    assert wanted(request(True)) == []
+    fetches.answered(FetchResponse(session_id=77))
+    assert wanted(request(False)) == [(2, 0)]
+
+
+def test_nothing_to_follow_is_nothing_to_ask(world: ReplicaWorld) -> None:
+    fetches, those = established(world, partitions=1)
+
+    fetches.remove((those[0].topic_id, 0))
+    assert forgotten(next_request(fetches)) == [0]
+    fetches.answered(FetchResponse(session_id=77))
+
+    assert next_request(fetches) is None
+
+
+def test_pauses_double_up_to_the_limit() -> None:
+    world = ReplicaWorld()
+    one = FollowedPartition(followed(world, 1)[0])
+
+    pauses = [one.backoff_ms(1_000, 1.0) for _ in range(8)]
+
+    assert pauses == [FIRST_BACKOFF_MS * 2**n for n in range(6)] + [1_000, 1_000]
+    assert one.backoff_ms(1_000, 0.0) == 500
+
+
+def test_every_phase_has_its_moves_and_illegal_ones_are_refused() -> None:
+    assert set(MOVES) == set(Phase)
+    one = FollowedPartition(followed(ReplicaWorld(), 1)[0])
+    one.move(Phase.FAILED)
+
+    with pytest.raises(AssertionError):
+        one.move(Phase.FETCHING)

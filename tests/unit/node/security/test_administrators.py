@@ -1,0 +1,146 @@
+"""Clients that may change the cluster itself while nobody can log in, and those that may not."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.kafka_api import (
+    add_raft_voter,
+    alter_configs,
+    incremental_alter_configs,
+    remove_raft_voter,
+    unregister_broker,
+    update_features,
+)
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.security.administrators import Administrators
+from ottla.node.wire.messages import alter_configs as alter_wire
+from ottla.node.wire.messages import incremental_alter_configs as incremental_wire
+from ottla.node.wire.messages.add_raft_voter import AddRaftVoterRequest
+from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.node.wire.messages.update_features import UpdateFeaturesRequest
+from tests.unit.node.metadata.metadata_node import CONNECTION, MetadataNode
+
+STRANGER = replace(CONNECTION, client_host="10.9.9.9")
+
+
+class Names:
+    """The look-up of names, counted."""
+
+    def __init__(self, addresses: dict[str, str]) -> None:
+        self.addresses = addresses
+        self.asked: list[str] = []
+        self.now_s = 100.0
+
+    def time(self) -> float:
+        return self.now_s
+
+    async def getaddrinfo(self, name: str, port: None, *, type: int) -> Sequence[Any]:
+        self.asked.append(name)
+        if name not in self.addresses:
+            raise OSError("unknown")
+        return [(None, None, None, "", (self.addresses[name], 0))]
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> Names:
+    names = Names({"node-1": "10.0.0.1", "node-2": "10.0.0.2"})
+    monkeypatch.setattr("ottla.node.security.administrators.asyncio.get_running_loop", lambda: names)
+    return names
+
+
+def is_let_in(judge: Administrators, connection: ConnectionInfo) -> bool:
+    try:
+        asyncio.run(judge.check(connection))
+    except KafkaError as error:
+        assert error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    ("connection", "expected"),
+    [
+        (CONNECTION, True),
+        (replace(CONNECTION, client_host="10.0.0.7", local_host="10.0.0.7"), True),
+        (replace(STRANGER, peer_id=2), True),
+        (replace(CONNECTION, client_host="10.0.0.2"), True),
+        (STRANGER, False),
+    ],
+    ids=["loopback", "own address", "a proven node", "the machine of a node", "a stranger"],
+)
+def test_nodes_and_their_machines_may_change_the_cluster(
+    connection: ConnectionInfo, expected: bool, names: Names
+) -> None:
+    judge = Administrators(lambda: ["node-1", "gone", "node-2"], lambda: False)
+
+    assert is_let_in(judge, connection) is expected
+
+
+def test_a_setting_lets_everybody(names: Names) -> None:
+    assert is_let_in(Administrators(lambda: ["node-1"], lambda: True), STRANGER)
+    assert names.asked == []
+
+
+def test_strangers_cause_one_look_up_in_a_while_and_a_new_address_is_found(names: Names) -> None:
+    judge = Administrators(lambda: ["node-1"], lambda: False)
+
+    assert [is_let_in(judge, STRANGER) for _ in range(5)] == [False] * 5
+    assert names.asked == ["node-1"]
+    names.addresses["node-1"] = STRANGER.client_host
+    names.now_s += 6
+    assert is_let_in(judge, STRANGER) and names.asked == ["node-1"] * 2
+
+
+def config_changes(kind: int, name: str) -> incremental_wire.IncrementalAlterConfigsRequest:
+    config = incremental_wire.AlterableConfig(name="max.connections", config_operation=0, value="1")
+    resource = incremental_wire.AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+    return incremental_wire.IncrementalAlterConfigsRequest(resources=[resource])
+
+
+REFUSED = [
+    (add_raft_voter, AddRaftVoterRequest(cluster_id=None, voter_id=7)),
+    (remove_raft_voter, RemoveRaftVoterRequest(cluster_id=None, voter_id=7)),
+    (unregister_broker, UnregisterBrokerRequest(broker_id=7)),
+    (update_features, UpdateFeaturesRequest()),
+]
+
+
+@pytest.mark.parametrize(("api", "request_of"), REFUSED, ids=[api.__name__ for api, _ in REFUSED])
+def test_strangers_are_refused_what_changes_the_cluster(api: Any, request_of: Any) -> None:
+    async def ask() -> Any:
+        context = RequestContext(0, 0, 1, "test", STRANGER)
+        return await api.handle(MetadataNode(), context, request_of)
+
+    assert asyncio.run(ask()).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize(("kind", "name"), [(4, ""), (4, "0"), (8, "0")])
+def test_strangers_are_refused_settings_and_loggers_of_brokers(kind: int, name: str) -> None:
+    async def ask(api: Any, request: Any) -> Any:
+        answer = await api.handle(MetadataNode(), RequestContext(0, 1, 1, "test", STRANGER), request)
+        return answer.responses[0].error_code
+
+    resource = alter_wire.AlterConfigsResource(resource_type=kind, resource_name=name)
+    whole = alter_wire.AlterConfigsRequest(resources=[resource])
+
+    code = asyncio.run(ask(incremental_alter_configs, config_changes(kind, name)))
+    assert code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    if kind == 4:
+        assert asyncio.run(ask(alter_configs, whole)) == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_strangers_may_change_topics() -> None:
+    async def ask() -> Any:
+        node = MetadataNode()
+        await node.start()
+        context = RequestContext(0, 1, 1, "test", STRANGER)
+        return await incremental_alter_configs.handle(node, context, config_changes(2, "absent"))  # type: ignore[arg-type]
+
+    assert asyncio.run(ask()).responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
