@@ -23,7 +23,7 @@ from ottla.logstore.record_batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SE
 from ottla.logstore.verification import Guard
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import Clock
-from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
@@ -268,7 +268,7 @@ class CoordinatorLog(Generic[A]):
         is_watched = bool(self._uncommitted) and self._uncommitted[-1].end_offset == end_offset
         self._uncommitted.extend(_Waiting(end_offset, *each) for each in waiting)
         if waiting and not is_watched:
-            place = Place(end_offset, self.leader_epoch)
+            place = RequiredOffset(end_offset, self.leader_epoch)
             future = self._replicas.delay_produce({self._partition: place}, self._commit_timeout_ms)
             future.add_done_callback(lambda done: self._settle(end_offset, done))
 

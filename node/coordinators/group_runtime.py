@@ -39,7 +39,7 @@ from ottla.node.coordinators.group_shard import Answer, GroupShard, end_transact
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.net.answers import CloseConnection, Delayed
 from ottla.node.replica.replica_manager import ReplicaManager
-from ottla.node.work.aside_lane import AsideLane
+from ottla.node.work.task_executor import TaskExecutor
 
 # Some 3 kB each, with the buffer of their connections. Beyond it they are answered at once.
 MAX_HELD_HEARTBEATS = 2_000
@@ -122,7 +122,7 @@ class GroupRuntime:
         self.shards = self._runtime.by_index
         self._start_task: StartTask | None = None
         self._commit_order = CommitOrder()
-        self._aside = AsideLane()
+        self._executor = TaskExecutor()
 
     # ---- life ----------------------------------------------------------------------------------------
 
@@ -134,7 +134,7 @@ class GroupRuntime:
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""
         self._runtime.close()
-        self._aside.close()
+        self._executor.close()
 
     def refresh(self) -> None:
         """Bring the shards in line with the partitions of `__consumer_offsets` that this node leads now."""
@@ -322,7 +322,7 @@ class GroupRuntime:
             new_shard=self._new_shard,
             topic_id_of=self._topic_id_of,
             topics=lambda: ImageTopics(self._image()),
-            aside=self._aside,
+            executor=self._executor,
             members=self._members,
             offsets=self._offsets,
             max_batch_bytes=self._config.max_batch_bytes,

@@ -52,7 +52,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.node.coordinators.coordinator_log import AlikeRows, Row
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, ShardParts
 from ottla.node.coordinators.group_loader import load_group_shard
-from ottla.node.work.aside_lane import AsideLane
+from ottla.node.work.task_executor import TaskExecutor
 
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 
@@ -67,7 +67,7 @@ def group_parts(
     new_shard: Callable[[], Shard],
     topic_id_of: Callable[[str], bytes | None],
     topics: Callable[[], TopicsView],
-    aside: AsideLane,
+    executor: TaskExecutor,
     members: NodeBytes,
     offsets: NodeBytes,
     max_batch_bytes: int,
@@ -96,7 +96,7 @@ def group_parts(
         merged=_merged,
         when_refused=_when_refused,
         after_load=after_load,
-        carry_out=partial(_carry_out, aside),
+        carry_out=partial(_carry_out, executor),
         started=started,
         stopped=_stopped,
     )
@@ -162,34 +162,34 @@ def _when_refused(core: Coordinator, command: Command) -> list[Effect]:
     return core.extend_session(command) if isinstance(command, ConsumerGroupHeartbeat) else []
 
 
-# ---- work aside --------------------------------------------------------------------------------------------
+# ---- tasks for a thread ------------------------------------------------------------------------------------
 
 
-def _carry_out(aside: AsideLane, shard: GroupShard, effect: Effect) -> None:
+def _carry_out(executor: TaskExecutor, shard: GroupShard, effect: Effect) -> None:
     match effect:
-        case RunTask(work):
-            aside.run(work, partial(_is_wanted, shard, work), partial(_bring_back, shard, work))
+        case RunTask(task):
+            executor.run(task, partial(_is_wanted, shard, task), partial(_bring_back, shard, task))
         case Follow() | Noted():
             raise AssertionError(f"{effect} is the core's own business")
         case Append() | Reply() | Refuse() | StartTimer() | CancelTimer():
             raise AssertionError(f"{effect} is the runtime's business")
 
 
-def _is_wanted(shard: GroupShard, work: ExecutorTask) -> bool:
-    """Say whether work aside is worth its next slice."""
+def _is_wanted(shard: GroupShard, task: ExecutorTask) -> bool:
+    """Say whether a task is worth its next slice."""
     if shard.is_closed or shard.coordinator is None:
         return False
-    return not isinstance(work, ResolveRegexes) or is_wanted(shard.coordinator.shard, work)
+    return not isinstance(task, ResolveRegexes) or is_wanted(shard.coordinator.shard, task)
 
 
-def _bring_back(shard: GroupShard, work: ExecutorTask, result: ExecutorResult | None) -> None:
-    """Hand the result of work aside to the shard that asked, if that is still there."""
+def _bring_back(shard: GroupShard, task: ExecutorTask, result: ExecutorResult | None) -> None:
+    """Hand the result of a task to the shard that asked, if that is still there."""
     if shard.is_closed:
         return
     if result is None:
-        assert isinstance(work, ResolveRegexes)  # nobody subscribes to them any more
+        assert isinstance(task, ResolveRegexes)  # nobody subscribes to them any more
         result = RegexesResolved(
-            group_id=work.group_id, topics={}, version=work.topics.version, began_ms=work.began_ms
+            group_id=task.group_id, topics={}, version=task.topics.version, began_ms=task.began_ms
         )
     for regex in sorted(result.given_up) if isinstance(result, RegexesResolved) else ():
         log.warning(

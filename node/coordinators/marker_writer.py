@@ -15,7 +15,7 @@ from ottla.node.clock import Clock
 from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.marker_messages import Codes, MarkedPartition, Marker
 from ottla.node.net.answers import Delayed
-from ottla.node.replica.delayed_produce import Place, later_of
+from ottla.node.replica.delayed_produce import RequiredOffset, later_of
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.turns import Steps
@@ -66,7 +66,7 @@ class MarkerWriter:
         REQUEST_TIMED_OUT for what is not committed after `wait_ms`. It is in the log then, and to write it
         again does no harm.
         """
-        places: dict[Partition, Place] = {}
+        places: dict[Partition, RequiredOffset] = {}
         located: list[tuple[int, int, Partition]] = []
         codes: Codes = []
         for marker in markers:
@@ -78,7 +78,7 @@ class MarkerWriter:
                     of_marker.append(error.code)
                 else:
                     if partition.log.high_watermark <= result.last_offset:
-                        place = Place(result.last_offset + 1, partition.leader_epoch)
+                        place = RequiredOffset(result.last_offset + 1, partition.leader_epoch)
                         places[partition] = later_of(places.get(partition), place)
                         located.append((len(codes), len(of_marker), partition))
                     of_marker.append(ErrorCode.NONE)

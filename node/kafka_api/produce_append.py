@@ -22,7 +22,7 @@ from ottla.node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_to
 from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import CloseConnection, Delayed
-from ottla.node.replica.delayed_produce import Place, later_of
+from ottla.node.replica.delayed_produce import RequiredOffset, later_of
 from ottla.node.replica.partition import Partition
 from ottla.node.services import Services
 from ottla.node.wire.messages.produce import (
@@ -111,7 +111,7 @@ class ProduceAppend:
         self.now_ms = services.clock.now_ms()
         self._first_error: KafkaError | None = None
         self._endpoints: dict[int, NodeEndpoint] | None = None  # of leaders that a client did not know
-        self._places: dict[Partition, Place] = {}  # where it has to wait for replicas, or a flush
+        self._places: dict[Partition, RequiredOffset] = {}  # where it has to wait for replicas, or a flush
         self._located: list[tuple[Partition, PartitionProduceResponse]] = []
         # Batches that were validated beside the loop, or their errors, by the id() of the received buffer.
         self._opened: dict[int, ValidBatch | KafkaError] = {}
@@ -264,7 +264,7 @@ class ProduceAppend:
         )
         log, needs_all = partition.log, self._acks == -1
         if log.high_watermark <= last_offset if needs_all else log.flush_due_from is not None:
-            place = Place(last_offset + 1, partition.leader_epoch, needs_all)
+            place = RequiredOffset(last_offset + 1, partition.leader_epoch, needs_all)
             self._places[partition] = later_of(self._places.get(partition), place)
             self._located.append((partition, response))
         return response

@@ -22,7 +22,7 @@ from ottla.node.kafka_api.produce_heads import KnownHead, ProduceHeads
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.transactional_produce import PRODUCER_AT
 from ottla.node.net.answers import Answer, Delayed, Pending, Result, Run
-from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.partition import Partition
 from ottla.node.services import Services
 from ottla.node.wire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse
@@ -132,7 +132,7 @@ class RepeatedProduces:
     ) -> Pending:
         """Answer when what these requests appended, up to an offset, is as safe as they ask for."""
         needs_all = known.request.acks == -1
-        place = Place(next_offset, partition.leader_epoch, needs_all)
+        place = RequiredOffset(next_offset, partition.leader_epoch, needs_all)
         timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
         future = self._services.replica_manager.delay_produce({partition: place}, timeout_ms)
         began_s = began_s or monotonic_s()

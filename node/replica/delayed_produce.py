@@ -16,12 +16,12 @@ class ReplicatedPartition(Protocol):
 
     delayed_produces: "dict[DelayedProduce, None]"  # in the order in which they came
 
-    def acknowledgement_of(self, place: "Place") -> ErrorCode | None:
+    def acknowledgement_of(self, place: "RequiredOffset") -> ErrorCode | None:
         """NONE once what is before the place is safe, an error that will not go away, None: wait."""
         ...
 
 
-class Place(NamedTuple):
+class RequiredOffset(NamedTuple):
     """Where an append ended, and in which reign: in another one that offset is another record's."""
 
     required_offset: int  # the one behind its last record
@@ -29,17 +29,17 @@ class Place(NamedTuple):
     needs_all: bool = True  # acks=all: every replica in sync must have it
 
 
-def later_of(first: Place | None, last: Place) -> Place:
+def later_of(first: RequiredOffset | None, last: RequiredOffset) -> RequiredOffset:
     """Where a request ends that wrote to a partition twice; both must have been in the first one's reign."""
     if first is None:
         return last
     return first._replace(required_offset=max(first.required_offset, last.required_offset))
 
 
-DelayedProduce: TypeAlias = DelayedOperation[ReplicatedPartition, Place, ErrorCode]
+DelayedProduce: TypeAlias = DelayedOperation[ReplicatedPartition, RequiredOffset, ErrorCode]
 
 # What each partition has before its place is to be safe; one that is late is answered with REQUEST_TIMED_OUT.
-PRODUCES: Final = Kind[ReplicatedPartition, Place, ErrorCode](
+PRODUCES: Final = Kind[ReplicatedPartition, RequiredOffset, ErrorCode](
     waiting=lambda partition: partition.delayed_produces,
     result=lambda partition, place: partition.acknowledgement_of(place),
     late=lambda _: ErrorCode.REQUEST_TIMED_OUT,

@@ -29,7 +29,7 @@ from ottla.node.counters.topic_counters import TopicCounters
 from ottla.node.replica.delayed_delete import DelayedDelete
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.delayed_operation import check_all
-from ottla.node.replica.delayed_produce import DelayedProduce, Place
+from ottla.node.replica.delayed_produce import DelayedProduce, RequiredOffset
 from ottla.node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
 from ottla.node.replica.refused_batches import RefusedBatches
 from ottla.node.replica.replica_context import ReplicaContext, lone_context
@@ -475,7 +475,7 @@ class Partition:
             return log_start_offset
         return self.isr.low_watermark(log_start_offset, self._context.is_alive)
 
-    def acknowledgement_of(self, place: Place) -> ErrorCode | None:
+    def acknowledgement_of(self, place: RequiredOffset) -> ErrorCode | None:
         """What a produce that waits at `place` is told; None: wait on."""
         isr, required_offset = self.isr, place.required_offset
         if self.log.failure is not None:

@@ -23,7 +23,7 @@ from ottla.node.counters.topic_counters import TopicCounters, without_topics
 from ottla.node.replica.delayed_delete import DELETES, Deletion
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.delayed_operation import DelayedOperation, Kind
-from ottla.node.replica.delayed_produce import PRODUCES, Place
+from ottla.node.replica.delayed_produce import PRODUCES, RequiredOffset
 from ottla.node.replica.fetch_session import DEFAULT_LIMIT_BYTES, FetchSessionCache
 from ottla.node.replica.follower_session import FollowerSession, FollowerSessions
 from ottla.node.replica.partition import Assignment, Partition
@@ -408,7 +408,7 @@ class ReplicaManager:
     # ---- waiting requests ------------------------------------------------------------------------
 
     def delay_produce(
-        self, places: Mapping[Partition, Place], timeout_ms: int
+        self, places: Mapping[Partition, RequiredOffset], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, ErrorCode]]":
         """Wait until what each partition has before its place is safe, or `timeout_ms` are over."""
         return self._delay(PRODUCES, places, timeout_ms)

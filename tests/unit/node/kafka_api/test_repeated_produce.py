@@ -17,7 +17,7 @@ from ottla.logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_hea
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import produce_heads
 from ottla.node.net.answers import CloseConnection, Pending
-from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.wire import codec as codec_of
 from ottla.node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.unit.node.kafka_api.serving import dispatcher_of
@@ -281,7 +281,7 @@ def test_with_acks_all_the_followers_are_waited_for() -> None:
     answer = node.dispatcher.serve(PEER, memoryview(bytearray(frame(9, batch(), acks=-1))))
 
     assert isinstance(answer, Pending)
-    assert waiting == [({node.world.partition(): Place(2, 0)}, 1000)]
+    assert waiting == [({node.world.partition(): RequiredOffset(2, 0)}, 1000)]
 
 
 @pytest.mark.parametrize("version", [3, 4, 5, 8, 9, 13])
@@ -497,7 +497,8 @@ def test_a_run_that_waits_for_replicas_is_answered_as_a_whole() -> None:
     run = node.dispatcher.serve_run(PEER, view, 0, len(view))
 
     assert run is not None and (run.stop, run.requests) == (len(view), 3)
-    assert isinstance(run.answers, Pending) and waiting == [({partition: Place(5, leader_epoch)}, 1000)]
+    assert isinstance(run.answers, Pending)
+    assert waiting == [({partition: RequiredOffset(5, leader_epoch)}, 1000)]
     for code in (ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT):
         answers = b"".join(cast(Any, run.answers.encode({partition: code})))
         size = len(answers) // 3

@@ -20,7 +20,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators.coordinator_log import CoordinatorLog
 from ottla.node.kafka_api import produce
 from ottla.node.net.answers import Delayed, Pending
-from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.wire import codec
 from ottla.node.wire.messages.produce import (
     PartitionProduceData,
@@ -261,7 +261,7 @@ def test_coordinators_and_markers_wait_as_well() -> None:
                 producer_epoch=0,
                 transaction_version=1,
             )
-            place = Place(result.last_offset + 1, story.partition.leader_epoch)
+            place = RequiredOffset(result.last_offset + 1, story.partition.leader_epoch)
             marked = story.world.replica_manager.delay_produce({story.partition: place}, 60_000)
             assert not marked.done()
             ready.set()

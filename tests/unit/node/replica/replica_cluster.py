@@ -26,7 +26,7 @@ from ottla.metadata_raft.image import PartitionImage, TopicImage, TopicsImage
 from ottla.node.kafka_api import fetch, list_offsets
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed
-from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.follower_fetcher import FetcherSettings, FetcherWorld
 from ottla.node.replica.follower_state import FetchBounds
 from ottla.node.replica.partition import Partition
@@ -136,7 +136,7 @@ class Node:
         partition = self.partition
         offset = self.produce(count, value=value)
         codes = await self.world.replica_manager.delay_produce(
-            {partition: Place(offset, partition.leader_epoch)}, timeout_ms
+            {partition: RequiredOffset(offset, partition.leader_epoch)}, timeout_ms
         )
         return codes[partition]
 

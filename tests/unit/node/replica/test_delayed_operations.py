@@ -3,7 +3,7 @@
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.delayed_operation import DelayedOperation, check_all
-from ottla.node.replica.delayed_produce import PRODUCES, DelayedProduce, Place, later_of
+from ottla.node.replica.delayed_produce import PRODUCES, DelayedProduce, RequiredOffset, later_of
 
 
 class FakePartition:
@@ -14,7 +14,7 @@ class FakePartition:
         self.high_watermark = 0
         self.error: ErrorCode | None = None
 
-    def acknowledgement_of(self, place: Place) -> ErrorCode | None:
+    def acknowledgement_of(self, place: RequiredOffset) -> ErrorCode | None:
         if self.error is not None:
             return self.error
         return ErrorCode.NONE if self.high_watermark >= place.required_offset else None
@@ -81,7 +81,7 @@ def produce_of(*places: tuple[FakePartition, int]) -> tuple[DelayedProduce, list
     woken: list[str] = []
     produce = DelayedOperation(PRODUCES, wake=lambda: woken.append("woken"))
     for partition, offset in places:
-        produce.watch(partition, Place(offset, 0))
+        produce.watch(partition, RequiredOffset(offset, 0))
     return produce, woken
 
 
@@ -139,7 +139,7 @@ def test_two_batches_of_one_request_wait_for_the_later() -> None:
 
 def test_two_batches_of_one_request_count_in_the_reign_of_the_first() -> None:
     """A request served in turns may see its partition lost and won again in between (KIP-101)."""
-    first, last = Place(10, 4), Place(8, 6)
+    first, last = RequiredOffset(10, 4), RequiredOffset(8, 6)
 
     assert later_of(None, first) == first
-    assert later_of(first, last) == Place(10, 4)
+    assert later_of(first, last) == RequiredOffset(10, 4)

@@ -9,7 +9,7 @@ from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import HEADER_SIZE
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.replica.delayed_produce import Place
+from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.isr import IsrProposal
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import DEFAULT_LAG_MS
@@ -124,11 +124,11 @@ def test_an_acknowledgement_says_when_too_few_replicas_are_left(world: ReplicaWo
     world.append()
     partition = world.partition()
 
-    assert partition.acknowledgement_of(Place(1, 0)) is None
+    assert partition.acknowledgement_of(RequiredOffset(1, 0)) is None
     world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,), config=config)
-    assert partition.acknowledgement_of(Place(1, 0)) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert partition.acknowledgement_of(RequiredOffset(1, 0)) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     world.create_topic(replicas=(NODE_ID, OTHER_ID), config=config, leader=OTHER_ID, leader_epoch=1)
-    assert partition.acknowledgement_of(Place(1, 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert partition.acknowledgement_of(RequiredOffset(1, 0)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_records_are_deleted_up_to_the_high_watermark(world: ReplicaWorld) -> None:

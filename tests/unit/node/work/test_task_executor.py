@@ -11,7 +11,7 @@ from time import process_time, thread_time
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.consumer.executor_tasks import SLICE_CPU_S, ExecutorResult, ResolveRegexes
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
-from ottla.node.work.aside_lane import THREADS, AsideLane
+from ottla.node.work.task_executor import THREADS, TaskExecutor
 
 # As much as an expression may ask for: 2 ms a name.
 HOSTILE = "[ab]*a[ab]{100}|(?:.?){350}"
@@ -34,9 +34,9 @@ def work(group_id: str, regex: str, client_host: str = "/10.0.0.1") -> ResolveRe
 
 
 @contextmanager
-def opened(cpu_s: Callable[[], float] = thread_time) -> Iterator[AsideLane]:
+def opened(cpu_s: Callable[[], float] = thread_time) -> Iterator[TaskExecutor]:
     with ThreadPoolExecutor(THREADS) as executor:  # which is waited for
-        lane = AsideLane(cpu_s=cpu_s, executor=executor)
+        lane = TaskExecutor(cpu_s=cpu_s, executor=executor)
         try:
             yield lane
         finally:
@@ -136,7 +136,7 @@ def test_nothing_but_the_slices_that_run_goes_on_after_the_stop() -> None:
 
     async def story() -> float:
         executor = ThreadPoolExecutor(THREADS)
-        lane = AsideLane(executor=executor)
+        lane = TaskExecutor(executor=executor)
         for number in range(HOSTILE_GROUPS):
             lane.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
         await asyncio.sleep(0)

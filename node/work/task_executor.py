@@ -26,7 +26,7 @@ class _Piece:
     done: Callable[[ExecutorResult | None], None]
 
 
-class AsideLane:
+class TaskExecutor:
     """Runs work in slices, fairly. Lives on the event loop; only the slices run in threads."""
 
     def __init__(
