@@ -136,7 +136,7 @@ def test_what_cannot_be_done_is_refused_by_the_arguments_name(spark: SparkSessio
 
     with pytest.raises(OptionError, match="by: would make a second column count"):
         windows.count_and_sum(rows, **times, window="1 hour", by="count")
-    with pytest.raises(OptionError, match="slide: is to be a number and a unit"):
+    with pytest.raises(OptionError, match="slide: must be a number and a unit"):
         windows.count_and_sum(rows, **times, window="1 hour", slide="often")
     with pytest.raises(OptionError, match="gap: is to be more than no time"):
         sessions.sessions(rows, **times, gap="0 hours", by="carrier")

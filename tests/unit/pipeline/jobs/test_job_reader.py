@@ -131,7 +131,7 @@ def test_all_that_is_wrong_is_told_at_once_in_the_order_of_the_file(tmp_path: Pa
         (["sources: {a: {format: rate}, b: {format: rate}}", NOOP], "has several sources, but no transform"),
         (["sources: {}", NOOP], "5: jobs.totals.sources: is empty"),
         (["sources: {1a: {format: rate}}", NOOP], "5: jobs.totals.sources.1a: must be a name for SQL"),
-        (["source: {format: rate, static: true}", NOOP], "source: cannot be a static table"),
+        (["source: {format: rate, static: true}", NOOP], "source: cannot be used as a static table"),
         (["source: {format: json, path: a, static: true}", NOOP], "has no source that is a stream"),
         (["source: {format: json, path: a, static: 1}", NOOP], "source.static: must be true or false"),
         (["source: {format: json, path: a}", NOOP], "source.schema: is missing"),
