@@ -24,7 +24,7 @@ from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Core, Sh
 from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.coordinators.shard_loader import ShardLoader
 from ottla.node.coordinators.timer_queue import TimerQueue
-from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.answers import Aside, Delayed, Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
@@ -40,8 +40,9 @@ log = logging.getLogger(__name__)
 K = TypeVar("K", bound=Core[Any, Any])
 C = TypeVar("C")  # commands
 A = TypeVar("A")  # answers; KafkaError is one of them
+R = TypeVar("R")  # responses that are built of answers
 Make: TypeAlias = Callable[[Token], C]
-Build: TypeAlias = Callable[[list[A]], Any]
+Build: TypeAlias = Callable[[list[Any]], R]  # of the answers of some commands, in their order
 StartTask: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -252,8 +253,8 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return outcome
 
     def ask(
-        self, key: str, make: Make[C], build: Callable[[Any], Any], *, keeps_nothing: bool = False
-    ) -> Any:
+        self, key: str, make: Make[C], build: Callable[[Any], R], *, keeps_nothing: bool = False
+    ) -> R | Delayed[R]:
         """Have a command carried out by the shard of a key, and its answer turned into a response.
 
         `make` gets the token that the command has to bear; `build` gets the result, or the KafkaError that
@@ -268,9 +269,9 @@ class CoordinatorRuntime(Generic[K, C, A]):
     def submit_each(
         self,
         places: Sequence[tuple[int | str, Make[C]]],
-        build: Build[A],
-        wrap: Callable[[list[Any]], Any] | None = None,
-    ) -> Any:
+        build: Build[Result[R]],
+        wrap: Build[Result[R]] | None = None,
+    ) -> Result[R]:
         """Several commands, each to the shard of a partition or of a key; `build` gets the answers in the
         order of the commands. Very many of them take turns with the loop, a coroutine then, which ends with
         what `wrap` says in the place of `build`.
@@ -280,8 +281,8 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return self._join([self.submit(self._index_of(at), make) for at, make in places], build)
 
     async def submit_in_turns(
-        self, places: Sequence[tuple[int | str, Make[C]]], build: Build[A], per_turn: int
-    ) -> Any:
+        self, places: Sequence[tuple[int | str, Make[C]]], build: Build[R], per_turn: int
+    ) -> R | Delayed[R]:
         """The same, so many in each turn of the loop."""
         outcomes = []
         for count, (at, make) in enumerate(places, 1):
@@ -290,9 +291,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
                 await asyncio.sleep(0)
         return self._join(outcomes, build)
 
-    def ask_all(
-        self, make: Make[C], build: Callable[[list[Any]], Any], *, is_large: bool, is_slow: bool = False
-    ) -> Any:
+    def ask_all(self, make: Make[C], build: Build[R], *, is_large: bool, is_slow: bool = False) -> Result[R]:
         """One command to every shard of this node; `build` looks at nothing but the answers. Where it
         `is_large` the shards take turns with the loop, and all is built beside it; so is what `is_slow`.
         """
@@ -331,11 +330,11 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._give_answers()
 
     def _join(
-        self, outcomes: "Sequence[A | KafkaError | asyncio.Future[A | KafkaError]]", build: Build[A]
-    ) -> Any:
+        self, outcomes: "Sequence[A | KafkaError | asyncio.Future[A | KafkaError]]", build: Build[R]
+    ) -> R | Delayed[R]:
         futures = [outcome for outcome in outcomes if isinstance(outcome, asyncio.Future)]
         if not futures:
-            return build(list(outcomes))  # type: ignore[arg-type]
+            return build(list(outcomes))
         done: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         left = len(futures)
 
@@ -352,8 +351,6 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return Delayed(done, build)
 
 
-def built_aside(
-    build: Callable[[list[Any]], Any], answers: list[Any], *, is_slow: bool = False
-) -> Aside[Any]:
+def built_aside(build: Build[R], answers: list[Any], *, is_slow: bool = False) -> Aside[R]:
     """A response from very many answers is made beside the loop."""
     return Aside(partial(build, answers), is_slow)

@@ -8,13 +8,12 @@ import asyncio
 import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from ottla.groupcoord.commands import ClientCommand, Command
 from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.coordinator_config import GROUP_BYTES, CoordinatorConfig, GroupConfig
-from ottla.groupcoord.effects import Result
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.offsets.offset_commands import ForgetTopics, Producer
 from ottla.groupcoord.offsets.offset_delete import readers_of_topics
@@ -35,9 +34,9 @@ from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
 from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, built_aside
 from ottla.node.coordinators.coordinator_shard import ShardParts
-from ottla.node.coordinators.group_shard import Answer, GroupShard, end_transaction, group_parts
+from ottla.node.coordinators.group_shard import GroupAnswer, GroupShard, end_transaction, group_parts
 from ottla.node.coordinators.group_topics import ImageTopics
-from ottla.node.net.answers import CloseConnection, Delayed
+from ottla.node.net.answers import CloseConnection, Delayed, Result
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.task_executor import TaskExecutor
 
@@ -48,7 +47,7 @@ MAX_GROUPS_PER_TURN = 200
 GROUPS_FORGOTTEN_PER_TURN = 200  # of a topic that was deleted: 10 to 20 us for each offset
 
 R = TypeVar("R")
-Build: TypeAlias = Callable[[R | KafkaError], Any]
+Build: TypeAlias = Callable[[Any], R]  # of an answer, which may be a KafkaError
 Make: TypeAlias = coordinator_runtime.Make[ClientCommand]
 MakeGuarded: TypeAlias = Callable[[Guard | None, Token], ClientCommand]
 
@@ -108,7 +107,7 @@ class GroupRuntime:
         self._has_room = has_room
         self._members = members if members is not None else NodeBytes()
         self._offsets = offsets if offsets is not None else NodeBytes()
-        self._runtime = CoordinatorRuntime[Coordinator, Command, Result](
+        self._runtime = CoordinatorRuntime[Coordinator, Command, GroupAnswer](
             topic=OFFSETS_TOPIC,
             num_partitions=offsets_topic_num_partitions,
             replicas=replicas,
@@ -187,13 +186,15 @@ class GroupRuntime:
 
     # ---- commands ------------------------------------------------------------------------------------
 
-    def ask(self, group_id: str, make: Make, build: Build[Any], *, keeps_nothing: bool = False) -> Any:
+    def ask(
+        self, group_id: str, make: Make, build: Build[R], *, keeps_nothing: bool = False
+    ) -> R | Delayed[R]:
         """One command to the shard of the group: `CoordinatorRuntime.ask`."""
         return self._runtime.ask(group_id, make, build, keeps_nothing=keeps_nothing)
 
     def ask_in_transaction(
-        self, group_id: str, part: TransactionPart, gate: Gate | None, make: MakeGuarded, build: Build[Any]
-    ) -> Any:
+        self, group_id: str, part: TransactionPart, gate: Gate | None, make: MakeGuarded, build: Build[R]
+    ) -> R | Delayed[R] | Awaitable[R]:
         """The same for a command that writes in a producer's transaction. The first one of a transaction asks
         its coordinator through the `gate` whether the group's partition is in it, or adds it, and is
         carried out when that has answered; without a gate it is believed. CloseConnection for a copy that
@@ -225,8 +226,8 @@ class GroupRuntime:
         guard: Guard,
         partition: TopicPartition,
         make: MakeGuarded,
-        build: Build[Any],
-    ) -> Any:
+        build: Build[R],
+    ) -> R:
         codes = await gate.admit(
             part.transactional_id,
             part.producer.producer_id,
@@ -273,7 +274,7 @@ class GroupRuntime:
             return 0
         return self._heartbeat_hold_ms
 
-    def ask_to_wait(self, group_id: str, member_id: str, make: Make, build: Build[Any]) -> Any:
+    def ask_to_wait(self, group_id: str, member_id: str, make: Make, build: Build[R]) -> R | Delayed[R]:
         """The same for a heartbeat that may wait for news, until its connection cannot wait on."""
         index, token = self.partition_for(group_id), self._runtime.new_token()
         outcome = self._runtime.submit(index, make, token)
@@ -287,23 +288,26 @@ class GroupRuntime:
         )
         return Delayed(outcome, build, release=partial(shard.tell, command), keeps_nothing=True)
 
-    def _count_answered(self, _: "asyncio.Future[Answer]") -> None:
+    def _count_answered(self, _: "asyncio.Future[GroupAnswer | KafkaError]") -> None:
         self._held_count -= 1
 
     def ask_each(
         self,
         asked: Sequence[tuple[str, Make]],
-        build: Callable[[list[Any]], Any],
+        build: coordinator_runtime.Build[Result[R]],
         *,
         builds_aside: bool = False,
-    ) -> Any:
+    ) -> Result[R]:
         """Several commands, each to the shard of its group; `build` gets the answers in the order of the
         commands. Very many of them take turns with the loop: a coroutine then; and a `build` that looks at
-        nothing but the answers may be called beside it.
+        nothing but the answers, and makes the response itself, may be called beside it.
         """
-        return self._runtime.submit_each(asked, build, partial(built_aside, build) if builds_aside else None)
+        if not builds_aside:
+            return self._runtime.submit_each(asked, build)
+        aside = partial(built_aside, cast(coordinator_runtime.Build[R], build))
+        return self._runtime.submit_each(asked, build, aside)
 
-    def ask_all_shards(self, make: Make, build: Callable[[list[Any]], Any]) -> Any:
+    def ask_all_shards(self, make: Make, build: coordinator_runtime.Build[R]) -> Result[R]:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
         many groups take turns with the loop, and all is built beside it.
         """
@@ -317,7 +321,7 @@ class GroupRuntime:
         """Return the bytes of the groups, without their members and offsets."""
         return GROUP_BYTES * sum(len(core.shard.groups) for core in self._runtime.cores)
 
-    def _shard_parts(self) -> ShardParts[Coordinator, Command, Result]:
+    def _shard_parts(self) -> ShardParts[Coordinator, Command, GroupAnswer]:
         return group_parts(
             new_shard=self._new_shard,
             topic_id_of=self._topic_id_of,

@@ -56,8 +56,8 @@ from ottla.node.work.task_executor import TaskExecutor
 
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 
-Answer: TypeAlias = Result | KafkaError
-GroupShard: TypeAlias = CoordinatorShard[Coordinator, Command, Result]
+GroupAnswer: TypeAlias = Result
+GroupShard: TypeAlias = CoordinatorShard[Coordinator, Command, GroupAnswer]
 
 log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def group_parts(
     members: NodeBytes,
     offsets: NodeBytes,
     max_batch_bytes: int,
-) -> ShardParts[Coordinator, Command, Result]:
+) -> ShardParts[Coordinator, Command, GroupAnswer]:
     """Return what a shard of groups has of its own. `new_shard` and `topic_id_of` are called in a thread,
     too; `members` and `offsets` count those of all shards of the node.
     """

@@ -4,7 +4,7 @@ leads. Request handlers and leaders `ask`; who sends markers tells which are wri
 
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from ottla.groupcoord.transactions.transaction_commands import (
     ClientCommand,
@@ -25,6 +25,7 @@ from ottla.node.coordinators import coordinator_runtime
 from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, built_aside
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.txn_shard import TxnAnswer, txn_parts
+from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
@@ -32,7 +33,8 @@ from ottla.node.replica.replica_manager import ReplicaManager
 MAX_IDS_PER_TURN = 300
 
 Make: TypeAlias = coordinator_runtime.Make[ClientCommand]
-Build: TypeAlias = Callable[[Any], Any]
+R = TypeVar("R")
+Build: TypeAlias = Callable[[Any], R]  # of an answer, which may be a KafkaError
 
 
 class TxnRuntime:
@@ -116,11 +118,13 @@ class TxnRuntime:
 
     # ---- commands ------------------------------------------------------------------------------------
 
-    def ask(self, transactional_id: str, make: Make, build: Build, *, keeps_nothing: bool = False) -> Any:
+    def ask(
+        self, transactional_id: str, make: Make, build: Build[R], *, keeps_nothing: bool = False
+    ) -> R | Delayed[R]:
         """One command to the shard of the id: `CoordinatorRuntime.ask`."""
         return self._runtime.ask(transactional_id, make, build, keeps_nothing=keeps_nothing)
 
-    def ask_each(self, asked: Sequence[tuple[str, Make]], build: Callable[[list[Any]], Any]) -> Any:
+    def ask_each(self, asked: Sequence[tuple[str, Make]], build: coordinator_runtime.Build[R]) -> Result[R]:
         """Several commands, each to the shard of its id; `build` gets the answers in the order of the
         commands, and looks at nothing but them. Very many take turns with the loop.
         """
@@ -129,11 +133,11 @@ class TxnRuntime:
     def ask_all_shards(
         self,
         make: Make,
-        build: Callable[[list[Any]], Any],
+        build: coordinator_runtime.Build[R],
         *,
         is_large: bool = False,
         is_slow: bool = False,
-    ) -> Any:
+    ) -> Result[R]:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very
         many ids take turns with the loop, as all do that a large request asks, and all is built beside it; so
         is what `is_slow`.
