@@ -34,7 +34,7 @@ def handle(
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         return AddOffsetsToTxnResponse(error_code=code)
 
-    answer: Result[AddOffsetsToTxnResponse] = services.txns.ask(
+    return services.txns.ask(
         request.transactional_id,
         lambda token: AddPartitions(
             token=token,
@@ -47,4 +47,3 @@ def handle(
         build,
         keeps_nothing=True,
     )
-    return answer

@@ -93,8 +93,7 @@ def _ask_for_one(
     if refused:
         return finish(_refusal(refused))
     make = _add(transactional_id, producer, partitions, CLIENT_V1, may_wait=True)
-    answer: Result[AddPartitionsToTxnResponse] = services.txns.ask(transactional_id, make, build)
-    return answer
+    return services.txns.ask(transactional_id, make, build)
 
 
 # ---- of leaders --------------------------------------------------------------------------------------------
@@ -133,8 +132,7 @@ def _ask_for_many(
             ]
         )
 
-    answer: Result[AddPartitionsToTxnResponse] = services.txns.ask_each(asked, build)
-    return answer
+    return services.txns.ask_each(asked, build)
 
 
 def _codes(answer: object) -> CodeOf:

@@ -64,8 +64,7 @@ def handle(
         )
 
     asked = [(group_id, _make(group_id)) for group_id in request.group_ids]
-    answer: Result[ConsumerGroupDescribeResponse] = services.groups.ask_each(asked, build, builds_aside=True)
-    return answer
+    return services.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

@@ -72,12 +72,9 @@ def handle(
             tolerates_late_answers=context.connection.software_name in TOLERANT_CLIENTS,
         )
 
-    answer: Result[ConsumerGroupHeartbeatResponse]
     if hold_ms:
-        answer = services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
-    else:
-        answer = services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
-    return answer
+        return services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
+    return services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
 
 
 def _build(answer: ConsumerGroupHeartbeatResult | KafkaError) -> ConsumerGroupHeartbeatResponse:

@@ -52,10 +52,7 @@ def _ask(services: Services, request: DeleteGroupsRequest) -> Steps[Result[Delet
             ]
         )
 
-    answer: Result[DeleteGroupsResponse] = services.groups.ask_each(
-        list(makes.items()), build, builds_aside=True
-    )
-    return answer
+    return services.groups.ask_each(list(makes.items()), build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

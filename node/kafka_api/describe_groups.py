@@ -66,8 +66,7 @@ def handle(
         )
 
     asked = [(group_id, _make(group_id)) for group_id in request.groups]
-    answer: Result[DescribeGroupsResponse] = services.groups.ask_each(asked, build, builds_aside=True)
-    return answer
+    return services.groups.ask_each(asked, build, builds_aside=True)
 
 
 def _make(group_id: str) -> Make:

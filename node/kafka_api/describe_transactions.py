@@ -45,8 +45,7 @@ async def handle(
             ]
         )
 
-    answer: Result[DescribeTransactionsResponse] = services.txns.ask_each(asked, build)
-    return answer
+    return services.txns.ask_each(asked, build)
 
 
 def _make(transactional_id: str) -> Make:

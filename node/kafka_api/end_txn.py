@@ -44,7 +44,7 @@ def handle(services: Services, context: RequestContext, request: EndTxnRequest) 
             producer_id=answer.producer.producer_id, producer_epoch=answer.producer.producer_epoch
         )
 
-    answer: Result[EndTxnResponse] = services.txns.ask(
+    return services.txns.ask(
         request.transactional_id,
         lambda token: EndTransaction(
             token=token,
@@ -57,4 +57,3 @@ def handle(services: Services, context: RequestContext, request: EndTxnRequest) 
         build,
         keeps_nothing=True,
     )
-    return answer

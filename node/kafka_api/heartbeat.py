@@ -35,12 +35,9 @@ def handle(
             hold_ms=hold_ms,
         )
 
-    answer: Result[HeartbeatResponse]
     if hold_ms:
-        answer = services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
-    else:
-        answer = services.groups.ask(request.group_id, make, _build)
-    return answer
+        return services.groups.ask_to_wait(request.group_id, request.member_id, make, _build)
+    return services.groups.ask(request.group_id, make, _build)
 
 
 def _build(answer: HeartbeatResult | KafkaError) -> HeartbeatResponse:

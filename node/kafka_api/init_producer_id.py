@@ -77,7 +77,7 @@ def _ask_coordinator(
             ongoing_txn_producer_epoch=ongoing.producer_epoch,
         )
 
-    answer: Result[InitProducerIdResponse] = services.txns.ask(
+    return services.txns.ask(
         transactional_id,
         lambda token: InitProducer(
             token=token,
@@ -90,7 +90,6 @@ def _ask_coordinator(
         build,
         keeps_nothing=True,
     )
-    return answer
 
 
 def _refused(error: ErrorCode) -> InitProducerIdResponse:

@@ -77,8 +77,7 @@ def handle(
             ],
         )
 
-    answer: Result[JoinGroupResponse] = services.groups.ask(request.group_id, make, build, keeps_nothing=True)
-    return answer
+    return services.groups.ask(request.group_id, make, build, keeps_nothing=True)
 
 
 def client_host(context: RequestContext) -> str:

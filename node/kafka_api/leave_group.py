@@ -59,5 +59,4 @@ def handle(
             ]
         )
 
-    answer: Result[LeaveGroupResponse] = services.groups.ask(request.group_id, make, build)
-    return answer
+    return services.groups.ask(request.group_id, make, build)

@@ -27,10 +27,9 @@ def handle(
 ) -> Result[ListGroupsResponse]:
     states = frozenset(each.strip().lower() for each in request.states_filter)
     types = frozenset(each.strip().lower() for each in request.types_filter)
-    answer: Result[ListGroupsResponse] = services.groups.ask_all_shards(
+    return services.groups.ask_all_shards(
         lambda token: ListGroups(token=token, states=states, types=types), _build
     )
-    return answer
 
 
 def _build(answers: Sequence[ListGroupsResult | KafkaError]) -> ListGroupsResponse:

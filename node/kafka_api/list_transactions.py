@@ -66,7 +66,7 @@ def handle(
             ],
         )
 
-    answer: Result[ListTransactionsResponse] = services.txns.ask_all_shards(
+    return services.txns.ask_all_shards(
         lambda token: ListTransactions(
             token=token,
             states=states,
@@ -77,7 +77,6 @@ def handle(
         is_large=context.is_large,
         is_slow=bool(pattern),
     )
-    return answer
 
 
 def matching(

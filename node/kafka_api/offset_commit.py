@@ -112,8 +112,7 @@ def _commit(
         return finish(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at
 
     make = _commands(context, request, offsets, request.retention_time_ms)
-    answer: Result[OffsetCommitResponse] = services.groups.ask(request.group_id, make, finish)
-    return answer
+    return services.groups.ask(request.group_id, make, finish)
 
 
 def _commit_packed(
@@ -125,10 +124,7 @@ def _commit_packed(
         error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
         return EncodedBody([encode_answer(context.api_version, request, error)])
 
-    answer: Result[OffsetCommitResponse] = services.groups.ask(
-        request.group_id, _commands(context, request, offsets), build
-    )
-    return answer
+    return services.groups.ask(request.group_id, _commands(context, request, offsets), build)
 
 
 def _commands(

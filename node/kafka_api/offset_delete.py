@@ -62,5 +62,4 @@ def handle(
             ]
         )
 
-    answer: Result[OffsetDeleteResponse] = services.groups.ask(request.group_id, make, build)
-    return answer
+    return services.groups.ask(request.group_id, make, build)

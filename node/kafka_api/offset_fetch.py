@@ -120,10 +120,7 @@ def _fetch(
     def build(answers: Sequence[Answer]) -> Result[OffsetFetchResponse]:
         return in_turns(steps(answers), is_large=context.is_large)
 
-    answer: Result[OffsetFetchResponse] = services.groups.ask_each(
-        asked, with_lag if request.include_lag else build
-    )
-    return answer
+    return services.groups.ask_each(asked, with_lag if request.include_lag else build)
 
 
 def _places_of(answers: Sequence[Answer]) -> Iterator[GroupOffset]:
@@ -180,8 +177,7 @@ def _handle_one_group(
             token=token, group_id=request.group_id, topics=topics, require_stable=request.require_stable
         )
 
-    answer: Result[OffsetFetchResponse] = services.groups.ask(request.group_id, make, build)
-    return answer
+    return services.groups.ask(request.group_id, make, build)
 
 
 def _told(error: KafkaError) -> ErrorCode:

@@ -48,10 +48,7 @@ def handle(
             assignments=[(each.member_id, each.assignment) for each in request.assignments],
         )
 
-    answer: Result[SyncGroupResponse] = services.groups.ask(
-        request.group_id, make, _build, keeps_nothing=True
-    )
-    return answer
+    return services.groups.ask(request.group_id, make, _build, keeps_nothing=True)
 
 
 def _build(answer: SyncGroupResult | KafkaError) -> SyncGroupResponse:

@@ -87,14 +87,13 @@ def _steps(
 
     adds = version >= FIRST_ADDING_VERSION
     is_asked = adds or services.config.transaction_partition_verification_enable
-    answer: Result[TxnOffsetCommitResponse] = services.groups.ask_in_transaction(
+    return services.groups.ask_in_transaction(
         request.group_id,
         TransactionPart(request.transactional_id, producer, adds, context.connection.number),
         services.txn_gate if is_asked else None,
         make,
         build,
     )
-    return answer
 
 
 def _told(code: ErrorCode, version: int) -> ErrorCode:
