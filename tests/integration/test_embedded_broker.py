@@ -152,7 +152,7 @@ def test_coordinators_that_have_something_to_begin_when_a_part_has_failed_do_not
         raise OSError(5, "Input/output error")
 
     def begin(broker: Broker) -> None:
-        broker.services.groups._runtime.by_index.clear()
+        broker.services.groups.shards.clear()
         broker.services.groups.refresh()
         begun.append("loads")
         broker.services.txns._take_id(lambda _: None)

@@ -131,8 +131,7 @@ def _use_up_epochs(coordinator: VirtualNode, producer: TxnClient) -> None:
     t = replace(core.transactions[producer.transactional_id], producer_epoch=LAST_BUT_FEW)
     record = TransactionRecord(producer.transactional_id, t)
     core.replay(record)
-    assert shard._log is not None
-    shard._log.append([_row(record, core.level)])
+    shard.log.append([_row(record, core.level)])
     producer.producer = (t.producer_id, LAST_BUT_FEW)
 
 

@@ -74,6 +74,7 @@ class GroupNode:
         replicas: tuple[int, ...] = (1,),
         compression: Compression = Compression.NONE,
         heartbeat_hold_ms: int = 0,
+        max_batch_bytes: int = 1_048_588,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
@@ -88,7 +89,7 @@ class GroupNode:
         self._assignment = replicas
         self.group_lag: Any = None  # who measures lag, where a test asks for it
         self.groups = GroupRuntime(
-            config=CoordinatorConfig(group_initial_rebalance_delay_ms=0),
+            config=CoordinatorConfig(group_initial_rebalance_delay_ms=0, max_batch_bytes=max_batch_bytes),
             replicas=self.replicas,
             image=lambda: self.image,
             create_offsets_topic=self.create_offsets_topic,

@@ -10,7 +10,7 @@ import pytest
 
 from ottla.groupcoord.classic.member_commands import Heartbeat
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.coordinator_effects import TimerKey
+from ottla.groupcoord.coordinator_effects import StartTimer, TimerKey
 from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     OffsetCommit,
@@ -27,6 +27,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import coordinator_shard
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Partition
 from tests.unit.node.coordinators.group_node import GroupNode, play
@@ -79,8 +80,6 @@ def test_commits_of_one_turn_are_one_batch() -> None:
 
 def test_a_batch_is_no_larger_than_the_log_takes_and_no_append_is_split() -> None:
     async def story(node: GroupNode) -> None:
-        config = node.groups._config
-        node.groups._config = replace(config, max_batch_bytes=2_000)
         await node.groups.coordinator_of("g")
 
         def many(group_id: str) -> Make:
@@ -94,7 +93,7 @@ def test_a_batch_is_no_larger_than_the_log_takes_and_no_append_is_split() -> Non
         counts = batches(partition_of(node, "g"))
         assert sum(counts) == 60 and len(counts) > 1 and all(count % 6 == 0 for count in counts)
 
-    play(story)
+    play(story, GroupNode(max_batch_bytes=2_000))
 
 
 def commit_in(producer: Producer) -> Make:
@@ -208,11 +207,10 @@ def test_members_of_consumer_groups_stay_alive_while_their_heartbeats_are_refuse
 ) -> None:
     async def story(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
-        shard = node.groups.shards[node.groups.partition_for("g")]
         joined = await node.ask("g", beat(epoch=0))
         started: list[tuple[Any, int]] = []
         monkeypatch.setattr(
-            shard._timers, "start", lambda key, delay_ms, _: started.append((key[1], delay_ms))
+            TimerQueue, "start", lambda queue, key, delay_ms, _: started.append((key[1], delay_ms))
         )
 
         with too_few_replicas():
@@ -285,8 +283,7 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
         with too_few_replicas():
             node.groups.forget_topics(["t"])
             expiry = ExpireSession(group_id="g", member_id=member_id)
-            key = TimerKey("session", "g", member_id)
-            shard._fire(key, expiry)
+            shard.carry_out([StartTimer(TimerKey("session", "g", member_id), 0, expiry)])
             await asyncio.sleep(0.02)
             assert member_id in members
 
