@@ -21,7 +21,7 @@ ANY = {
     "node": 2,
     "node/cli": 22,  # JSON; Typer
     "node/client": 29,  # JSON
-    "node/coordinators": 57,  # a shard of any coordinator; the answers of handlers
+    "node/coordinators": 22,  # answers and effects of any coordinator
     "node/doctor": 2,
     "node/embedded": 16,  # the loop's own signatures
     "node/kafka_api": 38,  # messages of any API
