@@ -82,7 +82,7 @@ def test_every_node_knows_itself(console: ConsolePage, cluster: Cluster) -> None
 def test_the_quorum_shows_its_voters(console: ConsolePage, cluster: Cluster) -> None:
     console.open("#/quorum")
 
-    console.sees("Metadata quorum", "every node votes")
+    console.sees("Metadata quorum", "every node is a voter")
     names_the_controller(console, cluster)
     roles = {node_id: console.cells_of(str(node_id))[1:3] for node_id in cluster.node_ids}
     assert sorted(role for role, _ in roles.values()) == ["follows", "follows", "leads"]
@@ -118,7 +118,7 @@ def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Clust
     topic = make_topic(cluster, "led", partitions=6)
     console.open("#/brokers/2")
     console.click("Drain…")
-    console.sees("Others lead what it leads")
+    console.sees("Other brokers take over its leadership")
     console.click("Drain it")
     console.sees("moved.")
 
@@ -241,7 +241,7 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.click("Move it")
     console.open(f"#/topics/{lone}")
     console.click("Elect one that is not in sync…")
-    console.sees("are lost, though their producers were told")
+    console.sees("are lost, although they were acknowledged")
     console.click("Elect it, and lose records")
     console.sees("1 leader moved.")
     console.eventually(lambda: console.cells_of("0")[1] == "1", "broker 1 does not lead it")

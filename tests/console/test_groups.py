@@ -115,7 +115,7 @@ def test_a_group_is_deleted_after_one_question(console: ConsolePage, cluster: Cl
     console.open(f"#/groups/{group}")
 
     console.click("Delete…")
-    console.sees("Its committed offsets are forgotten.")
+    console.sees("Its committed offsets are deleted.")
     console.click("Delete the group")
 
     console.sees(f"Group {group} is deleted.")

@@ -253,7 +253,7 @@ def test_nothing_is_asked_while_nobody_looks(console: ConsolePage) -> None:
         "document.dispatchEvent(new Event('visibilitychange'));"
     )
     console.open("#/reassignments")
-    console.sees("Nothing moves.")
+    console.sees("No moves are under way.")
     console.script(hide, True)
     # What is under way ends; after that nothing begins, though every part would ask thrice in this time.
     console.driver.execute_async_script("setTimeout(arguments[0], 1500)")
@@ -288,10 +288,10 @@ def test_a_node_that_is_down_is_told_and_the_page_goes_on(browser: webdriver.Chr
         page.sees("active")
 
         cluster.kill(0)
-        page.sees(f"The node at 127.0.0.1:{port} does not answer since")
+        page.sees(f"The node at 127.0.0.1:{port} has not answered since")
         page.sees("active")  # what was known stays
         cluster.restart(0)
-        page.misses("does not answer since")
+        page.misses("has not answered since")
 
         page.click("Topics")
         page.sees("There are no topics yet.")
@@ -333,15 +333,15 @@ def test_a_node_that_is_cut_off_says_so_on_every_page(browser: webdriver.Chrome)
         cluster.kill(1)
         cluster.kill(2)
 
-        page.sees("This node is cut off from the metadata quorum since")
+        page.sees("This node has been cut off from the metadata quorum since")
         page.eventually(lambda: page.fact("Controller") == "unknown", "a controller is shown")
         page.misses("All is well.")
-        page.sees("Which brokers run is unknown.")
+        page.sees("It is not known which brokers are running.")
         for address in PAGES:
             if "{" not in address:
                 page.open(address)
                 page.eventually(lambda: is_drawn(page), f"{address} is not drawn")
-                page.sees("What stands here is as old as that; the controller is unknown.")
+                page.sees("This page shows an old state of the cluster; the controller is unknown.")
         page.open("#/quorum")
         page.eventually(lambda: page.fact("Controller") == "unknown", "a leader is shown")
         browser.get("about:blank")

@@ -145,7 +145,7 @@ def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> Non
     console.click("Produce")
 
     console.sees("Partition 1, offset 0: it is in the log.")
-    console.click("Look at it")
+    console.click("Show it")
     console.sees("a key", f'{{"id": {LARGE}}}')
     console.click("Show offset 0 of partition 1")
     assert console.cells_of("origin") == ["origin", "by hand"]

@@ -15,7 +15,7 @@ def test_limits_are_set_shown_and_taken_away_after_one_question(
     topic = make_topic(cluster, "slow")
     console.open("#/reassignments")
     console.click("Throttles")
-    console.sees("Replicas that are in sync are not held up.")
+    console.sees("Replicas in sync are not slowed down.")
 
     console.fill("Sent, MiB/s", "fast")
     console.click("Set the limits")
@@ -34,11 +34,11 @@ def test_limits_are_set_shown_and_taken_away_after_one_question(
         )
     assert console.cells_of(topic) == [topic, "all", "all"]
 
-    console.click("Take away all limits…")
+    console.click("Remove all limits…")
     console.sees("as fast as disks and network allow")
-    console.click("Take them away")
+    console.click("Remove them")
 
-    console.sees("Nothing is limited any more.", "Nothing is limited.")
+    console.sees("All limits were removed.", "There are no limits.")
 
 
 def test_what_cannot_be_limited_is_told_in_the_form(console: ConsolePage) -> None:

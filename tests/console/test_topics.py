@@ -105,9 +105,9 @@ def test_another_replica_is_given_the_lead(console: ConsolePage, cluster: Cluste
     console.open(f"#/topics/{topic}")
 
     console.click("Have another broker lead partition 0")
-    console.sees("Nothing is copied")
+    console.sees("nothing is copied")
     console.choose("Broker", f"broker {wanted}")
-    console.click("Have it lead")
+    console.click("Make it the leader")
 
     console.sees("1 leader moved.")
     console.eventually(lambda: console.cells_of("0")[1] == str(wanted), "it does not lead")
@@ -141,7 +141,7 @@ def test_partitions_are_added_after_one_question(console: ConsolePage, cluster: 
 
     console.fill("Partitions altogether", "3")
     console.click("Add partitions…")
-    console.sees("cannot be taken away again")
+    console.sees("cannot be removed again")
     console.click("Add the partitions")
 
     console.sees(f"{topic} has 3 partitions.")

@@ -57,7 +57,7 @@ def test_a_hanging_transaction_is_found_and_ended(console: ConsolePage, cluster:
     with WireClient(leader) as wire:
         leave_hanging(wire, topic, 2**40, 3)
     console.open("#/transactions/hanging")
-    console.fill("Silent for minutes", "0")
+    console.fill("Minutes without a new record", "0")
     console.click("Search")
     assert console.cells_of(topic)[1:4] == ["0", "0", str(2**40)]
 
@@ -73,10 +73,10 @@ def test_hanging_transactions_are_searched_for(console: ConsolePage) -> None:
     console.open("#/transactions/hanging")
     console.sees("None hangs.")
 
-    console.fill("Silent for minutes", "soon")
+    console.fill("Minutes without a new record", "soon")
     console.click("Search")
     console.sees("Minutes is to be a whole number")
-    console.fill("Silent for minutes", "30")
+    console.fill("Minutes without a new record", "30")
     console.click("Search")
 
     console.misses("Minutes is to be a whole number")

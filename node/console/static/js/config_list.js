@@ -41,7 +41,7 @@ export function configList(view, { owner, load, alter, reset }) {
     caption: `Settings of ${owner}`,
     key: (one) => one.name,
     none: "Nothing was set.",
-    notFound: "No setting is like that.",
+    notFound: "No setting matches.",
     columns: (list) => [
       {
         title: "Setting",

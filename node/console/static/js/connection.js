@@ -26,9 +26,9 @@ export function pause(everyMs) {
 export function tellIn(place) {
   state.watchers.push(() => {
     const time = new Date(state.since).toLocaleTimeString();
-    const sentence = `The node at ${location.host} does not answer since ${time}. What stands here is from then; it is asked again every two seconds.`;
+    const sentence = `The node at ${location.host} has not answered since ${time}. This page shows the state of that time; the node is asked again every two seconds.`;
     const old = state.cutOff
-      ? `This node is cut off from the metadata quorum since ${new Date(state.cutOff).toLocaleTimeString()}. What stands here is as old as that; the controller is unknown.`
+      ? `This node has been cut off from the metadata quorum since ${new Date(state.cutOff).toLocaleTimeString()}. This page shows an old state of the cluster; the controller is unknown.`
       : "";
     place.textContent = state.isUp ? old : sentence;
   });

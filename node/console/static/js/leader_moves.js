@@ -30,11 +30,11 @@ export function openTransfer(topic, one, refresh) {
   const close = open(
     `Who leads ${topic}, partition ${one.partition}?`,
     null,
-    h("p", {}, "It leads at once and is preferred from now on. Nothing is copied: only replicas in sync can."),
+    h("p", {}, "It becomes the leader at once, and the preferred leader from now on. Only replicas in sync can be chosen, so nothing is copied."),
     form(
       {
         label: "Transfer leadership",
-        action: "Have it lead",
+        action: "Make it the leader",
         act: async ({ leader }) => {
           const told = await transferLeader(topic, one.partition, Number(leader));
           close();
@@ -62,8 +62,8 @@ export async function askUnclean(partitions, refresh) {
   await ask({
     title: `Elect a leader that is not in sync for ${words}?`,
     what: [
-      "Records that only the replicas have that are down now are lost, though their producers were told that they were written.",
-      "Start the brokers with those replicas instead wherever that can be done.",
+      "Records that only the replicas now down have are lost, although they were acknowledged to their producers.",
+      "If possible, start the brokers with those replicas instead.",
     ],
     action: "Elect it, and lose records",
     act: async () => say(sentence(await electUnclean(partitions))),

@@ -34,7 +34,7 @@ function showPage() {
     view.show(
       "No such page",
       h("h1", {}, "No such page"),
-      note("", "Nothing of this console has that address."),
+      note("", "The console has no page at this address."),
     );
   const here = "#/" + location.hash.replace(/^#\/?/, "").split("/")[0];
   for (const link of pages.children) {

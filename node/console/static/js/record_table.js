@@ -31,7 +31,7 @@ export function recordTable(topic, records, state, again) {
           one.headers.length > 0 && h("span", { class: "hint" }, ` +${many(one.headers.length, "header")}`),
         ],
       },
-      { title: "All of it", cell: (one) => details(one) },
+      { title: "Full record", cell: (one) => details(one) },
     ],
   });
 }

@@ -29,7 +29,7 @@ export function wishOf(values) {
 
 function moment(text) {
   const ms = new Date(text).getTime();
-  if (Number.isNaN(ms)) throw new Error("Time is to be a day and a time of it.");
+  if (Number.isNaN(ms)) throw new Error("Enter a date and a time.");
   return ms;
 }
 

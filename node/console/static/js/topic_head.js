@@ -12,7 +12,7 @@ export function topicHead(topic, page) {
       title: `Delete topic ${topic}?`,
       what: [
         `All records of ${topic} are deleted from all brokers. They cannot be brought back.`,
-        "Producers and consumers that use it will get errors, or make it anew if the cluster creates topics by itself.",
+        "Producers and consumers that use it will get errors, or create it again if the cluster creates topics automatically.",
       ],
       action: "Delete the topic",
       act: () => deleteTopic(topic),

@@ -39,7 +39,7 @@ function actions(broker) {
     button("Drain…", () =>
       ask({
         title: `Drain broker ${broker}?`,
-        what: "Others lead what it leads, over restarts too, until it is taken back. Its replicas stay and follow.",
+        what: "Other brokers take over its leadership, across restarts too, until you return it. Its replicas stay and follow.",
         action: "Drain it",
         act: async () => say(sentence(await drain(broker))),
       }),
@@ -57,9 +57,9 @@ async function leave(broker) {
       title: `Decommission broker ${broker}?`,
       what:
         held.count === 0
-          ? "It holds nothing any more. If it is stopped it is forgotten now; otherwise stop it first."
+          ? "It holds nothing any more. If it is stopped, it is now removed from the cluster; otherwise stop it first."
           : `It holds ${many(held.count, "replica")}. ${many(planned.length, "partition")} move to other brokers, which copies all that is in them. When it is empty, stop it and come here again: then it is forgotten.`,
-      action: held.count === 0 ? "Have it forgotten" : "Move everything away",
+      action: held.count === 0 ? "Remove it from the cluster" : "Move everything away",
       act: async () => say(`Broker ${broker}: ${(await decommission(broker)).stage}.`),
     });
   } catch (error) {
@@ -72,7 +72,7 @@ function drawDirs(all) {
     caption: "Log directories",
     rows: all,
     key: (one) => one.path,
-    empty: "The broker tells of none.",
+    empty: "The broker reports none.",
     columns: [
       {
         title: "Directory",

@@ -43,7 +43,7 @@ function drawMembers({ members }) {
     caption: "Members",
     rows: members,
     key: (one) => one.member_id,
-    empty: "Nobody is in the group now.",
+    empty: "The group has no members.",
     columns: [
       {
         title: "Member",
@@ -81,7 +81,7 @@ function drawLags({ lags, members }, state, place) {
     caption: "Lag by partition",
     rows: lags,
     key: (one) => `${one.topic}:${one.partition}`,
-    empty: "It has committed nothing and reads nothing.",
+    empty: "It has no committed offsets and reads no partitions.",
     state,
     again: place.draw,
     columns: [

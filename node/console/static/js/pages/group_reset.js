@@ -50,7 +50,7 @@ export function groupResetPage(view, { group }) {
     },
     field("To", to),
     Object.values(fields),
-    field("Topic", input("topic"), "Empty: all that the group has committed."),
+    field("Topic", input("topic"), "Empty: all topics with committed offsets."),
     field("Partitions", input("partitions"), "As 0,1,2. Empty: all of the topic."),
   );
   view.show(`Reset ${group}`, groupHead(group, "reset"), made, plan);
@@ -94,7 +94,7 @@ function wishOf(values) {
   if (values.to === "shift") wish.value = whole(values.shift, "Records", { least: -Number.MAX_SAFE_INTEGER });
   if (values.to === "datetime") {
     wish.value = new Date(values.datetime).getTime();
-    if (Number.isNaN(wish.value)) throw new Error("Time is to be a day and a time of it.");
+    if (Number.isNaN(wish.value)) throw new Error("Enter a date and a time.");
   }
   if (values.to === "duration") wish.value = Math.round(decimal(values.duration, "Minutes ago") * 60_000);
   const topic = values.topic.trim();

@@ -25,7 +25,7 @@ export function hangingPage(view) {
         list.refresh();
       },
     },
-    field("Silent for minutes", input("minutes", { value: "20", inputmode: "numeric" })),
+    field("Minutes without a new record", input("minutes", { value: "20", inputmode: "numeric" })),
   );
   view.show(
     "Hanging transactions",
@@ -34,7 +34,7 @@ export function hangingPage(view) {
     h(
       "p",
       { class: "hint" },
-      "A log has them open, and no coordinator knows of them. Consumers that read committed data wait at them.",
+      "They are open in a partition, but not known to any coordinator. Consumers with isolation level read_committed cannot read past them.",
     ),
     search,
     list,
@@ -45,7 +45,7 @@ function draw(all, list) {
   const abort = async (one) => {
     const isDone = await ask({
       title: `Abort what ${one.topic}, partition ${one.partition}, has open from ${one.open_from}?`,
-      what: "A marker is written into this one log. If its producer still lives, its transaction is torn: committed in other partitions, aborted in this one.",
+      what: "An abort marker is written to this partition only. If the producer is still alive, its transaction may be committed in other partitions and aborted in this one.",
       action: "Write the marker",
       act: () => abortInLog(one.topic, one.partition, one.open_from),
     });

@@ -14,7 +14,7 @@ const TROUBLES = [
     "leaderless",
     "without a leader",
     "bad",
-    "Nothing can be written to them or read from them until one of their replicas in sync is back.",
+    "They can be neither written nor read until one of their in-sync replicas is back.",
   ],
   [
     "offline",
@@ -22,7 +22,7 @@ const TROUBLES = [
     "warn",
     "One of their replicas is on a broker or a disk that is down.",
   ],
-  ["under_min_isr", "under min.insync.replicas", "bad", "Producers with acks=all are refused."],
+  ["under_min_isr", "under min.insync.replicas", "bad", "Producers with acks=all are rejected."],
   ["under_replicated", "under-replicated", "warn", "A replica is behind or its broker is down."],
   [
     "unclean",
@@ -64,7 +64,7 @@ function draw(told) {
         "span",
         {},
         told.cut_off_since
-          ? "Which brokers run is unknown."
+          ? "It is not known which brokers are running."
           : `${count(running)} of ${many(told.brokers.length, "broker")} running`,
       ),
     ),
@@ -96,7 +96,7 @@ function sentence(told, troubles, running) {
     );
   return running < told.brokers.length
     ? `${many(told.brokers.length - running, "broker is", "brokers are")} not running.`
-    : "Something is not well.";
+    : "Something is wrong.";
 }
 
 /** How many voters follow the one that leads, and have their vote; a majority has to. */

@@ -44,7 +44,7 @@ export function producePage(view, { topic }) {
         });
         const where = `Partition ${told.partition_id}, offset ${count(told.offset)}`;
         sent.replaceChildren(
-          note("good", `${where}: it is in the log. `, link(topicHref(topic, "records"), "Look at it")),
+          note("good", `${where}: it is in the log. `, link(topicHref(topic, "records"), "Show it")),
         );
         say(`Produced to ${topic}. ${where}.`);
       },

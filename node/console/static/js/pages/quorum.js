@@ -20,7 +20,7 @@ function draw(told) {
       ["Voters", count(told.voters.length)],
     ]),
     section("Voters", members("Voters", told.voters, told, "Nobody votes.")),
-    section("Observers", members("Observers", told.observers, told, "There are none: every node votes.")),
+    section("Observers", members("Observers", told.observers, told, "There are none: every node is a voter.")),
   ];
 }
 

@@ -41,7 +41,7 @@ function draw(all, list) {
   const stop = async (one) => {
     const isDone = await ask({
       title: `Stop the move of ${one.topic}, partition ${one.partition}?`,
-      what: "It stays where it was; what was copied meanwhile is deleted.",
+      what: "The replicas stay where they were; data copied so far is deleted.",
       action: "Stop the move",
       act: () => cancel(one.topic, one.partition),
     });
@@ -52,7 +52,7 @@ function draw(all, list) {
     caption: "Moves under way",
     rows: all,
     key: (one) => `${one.topic}:${one.partition}`,
-    empty: "Nothing moves.",
+    empty: "No moves are under way.",
     columns: [
       { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
       { title: "Partition", cell: (one) => String(one.partition) },

@@ -40,7 +40,7 @@ export function throttlesPage(view) {
     h(
       "p",
       { class: "hint" },
-      "Replicas that are in sync are not held up. What is left empty stays as it is; a rate holds for nothing until topics are named.",
+      "Replicas in sync are not slowed down. Empty fields leave limits unchanged; a rate has no effect until topics are named.",
     ),
     list,
     section("Set limits", made),
@@ -59,22 +59,22 @@ function wishOf(values) {
 function draw(told, list) {
   const clear = async () => {
     const isDone = await ask({
-      title: "Take away all limits?",
+      title: "Remove all limits?",
       what: "Replicas are copied as fast as disks and network allow, from all brokers and of all topics.",
-      action: "Take them away",
+      action: "Remove them",
       act: clearThrottles,
     });
-    if (isDone) say("Nothing is limited any more.");
+    if (isDone) say("All limits were removed.");
     list.refresh();
   };
   const rate = (value) => (value === null ? UNKNOWN : `${bytes(value)}/s`);
-  if (told.brokers.length + told.topics.length === 0) return h("p", { class: "empty" }, "Nothing is limited.");
+  if (told.brokers.length + told.topics.length === 0) return h("p", { class: "empty" }, "There are no limits.");
   return [
     table({
       caption: "Limits of brokers",
       rows: told.brokers,
       key: (one) => one.broker_id,
-      empty: "No broker has a limit: those of the topics hold nothing up.",
+      empty: "No broker has a limit, so the limits of the topics have no effect.",
       columns: [
         {
           title: "Broker",
@@ -90,14 +90,14 @@ function draw(told, list) {
       caption: "Limited topics",
       rows: told.topics,
       key: (one) => one.topic,
-      empty: "No topic is limited: the rates hold for nothing.",
+      empty: "No topic is limited, so the rates have no effect.",
       columns: [
         { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
         { title: "Replicas as senders", cell: (one) => replicas(one.leader_replicas) },
         { title: "Replicas as followers", cell: (one) => replicas(one.follower_replicas) },
       ],
     }),
-    h("div", { class: "actions" }, button("Take away all limits…", clear, { class: "danger-quiet" })),
+    h("div", { class: "actions" }, button("Remove all limits…", clear, { class: "danger-quiet" })),
   ];
 }
 

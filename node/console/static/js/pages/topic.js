@@ -26,7 +26,7 @@ export function topicPage(view, { topic }) {
         const wanted = whole(values.count, "Partitions", { least: 1 });
         const isDone = await ask({
           title: `Let ${topic} have ${many(wanted, "partition")}?`,
-          what: "Partitions cannot be taken away again, and keys will lie in other partitions than before.",
+          what: "Partitions cannot be removed again, and records with a key may go to different partitions than before.",
           action: "Add the partitions",
           act: () => addPartitions(topic, wanted),
         });

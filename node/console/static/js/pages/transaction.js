@@ -10,9 +10,9 @@ import { timeLimit, transactionState } from "../states.js";
 import { table } from "../table.js";
 
 const LOST =
-  "What it has written is never shown to consumers that read committed data, and its producer is fenced: it gets an error at its next step.";
+  "Its records are never shown to consumers with isolation level read_committed, and its producer is fenced: it gets an error at its next request.";
 const PREPARED =
-  "It is part of a two-phase commit: if another system has decided to commit, it keeps its half and this one is lost.";
+  "It is part of a two-phase commit: if the other system has decided to commit, its part stays and this part is lost.";
 
 export function transactionPage(view, { id }) {
   let isTwoPhase = false;

@@ -19,7 +19,7 @@ export function transactionsPage(view) {
     caption: "Transactions",
     key: (one) => one.id,
     none: "There are none.",
-    notFound: "None is like that.",
+    notFound: "No transactional id matches.",
     columns: () => [
       { title: "Transactional id", head: true, cell: (one) => link(transactionHref(one.id), one.id) },
       { title: "State", cell: (one) => transactionState(one.state) },
@@ -35,7 +35,7 @@ export function transactionsPage(view) {
       "div",
       { class: "head" },
       h("h1", {}, "Transactions"),
-      link("#/transactions/hanging", "Search for hanging ones"),
+      link("#/transactions/hanging", "Find hanging ones"),
     ),
     tools,
     list,
