@@ -2,7 +2,6 @@
 
 import asyncio
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -15,6 +14,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api import describe_log_dirs
 from ottla.node.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.node.work import turns
+from tests.unit.node.stand_ins import services_of
 
 TOPIC_ID = bytes(range(16))
 LOGS = 10
@@ -40,7 +40,7 @@ def test_very_many_logs_are_described_in_turns(
     monkeypatch.setattr(turns, "STEPS_PER_TURN", steps_per_turn)
 
     answer: Any = describe_log_dirs.handle(
-        cast(Any, SimpleNamespace(log_manager=manager)), cast(Any, None), DescribeLogDirsRequest(topics=None)
+        services_of(log_manager=manager), cast(Any, None), DescribeLogDirsRequest(topics=None)
     )
 
     assert asyncio.iscoroutine(answer) == is_in_turns
