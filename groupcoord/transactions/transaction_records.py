@@ -8,7 +8,7 @@
               0 previous producer id, 1 next producer id, 2 client's version, 3 next producer epoch
 
 A null value is a tombstone. Which version is written is a matter of `transaction.version`: 0 for level 0, 1
-from level 1 on; what stands in tags is lost in version 0. Written by hand and not with `logstore/schema`:
+from level 1 on; what stands in tags is lost in version 0. Written by hand, without `logstore/words/schema`:
 each end of a transaction writes three records, and 100,000 of them shall be read in a second.
 """
 
