@@ -1,6 +1,6 @@
 """ottla.node.work: work that would hold up the loop: in turns, or beside it. Bottom-up:
 
-task_executor      work of groups beside the loop, in a few threads of its own, in turns
+task_executor   tasks of groups, in a few threads of their own and in turns
 fair_pool       threads for one kind of work that a client may make long, shared fairly by CPU time
 large_requests  how much memory requests with very many elements have together while they are served
 opened_batches  how much memory batches have that were compressed anew, until they are appended
