@@ -178,7 +178,7 @@ def test_a_batch_that_is_too_large_is_told_with_the_limit(bootstrap: str, client
     ):
         of_client.sender.send(partition, large, records_count=1)
     of_topic.sender.send(partition, large, records_count=1)
-    with pytest.raises(KafkaError, match=r"is more than the topic's max.message.bytes"):
+    with pytest.raises(KafkaError, match=r"is larger than the topic's max.message.bytes"):
         of_topic.sender.flush()
 
 

@@ -74,9 +74,9 @@ def test_a_large_answer_is_received_as_it_comes(pair: Pair, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        (struct.pack(">i", -1), "an answer of -1 bytes"),
-        (struct.pack(">i", 3), "an answer of 3 bytes"),
-        (struct.pack(">i", 2**31 - 1), "an answer of 2147483647 bytes"),
+        (struct.pack(">i", -1), "a response of -1 bytes"),
+        (struct.pack(">i", 3), "a response of 3 bytes"),
+        (struct.pack(">i", 2**31 - 1), "a response of 2147483647 bytes"),
         (answer(99), "a response to request 99 came instead of 1"),
         (struct.pack(">ii", 4, 1), "malformed"),
         (struct.pack(">iii", 8, 1, 2**31 - 1), "malformed"),
@@ -148,7 +148,7 @@ def test_the_highest_common_version_is_spoken(
 @pytest.mark.parametrize(
     ("versions", "problem"),
     [
-        ({}, "does not serve Metadata"),
+        ({}, "does not support Metadata"),
         ({3: (10, 12)}, "supports Metadata versions 10 to 12, but this client 0 to 9"),
     ],
 )
@@ -221,7 +221,7 @@ def test_a_child_process_has_connections_of_its_own(
 def test_nobody_there_is_told_with_the_address() -> None:
     port = free_port()
 
-    with pytest.raises(KafkaError, match=f"127.0.0.1:{port}: BrokerConnection refused"):
+    with pytest.raises(KafkaError, match=f"127.0.0.1:{port}: Connection refused"):
         BrokerConnections(settings_for(f"127.0.0.1:{port}")).to_any()
 
 
