@@ -130,7 +130,7 @@ def prove(
     if not hmac.compare_digest(theirs.proof, _proof(secret, _SERVER, mine, theirs)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {theirs.node_id} does not know the cluster's secret, or ours is another.",
+            f"Node {theirs.node_id} has a different cluster.secret than this node.",
         )
     if expected_id not in (-1, theirs.node_id):
         raise KafkaError(
@@ -145,7 +145,7 @@ def check_proof(frame: bytes, told: LinkHello, answered: bytes, secret: bytes) -
     expected = _proof(secret, _CLIENT, told, decode(LinkHello, 0, answered))
     if not hmac.compare_digest(decode(LinkProof, 0, frame).proof, expected):
         raise KafkaError(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"Node {told.node_id} does not know the cluster's secret."
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"Node {told.node_id} has a different cluster.secret."
         )
 
 

@@ -81,7 +81,7 @@ def _get(url: str, path: str, *, source: str = ATTACKER, timeout_s: float = TIME
 
 
 def _probe_url(nodes: Nodes) -> str:
-    found = re.search(r"Probes are answered at (\S+)", nodes.log())
+    found = re.search(r"Probes are served at (\S+)", nodes.log())
     assert found is not None, "the node has no port for probes"
     return f"http://{found[1]}"
 

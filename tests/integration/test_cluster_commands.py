@@ -139,7 +139,7 @@ def test_a_broker_leaves_for_good(four: Cluster) -> None:
     out, _ = waiting.communicate(timeout=TIMEOUT_S)
 
     assert [one["new_replicas"] for one in planned] == [[2, 0, 1]] * 3
-    assert "Broker 3 holds nothing but still runs" in still_there
+    assert "Broker 3 holds nothing but is still running" in still_there
     assert drained == [[2, 0, 1]] * 3
     assert told == "broker 3 holds nothing; stop it now, and it is removed from the cluster\n"
     assert (waiting.returncode, out) == (

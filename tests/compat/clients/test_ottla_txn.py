@@ -64,7 +64,7 @@ def told(run: Run, *arguments: str, code: int = 0) -> Any:
 def test_a_transaction_is_found_shown_and_aborted(wire: WireClient, run: Run) -> None:
     topic = create_topic(wire, partitions=2)
     t = Transaction(wire, topic)
-    assert run("abort", t.id, code=1, errors=True) == "ottla: Empty has no open transaction (Empty).\n"
+    assert run("abort", t.id, code=1, errors=True) == f"ottla: {t.id} has no open transaction (Empty).\n"
     t.add(0, 1)
     assert produce_transactional(wire, topic, t.id, **t.pair) == 0
 
@@ -113,7 +113,7 @@ def test_a_hanging_transaction_is_found_and_aborted(wire: WireClient, run: Run) 
     assert [line.split()[:5] for line in shown[1:]] == [[topic, "0", str(2**40), "3", "0"]]
     assert run("find-hanging", "--topic", topic) == ""  # not for long enough
     assert last_stable_offset(wire, topic) == 0
-    assert "no transaction open from offset 7" in run(
+    assert "no open transaction that starts at offset 7" in run(
         "abort", "--topic", f"{topic}:0", "--start-offset", "7", code=1, errors=True
     )
     assert "Which partition? Give exactly one" in run("abort", "--topic", topic, *offset, code=2, errors=True)
@@ -159,7 +159,7 @@ def test_what_is_not_there(run: Run) -> None:
     assert "Use RE2 syntax" in run("list", "--match", "(", code=1, errors=True)
     run("list", "--producer-id", "-1", code=2, errors=True)
     assert "A transactional id must not be empty" in run("describe", nobody, "", code=2, errors=True)
-    assert "is no state of a transaction" in run("list", "--state", "odd", code=2, errors=True)
+    assert "Unknown transaction state" in run("list", "--state", "odd", code=2, errors=True)
     assert "is not a duration" in run("list", "--longer-than", "1h", code=2, errors=True)
     assert "Give one of" in run("find-hanging", code=2, errors=True)
     assert "99 is not in the cluster" in run("find-hanging", "--broker", "99", code=1, errors=True)

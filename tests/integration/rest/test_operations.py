@@ -207,7 +207,7 @@ def test_throttles_are_set_shown_and_taken_away(api: Api, rest_cluster: Cluster,
     assert [one["leader_bytes_per_second"] for one in before["brokers"]] == [5_000_000] * 2
     assert before["brokers"][0]["follower_bytes_per_second"] is None
     assert [one["topic"] for one in before["topics"]] == [topic]
-    assert "Name a rate" in api.put("/v1/throttles", {"broker_ids": [0]}, 400)["message"]
+    assert "Give a rate" in api.put("/v1/throttles", {"broker_ids": [0]}, 400)["message"]
     assert "no broker 9" in api.put("/v1/throttles", {**given, "broker_ids": [9]}, 404)["message"]
 
 

@@ -124,7 +124,7 @@ def test_what_is_wrong_is_named_before_a_task_begins(spark: SparkSession, bootst
     assert "value: is a column that is required in every row" in refusal(spark.range(1), bootstrap, topic="t")
     wrong = spark.range(1).selectExpr("string(id) value", "id partition")
     assert "partition: is a column of type int64, but must be int" in refusal(wrong, bootstrap, topic="t")
-    with pytest.raises(Exception, match="mode: overwrite is not for this sink"):
+    with pytest.raises(Exception, match="mode: overwrite is not supported"):
         options = {"kafka.bootstrap.servers": bootstrap, "topic": "t"}
         frame.write.format("ottla").mode("overwrite").options(**options).save()
 

@@ -48,5 +48,5 @@ def test_another_cluster_or_node_is_refused() -> None:
     with pytest.raises(KafkaError) as caught:
         check_owner(OWNER, DIRECTORY, cluster_id=bytes(range(2, 18)), node_id=3)
     assert caught.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
-    with pytest.raises(KafkaError, match="belongs to node 3, this is node 4"):
+    with pytest.raises(KafkaError, match="belongs to node 3, but this is node 4"):
         check_owner(OWNER, DIRECTORY, cluster_id=OWNER.cluster_id, node_id=4)

@@ -273,7 +273,7 @@ MARKER = read_body(marker(ControlType.COMMIT, producer=7))
     [
         (USUAL, 0, MIB),
         (UNUSUAL, 0, 2 * MIB),
-        (MARKER, CONTROL_BIT | TRANSACTIONAL_BIT, MIB // 2),
+        (MARKER, CONTROL_BIT | TRANSACTIONAL_BIT, MIB),
     ],
     ids=["usual records", "records with headers", "markers"],
 )
