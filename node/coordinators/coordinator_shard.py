@@ -97,6 +97,10 @@ def _later(_: C, later: C) -> C:
     return later
 
 
+def _as_it_is(command: C) -> C:
+    return command
+
+
 def _no_commands() -> Sequence[Any]:
     return ()
 
@@ -122,6 +126,8 @@ class ShardParts(Generic[K, C, A]):
     # None if it is not, since it comes again by itself. `merged` makes one of two with the same key.
     keep_as: Callable[[C], Hashable] = _must_be_answered
     merged: Callable[[C, C], C] = _later
+    # A command that a loaded shard keeps: other commands may be carried out before it.
+    put_off: Callable[[C], C] = _as_it_is
     when_refused: Callable[[K, C], Sequence[Any]] = _no_effects  # effects of a request that is refused
     after_load: Callable[[], Sequence[C]] = _no_commands  # what has changed in the meantime
     carry_out: Callable[["CoordinatorShard[K, C, A]", Any], None] = _no_other_effects  # effects of its own
@@ -277,6 +283,8 @@ class CoordinatorShard(Generic[K, C, A]):
         key = self._parts.keep_as(command)
         if key is None:
             return
+        if self.is_loaded:
+            command = self._parts.put_off(command)
         earlier = self._kept.get(key)
         self._kept[key] = command if earlier is None else self._parts.merged(earlier, command)
         if self.is_loaded and _KEPT_KEY not in self._timer_keys:

@@ -4,6 +4,7 @@ the bytes of members and offsets.
 
 import logging
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias, get_args
 
@@ -94,6 +95,7 @@ def group_parts(
         in_transaction=frozenset([TxnOffsetCommit]),
         keep_as=_keep_as,
         merged=_merged,
+        put_off=_put_off,
         when_refused=_when_refused,
         after_load=after_load,
         carry_out=partial(_carry_out, executor),
@@ -156,6 +158,11 @@ def _merged(earlier: Command, later: Command) -> Command:
         # Of all groups, since the two may be of different ones.
         return ForgetTopics(topics=earlier.topics | later.topics, is_late=earlier.is_late or later.is_late)
     return later
+
+
+def _put_off(command: Command) -> Command:
+    # Until it is carried out, topics of these names may be made and have offsets committed.
+    return replace(command, is_late=True) if isinstance(command, ForgetTopics) else command
 
 
 def _when_refused(core: Coordinator, command: Command) -> list[Effect]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.groupcoord.classic.member_commands import Heartbeat
-from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
+from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat, TopicsChanged
 from ottla.groupcoord.coordinator_effects import StartTimer, TimerKey
 from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
@@ -27,11 +27,20 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import coordinator_shard
 from ottla.node.coordinators.group_runtime import Make
+from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Partition
 from tests.unit.node.coordinators.group_node import GroupNode, play
-from tests.unit.node.coordinators.test_group_runtime import commit, fetch, join, stable_group
+from tests.unit.node.coordinators.test_group_runtime import (
+    NEW_ID,
+    OLD_ID,
+    commit,
+    commit_all,
+    fetch,
+    join,
+    stable_group,
+)
 
 
 def partition_of(node: GroupNode, group_id: str) -> Partition:
@@ -275,13 +284,13 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
         monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 5)
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
-        await node.ask("h", commit("h"))
+        await node.ask("h", commit_all("h", ("gone", OLD_ID)))
         shard = node.groups.shards[node.groups.partition_for("g")]
         assert shard.coordinator is not None
         members = shard.coordinator.shard.groups["g"].members
 
         with too_few_replicas():
-            node.groups.forget_topics(["t"])
+            node.groups.forget_topics(["gone"])
             expiry = ExpireSession(group_id="g", member_id=member_id)
             shard.carry_out([StartTimer(TimerKey("session", "g", member_id), 0, expiry)])
             await asyncio.sleep(0.02)
@@ -292,5 +301,32 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
 
     async def offsets_of(node: GroupNode, group_id: str) -> Any:
         return cast(OffsetFetchResult, await node.ask(group_id, fetch(group_id))).topics
+
+    play(story)
+
+
+def test_offsets_of_a_topic_that_is_made_again_outlive_the_old_ones_that_could_not_be_forgotten_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 1)
+    both = [("g", ("t", OLD_ID)), ("h", ("t", OLD_ID))]
+
+    async def story(node: GroupNode) -> None:
+        node.host(leader_epoch=0)
+        node.groups.refresh()
+        for group, topic in both:
+            assert isinstance(await node.ask(group, commit_all(group, topic)), OffsetCommitResult)
+
+        with too_few_replicas():
+            node.groups.forget_topics(["t"])
+        node.add_topic("t", NEW_ID)
+        node.groups.change_topics(
+            TopicsChanged(topics=ImageTopics(node.image), has_new_topics=True, changed=frozenset(("t",)))
+        )
+        assert isinstance(await node.ask("g", commit_all("g", ("t", NEW_ID))), OffsetCommitResult)
+        while (await node.ask("h", fetch("h"))).topics:
+            await asyncio.sleep(0.001)
+
+        assert (await node.ask("g", fetch("g"))).topics
 
     play(story)
