@@ -5,6 +5,7 @@ it has the wire messages, of `logstore` the words and the record batch (`tests/t
 
 The map, bottom-up; a module imports only from lines above its own, and so does a folder:
 
+spark_needed        how to install Spark, where it is missing
 words               errors of the user's making: an option that cannot be honoured
 option_values       values of options, each checked
 row_texts           columns of rows as texts, JSON or a key, that lose nothing

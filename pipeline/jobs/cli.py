@@ -1,6 +1,5 @@
 """`ottla pipeline ...`: the commands and their words. What they do is imported when it is needed (door)."""
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 import typer
 
 from ottla.logstore.words.escaped_text import escape_controls
+from ottla.pipeline.spark_needed import how_to_install, missing_for_spark
 
 if TYPE_CHECKING:
     from ottla.pipeline.jobs.job import JobFile
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 EXIT_FAILURE: Final = 1
 EXIT_USAGE: Final = 2
-NEEDED: Final = ("numpy", "pyarrow", "pyspark", "yaml")
 
 pipeline = typer.Typer(
     no_args_is_help=True,
@@ -150,9 +149,9 @@ def _read(file: Path) -> "JobFile":
 
 
 def _need_spark() -> None:
-    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    missing = missing_for_spark()
     if missing:
-        _fail(f"Jobs need Spark, but {', '.join(missing)} is missing: run `pip install 'ottla[spark]'`.")
+        _fail(f"Jobs need Spark, but {how_to_install(missing)}")
 
 
 def _tell(status: "JobStatus") -> None:

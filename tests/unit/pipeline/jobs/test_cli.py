@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from ottla.node.cli.app import app
+from ottla.pipeline import spark_needed
 from ottla.pipeline.jobs import cli
 from ottla.pipeline.jobs.job_status import JobState, JobStatus
 from ottla.pipeline.jobs.status_files import write_status
@@ -33,7 +34,7 @@ def test_ottla_finds_the_commands_though_it_imports_none() -> None:
 def test_without_spark_a_sentence_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, good: Path, words: list[str]
 ) -> None:
-    monkeypatch.setattr(cli, "NEEDED", ("no_such_module",))
+    monkeypatch.setattr(spark_needed, "NEEDED", ("no_such_module",))
 
     ended = run(cli.pipeline, [*words, str(good)])
 
