@@ -27,7 +27,6 @@ from ottla.metadata_raft.raft_thread import LoopThread
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.voters import Voter, VoterSet
 
-METADATA_DIRECTORY: Final = "__cluster_metadata-0"
 # Batches that the voter's loop has not taken yet; beyond, clients are told to come again.
 MAX_WAITING_BATCHES: Final = 10_000
 CATCH_UP_POLL_SECONDS: Final = 0.05

@@ -17,7 +17,6 @@ from enum import IntEnum
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 INT_MAX = 2**31 - 1
-INT_MIN = -(2**31)
 SHORT_MAX = 2**15 - 1
 LONG_MAX = 2**63 - 1
 MAX_CONFIG_VALUE_LENGTH = 1 << 15  # characters; what a STRING of the wire protocol can hold

@@ -40,8 +40,6 @@ API: Final = ApiDescription(
 )
 
 TOPIC_ID_SINCE = 12
-CLUSTER_OPERATIONS_UNTIL = 10
-TOP_ERROR_SINCE = 13
 LISTENER_NOT_FOUND_SINCE = 6
 # A request names what its client works with; the largest clusters have some 10,000 topics.
 MAX_REQUESTED_TOPICS = 30_000

@@ -92,9 +92,6 @@ def missing_brokers(problems: Mapping[int, KafkaError]) -> list[dict[str, Any]]:
     return [{"broker_id": one, **error_words(error)} for one, error in sorted(problems.items())]
 
 
-ERROR_FIELDS: Final[Mapping[str, Schema]] = {"error_code": STRING, "message": STRING}
-
-
 def error_words(error: KafkaError) -> dict[str, Any]:
     """An error within an answer: Kafka's name for it, and a sentence."""
     return {"error_code": error.code.name, "message": error.detail or error.code.name}

@@ -50,7 +50,7 @@ def test_the_interval_is_known_from_the_second_heartbeat_on_and_is_not_changed_b
 
 
 @pytest.mark.parametrize("client", [from_the_last_one_sent, by_a_fixed_beat])
-def test_a_interval_that_was_taken_for_too_quick_is_corrected(client: Callable[[int, int], int]) -> None:
+def test_an_interval_that_was_taken_for_too_quick_is_corrected(client: Callable[[int, int], int]) -> None:
     interval = HeartbeatInterval()
     interval.arrived(9_100)
     interval.arrived(10_000 - 1)
@@ -60,7 +60,7 @@ def test_a_interval_that_was_taken_for_too_quick_is_corrected(client: Callable[[
     assert held[-1] == 900
 
 
-def test_a_interval_that_was_taken_for_too_slow_is_corrected() -> None:
+def test_an_interval_that_was_taken_for_too_slow_is_corrected() -> None:
     interval = HeartbeatInterval()
     interval.arrived(5_000)
 
