@@ -140,8 +140,11 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
     check_overrides(overrides)
     with _usable(data, _OTHER_DATA):
         _refuse_data_of_one_node(data)
-        homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides, rest=True)
+        _usable_homes(nodes, base_port=base_port, data=data.absolute())
+    # Before anything is written: the directory would be of a cluster that never was.
     refuse_taken_ports(HOST, range(base_port, base_port + 3 * nodes))
+    with _usable(data, _OTHER_DATA):
+        homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides, rest=True)
     with _stop_requests() as requested:
         started: list[NodeProcess] = []
         try:
@@ -204,22 +207,7 @@ def write_homes(
 
     With `rest` each node has the REST API, on the ports above those for Kafka.
     """
-    if not 1 <= nodes <= MAX_NODES:
-        raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
-    if base_port + 3 * nodes > 65536:
-        raise CommandError("--base-port is too high: each node needs three ports, counted from it.")
-    homes = [NodeHome(node_id=index, directory=data / f"node-{index}") for index in range(nodes)]
-    there = sorted(path.name for path in data.glob("node-*")) if data.exists() else []
-    if there and len(there) != nodes:
-        raise CommandError(
-            f"{data} holds a cluster of {len(there)} nodes: use --nodes {len(there)}, or choose "
-            "another --data."
-        )
-    for home in homes:
-        if (pid := home.running_pid()) is not None:
-            raise CommandError(
-                f"Node {home.node_id} of {data} is already running as process {pid}; `kill {pid}` stops it."
-            )
+    homes = _usable_homes(nodes, base_port=base_port, data=data)
     identity = _identity(homes[0])
     voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
     for home in homes:
@@ -240,6 +228,27 @@ def write_homes(
             *override_lines(overrides),
         ]
         _write_private(home.properties, "".join(f"{line}\n" for line in lines))
+    return homes
+
+
+def _usable_homes(nodes: int, *, base_port: int, data: Path) -> list[NodeHome]:
+    """Return the directories of the nodes; refuse what is no cluster of so many, or runs already."""
+    if not 1 <= nodes <= MAX_NODES:
+        raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
+    if base_port + 3 * nodes > 65536:
+        raise CommandError("--base-port is too high: each node needs three ports, counted from it.")
+    homes = [NodeHome(node_id=index, directory=data / f"node-{index}") for index in range(nodes)]
+    there = sorted(path.name for path in data.glob("node-*")) if data.exists() else []
+    if there and len(there) != nodes:
+        raise CommandError(
+            f"{data} holds a cluster of {len(there)} nodes: use --nodes {len(there)}, or choose "
+            "another --data."
+        )
+    for home in homes:
+        if (pid := home.running_pid()) is not None:
+            raise CommandError(
+                f"Node {home.node_id} of {data} is already running as process {pid}; `kill {pid}` stops it."
+            )
     return homes
 
 

@@ -42,9 +42,6 @@ from ottla.node.wire.messages.list_offsets import (
 )
 
 THROTTLED_PAUSE_MS: Final = 100  # a throttled partition is looked at again after this
-# A new leader that has to hear of it first is not worth a line, one that does not in a second is.
-FIRST_TOLD_FAILURE: Final = 5
-LAST_TOLD_FAILURE: Final = 12
 DAMAGE_TOLD_FAILURE: Final = 5  # so often in a row the leader's own bytes are wrong, not the network's
 # Who has taken so much by its last fetch looks whether the disk is behind, and then again after this.
 MIN_RESTING_BYTES: Final = 256 * 1024

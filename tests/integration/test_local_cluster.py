@@ -302,3 +302,4 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
     assert errors == (
         f"ottla: Port {base_port + 1} of 127.0.0.1 is already in use; choose other ports with --base-port.\n"
     )
+    assert not list(tmp_path.iterdir())
