@@ -102,7 +102,10 @@ def start(
         Path | None, typer.Option(metavar="FILE", help="a properties file like Kafka's server.properties")
     ] = None,
     port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="listen on this port on all addresses (default 9092)")
+        int | None,
+        typer.Option(
+            metavar="PORT", min=1, max=65535, help="listen on this port on all addresses (default 9092)"
+        ),
     ] = None,
     data: Annotated[
         Path | None, typer.Option(metavar="DIR", help="store data in this directory (default ./ottla-data)")
@@ -174,7 +177,9 @@ def produce(
     ] = None,
     partition: Annotated[
         int | None,
-        typer.Option("--partition", "-p", min=0, help="send to this partition instead of choosing by key"),
+        typer.Option(
+            "--partition", "-p", metavar="N", min=0, help="send to this partition instead of choosing by key"
+        ),
     ] = None,
     timestamp: Annotated[
         int | None,
@@ -251,7 +256,7 @@ def consume(
     ] = None,
     partition: Annotated[
         list[int] | None,
-        typer.Option("--partition", "-p", min=0, help="read only this partition; repeatable"),
+        typer.Option("--partition", "-p", metavar="N", min=0, help="read only this partition; repeatable"),
     ] = None,
     begin: Annotated[
         str,
@@ -264,7 +269,7 @@ def consume(
         ),
     ] = "beginning",
     count: Annotated[
-        int | None, typer.Option("--count", "-n", min=1, help="stop after this many records")
+        int | None, typer.Option("--count", "-n", metavar="N", min=1, help="stop after this many records")
     ] = None,
     until_end: Annotated[
         bool,

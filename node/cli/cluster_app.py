@@ -23,11 +23,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="show what would be done
 
 @cluster.command("up")
 def cluster_up(
-    nodes: Annotated[int, typer.Option(min=1, help="number of nodes, one process each")] = 3,
+    nodes: Annotated[int, typer.Option(metavar="N", min=1, help="number of nodes, one process each")] = 3,
     base_port: Annotated[
         int,
         typer.Option(
-            min=1, max=65535, help="port of the first node on 127.0.0.1; the others take the next ones"
+            metavar="PORT",
+            min=1,
+            max=65535,
+            help="port of the first node on 127.0.0.1; the others take the next ones",
         ),
     ] = 9092,
     data: Annotated[

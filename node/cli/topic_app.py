@@ -29,9 +29,11 @@ topic = typer.Typer(no_args_is_help=True, help="Create, inspect and change topic
 def topic_create(
     topics: Names,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=-1, help="-1: the cluster's default")
+        int, typer.Option("--partitions", "-p", metavar="N", min=-1, help="-1: the cluster's default")
     ] = -1,
-    replicas: Annotated[int, typer.Option("--replicas", "-r", min=-1, help="-1: the cluster's default")] = -1,
+    replicas: Annotated[
+        int, typer.Option("--replicas", "-r", metavar="N", min=-1, help="-1: the cluster's default")
+    ] = -1,
     config: Setting = None,
     if_not_exists: Annotated[
         bool, typer.Option("--if-not-exists", help="do not fail if the topic exists")
@@ -84,7 +86,7 @@ def topic_describe(
 def topic_alter(
     name: Name,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", min=1, help="the new number of partitions")
+        int, typer.Option("--partitions", "-p", metavar="N", min=1, help="the new number of partitions")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
     bootstrap: Bootstrap = LOCAL,
@@ -158,7 +160,8 @@ def topic_reassign(
 def topic_elect(
     topics: Names,
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", "-p", min=0, help="only this partition; repeatable")
+        list[int] | None,
+        typer.Option("--partition", "-p", metavar="N", min=0, help="only this partition; repeatable"),
     ] = None,
     unclean: Annotated[
         bool,

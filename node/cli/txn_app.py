@@ -36,7 +36,7 @@ def txn_list(
             metavar="N",
             min=0,
             max=2**63 - 1,
-            help="only this topic or these partitions; repeatable",
+            help="only transactions of this producer id; repeatable",
         ),
     ] = None,
     longer_than: Annotated[
