@@ -13,9 +13,7 @@ txn = typer.Typer(
 
 Topics = Annotated[
     list[str] | None,
-    typer.Option(
-        "--topic", metavar="TOPIC[:P,...]", help="only transactions of this producer id; repeatable"
-    ),
+    typer.Option("--topic", metavar="TOPIC[:P,...]", help="only this topic or these partitions; repeatable"),
 ]
 
 
