@@ -17,7 +17,7 @@ from ottla.node.node_view import NodeView
 from ottla.node.rest_api.node_pulse import PERIOD_S, NodePulse
 from ottla.node.rest_api.probe_answers import END_OF_HEAD, MAX_HEAD_BYTES, answer_of
 from ottla.node.rest_api.probes import state_of
-from ottla.node.rest_api.server_thread import BACKLOG, RestPortError, bound
+from ottla.node.rest_api.server_thread import BACKLOG, RestPortError, bound, why_refused
 from ottla.node.settings.rest_settings import PROBE_LISTENER, RestAddress
 
 MAX_CONNECTIONS: Final = 64  # each an open file; a kubelet and some load balancers have a few at a time
@@ -53,7 +53,7 @@ class ProbeServer:
             self._socket = bound(address)
         except OSError as error:
             raise RestPortError(
-                error.errno, f"Cannot listen on {PROBE_LISTENER}={address.authority}: {error.strerror}."
+                error.errno, f"Cannot listen on {PROBE_LISTENER}={address.authority}: {why_refused(error)}."
             ) from None
 
     @property

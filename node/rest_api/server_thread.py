@@ -6,6 +6,7 @@ made of is imported in the thread: a node starts no later for it.
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import threading
@@ -20,7 +21,7 @@ from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.node_facts import NodeFacts
 from ottla.node.node_view import NodeView
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
+from ottla.node.settings.rest_settings import REST_LISTENERS, RestAddress
 
 if TYPE_CHECKING:
     from ottla.node.rest_api.http_server import HttpServer
@@ -36,6 +37,17 @@ class RestPortError(OSError):
 
     def __str__(self) -> str:
         return str(self.strerror)
+
+
+def why_refused(error: OSError) -> str:
+    """Return why an address cannot be listened on, and what to do about it."""
+    if error.errno == errno.EADDRINUSE:
+        return "another process uses that port; choose another port there"
+    if error.errno == errno.EACCES:
+        return "no permission for that port; choose one above 1023"
+    if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+        return "this machine does not have that address; use one of its own"
+    return str(error.strerror)
 
 
 class RestServer:
@@ -72,17 +84,10 @@ class RestServer:
                 self._sockets.append(bound(address))
             except OSError as error:
                 self.close_sockets()
+                place, reason = f"{REST_LISTENERS}=http://{address.authority}", why_refused(error)
                 if config.rest_listeners_are_named:
-                    raise RestPortError(
-                        error.errno,
-                        f"Cannot listen on {REST_LISTENERS}=http://{address.authority}: {error.strerror}.",
-                    ) from None
-                log.warning(
-                    "Port %d cannot be used (%s), so this node runs without a REST API. Set "
-                    "ottla.rest.listeners to another port.",
-                    DEFAULT_REST_PORT,
-                    error.strerror,
-                )
+                    raise RestPortError(error.errno, f"Cannot listen on {place}: {reason}.") from None
+                log.warning("Cannot listen on %s, so this node runs without a REST API: %s.", place, reason)
                 return
 
     @property
