@@ -1,7 +1,7 @@
 """The APIs of the Kafka protocol by number.
 
 `FETCH.name.lower()` is the module of its messages (`messages/fetch.py`) and of its handler; `FETCH.api_name`
-is what Apache Kafka calls it (`Fetch`). What a node really serves is the table in `kafka_api/dispatch.py`.
+is what Apache Kafka calls it (`Fetch`). What a node really serves is the table in `kafka_api/served_apis.py`.
 """
 
 from enum import IntEnum
