@@ -81,7 +81,11 @@ def test_only_so_many_lines_are_remembered(log: Log) -> None:
     for number in range(3 * MAX_REMEMBERED):
         log.logger.info("line %d", number)
 
-    assert len(log.handler._written) <= MAX_REMEMBERED and len(log.lines()) == 3 * MAX_REMEMBERED
+    assert len(log.lines()) == 3 * MAX_REMEMBERED
+    log.logger.info("line %d", 2 * MAX_REMEMBERED)
+    assert len(log.lines()) == 3 * MAX_REMEMBERED, "the oldest that is remembered is only counted"
+    log.logger.info("line %d", 2 * MAX_REMEMBERED - 1)
+    assert f"line {2 * MAX_REMEMBERED - 1}" in log.lines()[3 * MAX_REMEMBERED :], "it was forgotten"
 
 
 def record(message: str, *arguments: object, **fields: object) -> logging.LogRecord:
