@@ -147,9 +147,15 @@ def test_the_way_to_an_offset_is_gone_in_turns() -> None:
 
 
 def test_a_cursor_that_nobody_reads_is_given_back_at_once() -> None:
-    cursor = RecordCursor(memoryview(batch(0, 5)), (), 0)
+    class Received(bytearray):
+        """Bytes that can be referred to weakly."""
+
+    received = Received(batch(0, 5))
+    gone = weakref.ref(received)
+    cursor = RecordCursor(memoryview(received), (), 0)
     next(cursor)
-    gone = weakref.ref(cursor._found)
+    del received
+    assert gone() is not None
 
     del cursor
 
