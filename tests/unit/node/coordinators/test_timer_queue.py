@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -144,14 +145,20 @@ def test_a_callback_that_fails_does_not_take_the_others_along(loop: ManualLoop, 
 
 
 def test_stale_entries_are_swept_and_nothing_is_lost(loop: ManualLoop, timers: TimerQueue) -> None:
+    class Name:
+        """A timer's name that can be referred to weakly."""
+
     fired: list[int] = []
+    remembered: weakref.WeakSet[Name] = weakref.WeakSet()
     for step in range(5 * MAX_STALE_ENTRIES):
-        timers.start(step, 1_000_000, lambda: None)
-        timers.cancel(step)
+        name = Name()
+        remembered.add(name)
+        timers.start(name, 1_000_000, lambda: None)
+        timers.cancel(name)
         if step % 500 == 0:
             timers.start(("kept", step), 1_000, lambda step=step: fired.append(step))  # type: ignore[misc]
 
-    assert len(timers._heap) <= 2 * len(timers) + MAX_STALE_ENTRIES + 1
+    assert len(remembered) + len(timers) <= 2 * len(timers) + MAX_STALE_ENTRIES + 1
     loop.advance(2)
 
     assert fired == list(range(0, 5 * MAX_STALE_ENTRIES, 500))
