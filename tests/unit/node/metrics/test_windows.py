@@ -1,5 +1,7 @@
 """Rates and quantiles are taken from the oldest reading of a window, never from one of the same moment."""
 
+import weakref
+
 from ottla.node.metrics.windows import MAX_READINGS, Window, counts_since
 
 
@@ -23,12 +25,19 @@ def test_what_is_older_than_the_window_goes_but_the_last() -> None:
 
 
 def test_readings_that_come_often_are_not_all_kept() -> None:
-    window: Window[int] = Window(10.0)
+    class Reading:
+        """A reading that can be referred to weakly."""
+
+    window: Window[Reading] = Window(10.0)
+    kept: weakref.WeakSet[Reading] = weakref.WeakSet()
 
     for tick in range(10_000):
-        window.add(tick / 1000, tick)
+        reading = Reading()
+        kept.add(reading)
+        window.add(tick / 1000, reading)
+    del reading
 
-    assert len(window._readings) <= MAX_READINGS + 1
+    assert 1 < len(kept) <= MAX_READINGS + 1
 
 
 def test_counts_are_those_since_the_earlier_reading() -> None:
