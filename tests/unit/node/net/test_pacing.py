@@ -1,6 +1,7 @@
 """Connections within one machine are not paced; those of other machines are sent to as the system does it."""
 
 import asyncio
+import os
 import socket
 from contextlib import suppress
 
@@ -108,8 +109,8 @@ def test_a_connection_is_paced_by_where_it_comes_from(
         found: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
         def answer(connection: Connection, frame: memoryview) -> None:
-            sock = connection._transport.get_extra_info("socket")
-            found.set_result(congestion_control(sock))
+            with socket.socket(fileno=os.dup(connection.file_number)) as sock:
+                found.set_result(congestion_control(sock))
 
         listener = Listener(
             name="PLAINTEXT",
