@@ -62,8 +62,7 @@ def test_who_waits_too_long_for_his_turn_is_told(monkeypatch: pytest.MonkeyPatch
     async def run() -> None:
         clients = pool()
         held = [clients.lend(address=f"{number % 2}") for number in range(MAX_CLIENTS)]
-        for one in held:
-            await one.__aenter__()
+        lent = [await one.__aenter__() for one in held]
         with pytest.raises(RestError) as refused:
             async with clients.lend():
                 pass
@@ -71,7 +70,11 @@ def test_who_waits_too_long_for_his_turn_is_told(monkeypatch: pytest.MonkeyPatch
             await one.__aexit__(None, None, None)
 
         assert refused.value.status == 429
-        assert len(clients._idle) == MAX_IDLE
+        held = [clients.lend(address=f"{number % 2}") for number in range(MAX_CLIENTS)]
+        lent_again = [await one.__aenter__() for one in held]
+        assert sum(client in lent for client in lent_again) == MAX_IDLE
+        for one in held:
+            await one.__aexit__(None, None, None)
         async with clients.lend():
             pass
         await clients.close()
