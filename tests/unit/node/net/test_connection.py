@@ -2,13 +2,15 @@
 
 import asyncio
 import gc
+import os
 import struct
 from collections.abc import Callable, Coroutine, Iterator
-from types import SimpleNamespace
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, cast
 
 import pytest
 
+from ottla.logstore.disk import FileRecords
 from ottla.node.kafka_api.request_context import ConnectionInfo
 from ottla.node.net import connection as module
 from ottla.node.net import receive_buffer
@@ -18,6 +20,7 @@ from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.owed_answers import MAX_OWED
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
+from ottla.node.net.send_buffers import SendBuffers
 from ottla.node.net.unsent_answers import UnsentAnswers
 
 INFO = ConnectionInfo(
@@ -69,13 +72,42 @@ class FakeTransport:
         self.is_closed = True
 
 
+class FakeFileSender:
+    """Stands in for the sender of records from files: it has sent when the test says so."""
+
+    def __init__(self, descriptor: int, *, finished: Callable[[], None], **_: Any) -> None:
+        self._descriptor = descriptor
+        self._finished = finished
+        self.is_sending = False
+        self.sent: list[Any] = []
+
+    def send(self, out: list[Any]) -> bool:
+        self.sent += out
+        self.is_sending = True
+        return False
+
+    def has_sent(self) -> None:
+        self.is_sending = False
+        self._finished()
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
 class FakeListener:
     """Stands in for the listener: answers every frame with itself, or as the test says."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        memory: ReceiveMemory,
+        gathered: GatheredAnswers | None = None,
+    ) -> None:
         self.loop = loop
         self.memory = memory
-        self.gathered = GatheredAnswers(loop)
+        self.gathered = gathered if gathered is not None else GatheredAnswers(loop)
+        self.send_buffers = SendBuffers(0)
+        self.file_limit = 1 << 30
         self.receive_windows = ReceiveWindows(0)
         self.must_rest = lambda: False
         self.service = Service(serve=self._serve, fail=self._fail)
@@ -100,6 +132,8 @@ class FakeListener:
         self.tasks.append(self.loop.create_task(work))
         return self.tasks[-1]
 
+    def open_pipe(self) -> None: ...
+
     def describe(self, transport: Any) -> ConnectionInfo:
         return INFO
 
@@ -115,10 +149,16 @@ class FakeListener:
 class Peer:
     """A connection under test with all its fakes."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        memory: ReceiveMemory | None = None,
+        gathered: GatheredAnswers | None = None,
+    ) -> None:
+        """`gathered` are the answers that it shares with other peers of one node."""
         self.loop = loop
         self.memory = memory if memory is not None else ReceiveMemory()
-        self.listener = FakeListener(loop, self.memory)
+        self.listener = FakeListener(loop, self.memory, gathered)
         self.connection = Connection(self.listener)  # type: ignore[arg-type]
         self.transport = FakeTransport()
         self.connection.connection_made(self.transport)  # type: ignore[arg-type]
@@ -157,6 +197,29 @@ def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def peer(loop: asyncio.AbstractEventLoop) -> Peer:
     return Peer(loop)
+
+
+@contextmanager
+def with_a_file_under_way(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeFileSender]:
+    """Have an answer with records of a file leave, which takes until the test says otherwise."""
+    opened: list[FakeFileSender] = []
+
+    def open_sender(descriptor: int, **how: Any) -> FakeFileSender:
+        opened.append(FakeFileSender(descriptor, **how))
+        return opened[-1]
+
+    monkeypatch.setattr(module, "FileSender", open_sender)
+    usual = peer.listener.answer
+    answer = [b"header", FileRecords(cast(Any, None), 0, 7)]
+    with open(os.devnull) as socket_of_the_peer:
+        peer.connection.file_number = socket_of_the_peer.fileno()
+        peer.listener.answer = lambda asked: answer
+        peer.send(frame(b"\0\1records"))
+        peer.listener.answer = usual
+        (sender,) = opened
+        assert sender.sent == answer
+        yield sender
+        peer.connection.connection_lost(None)
 
 
 def frame(body: bytes) -> bytes:
@@ -427,7 +490,20 @@ def test_a_request_that_keeps_nothing_gives_its_memory_back_while_it_waits(peer:
 
 
 def test_who_waits_for_memory_asks_once(loop: asyncio.AbstractEventLoop) -> None:
-    memory = ReceiveMemory(100_000)
+    class Memory(ReceiveMemory):
+        """Memory that notes who has asked and must wait."""
+
+        def __init__(self, limit_bytes: int) -> None:
+            super().__init__(limit_bytes)
+            self.queued: list[object] = []
+
+        def reserve(self, owner: object, size_bytes: int, granted: Callable[[], None]) -> bool:
+            is_granted = super().reserve(owner, size_bytes, granted)
+            if not is_granted:
+                self.queued.append(owner)
+            return is_granted
+
+    memory = Memory(100_000)
     debtor, waiting = Peer(loop, memory), Peer(loop, memory)
     debtor.send(frame(bytes(120_000))[:80_000])
     waiting.send(frame(bytes(60_000))[:40_000])
@@ -437,7 +513,7 @@ def test_who_waits_for_memory_asks_once(loop: asyncio.AbstractEventLoop) -> None
         waiting.connection.pause_writing()
         waiting.connection.resume_writing()
 
-    assert len(memory._queue) == 1
+    assert memory.queued == [waiting.connection]
     for peer in (debtor, waiting):
         peer.connection.connection_lost(None)
     assert memory.used_bytes == 0
@@ -597,7 +673,8 @@ def test_a_client_that_goes_while_nothing_is_read_of_it_is_noticed(
     for _ in range(3):
         peer.turn()
     assert not peer.transport.is_closed, "its end would be told, as it is read from"
-    peer.connection._pause_reading()
+    peer.send(b"a read behind it is the last")
+    assert not peer.transport.is_reading
     for _ in range(3):
         peer.turn()
 
@@ -1008,13 +1085,13 @@ def test_a_slow_reader_is_left_its_answers_when_the_connection_closes(peer: Peer
     assert peer.transport.sent == [b"acknowledged"] and peer.transport.is_closed
 
 
-def test_nothing_more_is_read_while_the_last_file_leaves(peer: Peer) -> None:
-    peer.connection._file_sender = SimpleNamespace(is_sending=True)  # type: ignore[assignment]
-    peer.connection.pause_writing()
+def test_nothing_more_is_read_while_the_last_file_leaves(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with with_a_file_under_way(peer, monkeypatch) as sender:
+        peer.connection.close()
 
-    peer.connection.close()
-
-    assert not peer.transport.is_closed and peer.send(b"more") == 0
+        assert not peer.transport.is_closed and peer.send(b"more") == 0
+        sender.has_sent()
+        assert peer.transport.is_closed
 
 
 def test_what_was_asked_behind_a_poll_is_answered_when_the_peer_has_ended_its_side(peer: Peer) -> None:
