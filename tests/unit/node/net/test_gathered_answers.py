@@ -255,8 +255,7 @@ def test_answers_that_are_too_large_to_be_kept_leave_in_their_order(peer: Peer) 
 
 
 def test_a_large_read_lets_others_have_their_answers_first(peer: Peer) -> None:
-    other = Peer(peer.loop)
-    other.connection._gathered = peer.connection._gathered
+    other = Peer(peer.loop, gathered=peer.listener.gathered)
     peer.send(frame(b"one"))
 
     large = frame(bytes(400_000))
@@ -268,8 +267,8 @@ def test_a_large_read_lets_others_have_their_answers_first(peer: Peer) -> None:
 
 
 def test_a_connection_that_waits_is_answered_first(loop: asyncio.AbstractEventLoop) -> None:
-    consumer, producer = Peer(loop), Peer(loop)
-    gathered = producer.connection._gathered = consumer.connection._gathered
+    gathered = GatheredAnswers(loop)
+    consumer, producer = Peer(loop, gathered=gathered), Peer(loop, gathered=gathered)
     found = loop.create_future()
     consumer.listener.answer = lambda asked: Pending(found, lambda result: [result])
     order: list[str] = []
