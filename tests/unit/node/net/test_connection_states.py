@@ -11,8 +11,9 @@ from ottla.node.net import connection as connection_module
 from ottla.node.net import connection_states
 from ottla.node.net.answers import CloseConnection, Pending
 from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving
+from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.receive_memory import ReceiveMemory
-from tests.unit.node.net.test_connection import Peer, frame
+from tests.unit.node.net.test_connection import Peer, frame, with_a_file_under_way
 
 READY, BLOCKED, YIELDING, WAITING, HELD, REFUSED, CLOSED = Serving
 ON, OFF, RESTING, STARVED = Reading
@@ -34,11 +35,24 @@ def test_the_table_of_moves_is_the_one_in_words() -> None:
     assert set(SERVING_MOVES) == set(Serving) and set(READING_MOVES) == set(Reading)
 
 
+class Gathered(GatheredAnswers):
+    """Answers of which the test is told when those that were kept have left."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop)
+        self.after_sending: Callable[[], None] = lambda: None
+
+    def send_all(self) -> None:
+        super().send_all()
+        self.after_sending()
+
+
 class Story(Peer):
     """A peer whose node answers as the frame's first byte says, and whose states are noted."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory | None = None) -> None:
-        super().__init__(loop, memory)
+        self.gathered = Gathered(loop)
+        super().__init__(loop, memory, self.gathered)
         self.waiting: asyncio.Future[Any] = loop.create_future()
         self.replicas: asyncio.Future[Any] = loop.create_future()
         self.listener.answer = self._answer
@@ -119,18 +133,7 @@ def fill_and_wait(story: Story) -> None:
 def refuse_when_full(story: Story) -> None:
     """A large frame lets go what was kept, which fills what may be unsent; then it is refused."""
     story.asks(b"r")
-    gathered = story.connection._gathered
-    send_all = gathered.send_all
-
-    class Full:
-        def __getattr__(self, name: str) -> Any:
-            return getattr(gathered, name)
-
-        def send_all(self) -> None:
-            send_all()
-            story.stops_reading_answers()
-
-    story.connection._gathered = Full()  # type: ignore[assignment]
+    story.gathered.after_sending = story.stops_reading_answers
     story.send(frame(b"\0\0x" + bytes(connection_module.LARGE_FRAME_BYTES)))
 
 
@@ -178,17 +181,24 @@ MOVES: dict[tuple[Serving, Serving], tuple[Callable[[Story], Any], Callable[[Sto
 }
 
 
-def noted(story: Story, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Serving, Serving]]:
-    """Note all moves of a connection from now on."""
-    made: list[tuple[Serving, Serving]] = []
-    move = connection_module.Connection._move
+class NotedTable:
+    """The table of moves, which notes those that were looked up."""
 
-    def note(connection: connection_module.Connection, to: Serving) -> None:
-        made.append((connection.state, to))
-        move(connection, to)
+    def __init__(self) -> None:
+        self.made: list[tuple[Serving, Serving]] = []
 
-    monkeypatch.setattr(connection_module.Connection, "_move", note)
-    return made
+    def __getitem__(self, state: Serving) -> "NotedMoves":
+        return NotedMoves(self, state)
+
+
+class NotedMoves:
+    def __init__(self, table: NotedTable, state: Serving) -> None:
+        self._table = table
+        self._state = state
+
+    def __contains__(self, to: Serving) -> bool:
+        self._table.made.append((self._state, to))
+        return to in SERVING_MOVES[self._state]
 
 
 @pytest.mark.parametrize(("state", "to"), [(state, to) for state in Serving for to in SERVING_MOVES[state]])
@@ -198,24 +208,33 @@ def test_each_move_of_the_table_is_made(
     story = Story(loop)
     prepare, make = MOVES[state, to]
     prepare(story)
-    made = noted(story, monkeypatch)
+    table = NotedTable()
+    monkeypatch.setattr(connection_module, "SERVING_MOVES", table)
 
     make(story)
 
-    assert (state, to) in made
+    assert (state, to) in table.made
     assert story.connection.is_closed == (story.connection.state is CLOSED)
 
 
-@pytest.mark.parametrize("state", Serving)
+@pytest.mark.parametrize(("state", "to"), MOVES)
 def test_a_move_that_the_table_does_not_have_is_a_bug(
-    loop: asyncio.AbstractEventLoop, state: Serving
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, state: Serving, to: Serving
 ) -> None:
-    connection = Story(loop).connection
-    for to in set(Serving) - SERVING_MOVES[state]:
-        connection.state = state
+    """Each move in turn is taken out of the table, and made nevertheless."""
+    failures: list[Exception] = []
+    loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
+    story = Story(loop)
+    prepare, make = MOVES[state, to]
+    prepare(story)
+    monkeypatch.setattr(
+        connection_module, "SERVING_MOVES", {**SERVING_MOVES, state: SERVING_MOVES[state] - {to}}
+    )
 
-        with pytest.raises(AssertionError):
-            connection._move(to)
+    with pytest.raises(AssertionError, match=f"^{state.name} -> {to.name}"):
+        make(story)
+        for failure in failures:  # in a callback of the loop
+            raise failure
 
 
 def test_a_held_request_is_served_when_nothing_is_owed_and_the_peer_reads(
@@ -232,16 +251,17 @@ def test_a_held_request_is_served_when_nothing_is_owed_and_the_peer_reads(
     assert story.transport.sent == [b"acknowledged", b"."]
 
 
-def test_nothing_is_served_behind_a_file_that_is_not_sent_yet(loop: asyncio.AbstractEventLoop) -> None:
+def test_nothing_is_served_behind_a_file_that_is_not_sent_yet(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     story = Story(loop)
     story.asks(b".")
-    story.connection._block()  # as `_send_files` does
+    with with_a_file_under_way(story, monkeypatch) as sender:
+        story.asks(b".")
+        assert story.transport.sent == [b"."]
+        sender.has_sent()
 
-    story.asks(b".")
-    assert story.transport.sent == [b"."]
-    story.connection._files_sent()
-
-    assert b"".join(story.transport.sent) == b".." and story.connection.state is READY
+        assert b"".join(story.transport.sent) == b".." and story.connection.state is READY
 
 
 def test_a_request_that_is_closed_while_its_answer_leaves_is_given_up(
@@ -300,11 +320,13 @@ def test_who_is_not_read_from_may_have_to_rest_as_well(
 ) -> None:
     story = Story(loop)
     story.send(LARGE)
+    story.turn()
     story.connection.pause_writing()
+    story.listener.must_rest = lambda: True
     story.send(LARGE[:40_000])
     assert story.connection.reading is OFF
 
-    story.connection._turn_ends = 1e-9  # it is over
+    story.listener.must_rest = lambda: False
     story.reads_answers()
     assert story.connection.reading is RESTING
 
