@@ -132,13 +132,13 @@ def test_what_is_served_is_advertised(dispatcher: Dispatcher, version: int) -> N
 
 def test_versions_are_encoded_once_for_all_who_ask(dispatcher: Dispatcher, monkeypatch: Any) -> None:
     made: list[int] = []
-    make = api_versions._response
+    encoder = api_versions.encoder
 
-    def counted(services: Any, version: int) -> Any:
+    def counted(response_type: type[ApiVersionsResponse], version: int) -> Any:
         made.append(version)
-        return make(services, version)
+        return encoder(response_type, version)
 
-    monkeypatch.setattr(api_versions, "_response", counted)
+    monkeypatch.setattr(api_versions, "encoder", counted)
     sent: list[Any] = [dispatcher.serve(PEER, versions_request(version)) for version in (4, 3, 4, 3)]
 
     assert made == [4, 3]
