@@ -146,12 +146,12 @@ class KnownHead:
 class ProduceHeads:
     """The heads of one version that were seen before."""
 
-    __slots__ = ("_goes_by_id", "_heads", "_is_flexible", "_services", "_tail", "_turned_away", "_version")
+    __slots__ = ("_goes_by_id", "_is_flexible", "_services", "_tail", "_turned_away", "_version", "known")
 
     def __init__(self, services: Services, version: int) -> None:
         self._services = services
         self._version = version
-        self._heads: dict[bytes, KnownHead] = {}
+        self.known: dict[bytes, KnownHead] = {}
         self._turned_away = 0  # unknown heads since the table is full
         self._is_flexible = version >= 9
         self._goes_by_id = version >= 13
@@ -162,10 +162,10 @@ class ProduceHeads:
         """What the head of a request means, and its batch; None where the general way must be taken."""
         try:
             head_end = self._head_end(frame)
-            known = self._heads.get(bytes(frame[_HEAD_AT:head_end]))
+            known = self.known.get(bytes(frame[_HEAD_AT:head_end]))
             if known is None:
                 head_end = self._transactional_head_end(frame)
-                known = self._heads.get(bytes(frame[_HEAD_AT:head_end]))
+                known = self.known.get(bytes(frame[_HEAD_AT:head_end]))
             if known is None or not self._is_there(known):
                 return None
             start, end = self._records_in(frame, head_end)
@@ -188,7 +188,7 @@ class ProduceHeads:
             frame = view[position + SIZE_BYTES : end]
             head_end = self._head_end(frame)
             head = bytes(frame[_HEAD_AT:head_end])
-            known = self._heads.get(head)
+            known = self.known.get(head)
             if known is None or not self._is_there(known):
                 return None
             batches, correlation_ids, stops = self._run_of(head, view, position, end)
@@ -298,9 +298,9 @@ class ProduceHeads:
         if head_end > MAX_HEAD_BYTES or is_internal_topic(name):
             return
         head = bytes(frame[_HEAD_AT:head_end])
-        if head in self._heads:
+        if head in self.known:
             return  # It was what followed that made this request take the general way.
-        if len(self._heads) >= MAX_HEADS:
+        if len(self.known) >= MAX_HEADS:
             self._turned_away += 1
             if self._turned_away % LEARN_EVERY_WHEN_FULL:
                 return
@@ -311,9 +311,9 @@ class ProduceHeads:
         # the batch stands elsewhere.
         if frame[body_at:head_end] != body[: len(body) - null_records_bytes - len(self._tail)]:
             return
-        if len(self._heads) >= MAX_HEADS:
-            del self._heads[next(iter(self._heads))]
-        self._heads[head] = KnownHead(
+        if len(self.known) >= MAX_HEADS:
+            del self.known[next(iter(self.known))]
+        self.known[head] = KnownHead(
             bare, context.client_id, name, version=self._version, prefix_bytes=prefix_bytes
         )
 

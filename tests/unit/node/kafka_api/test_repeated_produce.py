@@ -44,7 +44,7 @@ class Node:
     @property
     def heads(self) -> dict[bytes, Any]:
         assert self.route.repeated is not None
-        return self.route.repeated.heads._heads
+        return self.route.repeated.heads.known
 
     def send(self, frame: bytes) -> Any:
         """The answer's bytes, or why the connection is closed."""
@@ -536,7 +536,9 @@ class Transactional(Node):
         super().__init__(version, is_general=is_general)
         self.asked = 0
         self.world.txn_gate = Gate(self._admit)
-        self.dispatcher._answer = self._counted(self.dispatcher._answer)  # type: ignore[method-assign]
+        self.in_words = 0  # requests that were decoded
+        route = self.dispatcher.routes[0, version]
+        self.dispatcher.routes[0, version] = route._replace(decode=self._counted(route.decode))
 
     def _admit(self, transactional_id: str, producer_id: int, *_: Any, adds: bool) -> Any:
         self.asked += 1
@@ -545,12 +547,10 @@ class Transactional(Node):
         future.set_result({("t", 0): yes, ("t", 1): yes})
         return future
 
-    def _counted(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        self.in_words = 0
-
+    def _counted(self, decode: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any) -> Any:
             self.in_words += 1
-            return answer(*arguments)
+            return decode(*arguments)
 
         return counted
 
