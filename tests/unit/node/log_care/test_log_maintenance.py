@@ -406,8 +406,15 @@ def test_rounds_over_all_logs_take_turns_with_the_loop(
     for number in range(10):
         world.log(TopicPartition("many", number))
     turns = Turns()
-    is_current = world.maintenance._is_current
-    monkeypatch.setattr(world.maintenance, "_is_current", lambda log: turns.look() or is_current(log))
+
+    class Logs(dict[TopicPartition, PartitionLog]):
+        """The logs of a node, which note when one is looked for."""
+
+        def get(self, *arguments: Any) -> Any:
+            turns.look()
+            return super().get(*arguments)
+
+    world.manager.logs = Logs(world.manager.logs)
 
     asyncio.run(turns.during(getattr(world.maintenance, work)()))
 
@@ -491,15 +498,18 @@ def test_a_log_that_goes_during_a_round_is_left_alone(world: World, monkeypatch:
     for name in names:
         world.log(name)
 
-    async def scene() -> list[TopicPartition]:
-        seen = []
-        async for log in world.maintenance._logs_in_turns():
-            seen.append(log.topic_partition)
-            if len(seen) == 1:
-                world.manager.delete(names[2])
-        return seen
+    seen: list[TopicPartition] = []
 
-    assert asyncio.run(scene()) == [names[0], names[1], names[3]]
+    def expire(log: PartitionLog, now_ms: int, expiration_ms: int) -> Iterator[None]:
+        seen.append(log.topic_partition)
+        if len(seen) == 1:
+            world.manager.delete(names[2])
+        return iter(())
+
+    monkeypatch.setattr(PartitionLog, "remove_expired_producers", expire)
+    asyncio.run(world.maintenance.expire_producers())
+
+    assert seen == [names[0], names[1], names[3]]
 
 
 def test_a_throttle_lets_through_so_many_bytes_a_second() -> None:
