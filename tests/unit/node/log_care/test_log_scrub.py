@@ -4,7 +4,7 @@ import asyncio
 import errno
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -530,22 +530,30 @@ def test_an_index_alone_does_not_take_a_replica_out() -> None:
     assert world.told == []
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():
+            await asyncio.sleep(0.001)
+
+
 def test_where_somebody_met_damage_only_that_segment_is_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.config = parse_config({"node.id": "1", "log.dirs": "/a", "ottla.log.scrub.interval.ms": "0"})
     looked: list[list[int] | None] = []
+    ended: list[TopicPartition] = []
+    read = world.scrub.scrub
 
     async def scrub(name: TopicPartition, *, offsets: list[int] | None = None) -> None:
         looked.append(offsets)
-        if offsets is None:
-            world.scrub._read_at[name] = asyncio.get_running_loop().time()
+        await read(name, offsets=offsets)
+        ended.append(name)
 
     monkeypatch.setattr(world.scrub, "scrub", scrub)
 
     async def story() -> None:
         task = asyncio.ensure_future(world.scrub.run())
         world.scrub.soon(T0, 7)
-        await asyncio.sleep(0.02)
+        await until(lambda: len(ended) == 2)
         assert looked == [[7], None]
         world.scrub.soon(T0, 8)
         await asyncio.sleep(0.02)
@@ -669,10 +677,13 @@ def test_who_leads_reads_its_log_once_after_a_start_and_readers_bring_it_forward
     world = World()
     world.config = parse_config({"node.id": "1", "log.dirs": "/a", "ottla.log.scrub.interval.ms": "0"})
     rounds: list[TopicPartition] = []
+    ended: list[TopicPartition] = []
+    read = world.scrub.scrub
 
     async def scrub(name: TopicPartition) -> None:
         rounds.append(name)
-        world.scrub._read_at[name] = asyncio.get_running_loop().time()
+        await read(name)
+        ended.append(name)
 
     monkeypatch.setattr(world.scrub, "scrub", scrub)
 
@@ -681,7 +692,7 @@ def test_who_leads_reads_its_log_once_after_a_start_and_readers_bring_it_forward
         await asyncio.sleep(0.02)
         assert rounds == [], "no rounds with an interval of 0"
         world.scrub.leads(T0)
-        await asyncio.sleep(0.02)
+        await until(lambda: len(ended) == 1)
         assert rounds == [T0]
         world.scrub.leads(T0)
         world.scrub.soon(T0)
@@ -689,7 +700,7 @@ def test_who_leads_reads_its_log_once_after_a_start_and_readers_bring_it_forward
         assert rounds == [T0], "it was read a moment ago"
         monkeypatch.setattr(log_scrub, "RETRY_S", 0.0)
         world.scrub.soon(T0)
-        await asyncio.sleep(0.02)
+        await until(lambda: len(ended) == 2)
         assert rounds == [T0, T0]
         task.cancel()
 
