@@ -145,11 +145,18 @@ class Voters:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
 
 
+class RunningQuorum(MemoryQuorum):
+    """A quorum that runs until it is cancelled."""
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+
 def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> None:
     """A heartbeat that waits for its turn meanwhile comes too late, and a broker that lives is fenced."""
 
     async def scene() -> None:
-        quorum, voters = MemoryQuorum(), Voters()
+        quorum, voters = RunningQuorum(), Voters()
         metadata = MetadataRuntime(
             quorum=quorum,
             image=EMPTY,
@@ -161,7 +168,7 @@ def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> No
             retry_backoff_ms=3_600_000,
         )
         quorum.lose_leadership()
-        ticking = asyncio.ensure_future(metadata._tick_for_ever())
+        running = asyncio.ensure_future(metadata.run())
         asking = asyncio.ensure_future(metadata.submit(create("a"), timeout_ms=86_400_000))
         while not voters.asked:
             await asyncio.sleep(0)
@@ -173,7 +180,7 @@ def test_a_new_leader_is_asked_at_once_though_it_was_asked_before_it_led() -> No
 
         assert voters.asked[1] == voters.asked[0]
         asking.cancel()
-        ticking.cancel()
+        running.cancel()
 
     asyncio.run(scene())
 
