@@ -160,7 +160,7 @@ def test_the_shortest_time_of_all_ends_the_connection(before: int) -> None:
     with_node(node, story)
 
 
-def test_a_deadline_whose_request_was_answered_ends_nothing() -> None:
+def test_a_deadline_whose_request_was_answered_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     node = FakeNode()
 
     async def story(client: PeerClient) -> None:
@@ -168,7 +168,11 @@ def test_a_deadline_whose_request_was_answered_ends_nothing() -> None:
         node.answer = lambda api, version, number: b""
         later = ask(client, 60)
         await asyncio.sleep(0)
-        client._protocol._look()
+        loop = asyncio.get_running_loop()
+        now_s = loop.time
+        monkeypatch.setattr(loop, "time", lambda: now_s() + 31)
+        for _ in range(3):
+            await asyncio.sleep(0)
         assert client.is_open and not later.done()
         later.cancel()
 
