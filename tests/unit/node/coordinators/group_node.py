@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,11 +14,12 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.cluster_features import GROUP_VERSION
+from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock
 from ottla.node.coordinators.group_runtime import GroupRuntime, Make
 from ottla.node.net.answers import Delayed
-from ottla.node.replica.partition import Assignment, Partition
+from ottla.node.replica.partition import Assignment
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.services import Services
 from ottla.node.settings.config import parse_config
@@ -27,8 +29,39 @@ TOPIC_ID = bytes(range(16))
 NUM_PARTITIONS = 3
 
 
+@dataclass(frozen=True, slots=True)
+class CompactedLogs:
+    """As much of a log manager as a coordinator's topic needs, on a disk in memory."""
+
+    disk: MemoryDisk
+    clock: ManualClock
+
+    def get_or_create(
+        self, topic_partition: TopicPartition, topic_id: bytes, config: LogConfig, *, is_new: bool
+    ) -> PartitionLog:
+        return PartitionLog.open(
+            disk=self.disk,
+            directory=Path("/data") / str(topic_partition),
+            topic_partition=topic_partition,
+            topic_id=topic_id,
+            config=config,
+            now_ms=self.clock.now_ms(),
+            clean_shutdown=True,
+        )
+
+
+def replicas_on(disk: MemoryDisk, clock: ManualClock, image: Callable[[], MetadataImage]) -> ReplicaManager:
+    """Return the replicas of node 1, whose logs lie on this disk."""
+    return ReplicaManager(
+        broker_id=1,
+        log_manager=cast(Any, CompactedLogs(disk, clock)),
+        image=image,
+        log_config=lambda *_: LogConfig(cleanup_policy=("compact",)),
+    )
+
+
 def host_topic(
-    replicas: ReplicaManager, disk: MemoryDisk, name: str, assignment: Assignment, *, now_ms: int
+    replicas: ReplicaManager, before: MetadataImage, name: str, assignment: Assignment
 ) -> TopicsImage:
     """Have all partitions of a coordinator's topic here, their logs opened or kept; what the metadata say."""
     partitions = tuple(
@@ -42,26 +75,14 @@ def host_topic(
         )
         for index in range(NUM_PARTITIONS)
     )
-    for index in range(NUM_PARTITIONS):
-        topic_partition = TopicPartition(name, index)
-        hosted = replicas.find(topic_partition)
-        if hosted is not None:
-            hosted.assign(assignment)
-            continue
-        log = PartitionLog.open(
-            disk=disk,
-            directory=Path("/data") / str(topic_partition),
-            topic_partition=topic_partition,
-            topic_id=TOPIC_ID,
-            config=LogConfig(cleanup_policy=("compact",)),
-            now_ms=now_ms,
-            clean_shutdown=True,
-        )
-        replicas._partitions[topic_partition] = Partition(
-            broker_id=1, log=log, topic_id=TOPIC_ID, assignment=assignment
-        )
     topic = TopicImage(name, TOPIC_ID, partitions)
-    return TopicsImage(by_name={name: topic}, by_id={TOPIC_ID: topic})
+    topics = TopicsImage(by_name={name: topic}, by_id={TOPIC_ID: topic})
+    changed = ChangedTopic(before.topics.by_name.get(name), topic)
+    replicas.apply(
+        MetadataImage(topics=topics),
+        MetadataChanges((changed,), configs=frozenset(), brokers=frozenset(), features=False),
+    )
+    return topics
 
 
 class GroupNode:
@@ -80,12 +101,7 @@ class GroupNode:
         self.clock = ManualClock()
         self.image = MetadataImage(features={GROUP_VERSION: 1})
         self.created = 0
-        self.replicas = ReplicaManager(
-            broker_id=1,
-            log_manager=cast(Any, None),
-            image=lambda: self.image,
-            log_config=cast(Any, None),
-        )
+        self.replicas = replicas_on(self.disk, self.clock, lambda: self.image)
         self._assignment = replicas
         self.group_lag: Any = None  # who measures lag, where a test asks for it
         self.groups = GroupRuntime(
@@ -113,9 +129,8 @@ class GroupNode:
             replicas=self._assignment,
             in_sync_replicas=self._assignment,
         )
-        now_ms = self.clock.now_ms()
         self.image = MetadataImage(
-            topics=host_topic(self.replicas, self.disk, OFFSETS_TOPIC, assignment, now_ms=now_ms),
+            topics=host_topic(self.replicas, self.image, OFFSETS_TOPIC, assignment),
             features=self.image.features,
         )
         self.add_topic("t", b"t" * 16)  # what the tests commit for

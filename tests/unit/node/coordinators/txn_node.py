@@ -26,10 +26,9 @@ from ottla.node.clock import ManualClock
 from ottla.node.coordinators.txn_runtime import Make, TxnRuntime
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Assignment, Partition
-from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.services import Services
 from ottla.node.settings.config import parse_config
-from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, host_topic
+from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, host_topic, replicas_on
 from tests.unit.node.stand_ins import Groups, Ids, services_of
 
 T0 = TopicPartition("t", 0)
@@ -60,12 +59,7 @@ class TxnNode:
         self.jobs: list[tuple[int, MarkerJob]] = []
         self.dropped: list[int] = []
         self._assignment = replicas
-        self.replicas = ReplicaManager(
-            broker_id=1,
-            log_manager=cast(Any, None),
-            image=lambda: self.image,
-            log_config=cast(Any, None),
-        )
+        self.replicas = replicas_on(self.disk, self.clock, lambda: self.image)
         self.txns = TxnRuntime(
             config=config or TransactionConfig(),
             replicas=self.replicas,
@@ -100,9 +94,7 @@ class TxnNode:
             replicas=self._assignment,
             in_sync_replicas=self._assignment,
         )
-        topics = host_topic(
-            self.replicas, self.disk, TRANSACTIONS_TOPIC, assignment, now_ms=self.clock.now_ms()
-        )
+        topics = host_topic(self.replicas, self.image, TRANSACTIONS_TOPIC, assignment)
         parts = tuple(
             PartitionImage(
                 partition=index, replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0
