@@ -178,6 +178,7 @@ class Markers:
         self.nodes = {one: MarkerNode(one, others=[n for n in node_ids if n != one]) for one in node_ids}
         self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []  # whom, what
         self.unreachable: set[int] = set()
+        self.missed: list[int] = []  # nodes that were asked for a connection and unreachable
         self.loses_answers: set[int] = set()  # of these nodes
         self.told: list[tuple[int, MarkersWritten]] = []
         self.fenced: list[tuple[int, MarkerJob]] = []
@@ -217,6 +218,7 @@ class Markers:
     async def _connect(self, node_id: int, purpose: str) -> PeerClient:
         assert purpose == "markers" and node_id != 1
         if node_id in self.unreachable:
+            self.missed.append(node_id)
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "nobody there")
         return peer_of(lambda *_, **__: self._request(node_id, *_))
 

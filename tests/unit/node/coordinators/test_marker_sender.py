@@ -334,7 +334,7 @@ def test_of_a_shard_that_is_gone_nothing_is_told(markers: Markers) -> None:
     async def story() -> None:
         markers.send(0, "x", [U0])
         markers.send(1, "y", [U0], producer_id=8)
-        await markers.until(lambda: bool(markers.sender._lines[2].again))
+        await markers.until(lambda: bool(markers.missed))
         markers.sender.drop(0)
         assert markers.sender.left == 1
         markers.unreachable = set()
