@@ -39,7 +39,7 @@ PARTITIONS_OF_A_REQUEST: Final = 500
 IDS_OF_A_REQUEST: Final = 500
 # ListTransactions: since when it knows each filter. An older server would pass over it and list everything.
 _DURATION_VERSION, _PATTERN_VERSION = 1, 2
-_ELECTION_PAUSE_S: Final = 0.2
+ELECTION_PAUSE_S: Final = 0.2
 NO_LEADER: Final = -1
 # The coordinator makes nothing of it: who fences a producer begins no transaction.
 _FENCING_TIMEOUT_MS: Final = 1
@@ -323,7 +323,7 @@ async def leaders_of(client: Client, partitions: Collection[TopicPartition]) -> 
         }
         if NO_LEADER not in leaders.values() or deadline.is_over:
             return leaders
-        await asyncio.sleep(_ELECTION_PAUSE_S)
+        await asyncio.sleep(ELECTION_PAUSE_S)
 
 
 def _by_topic(partitions: Iterable[TopicPartition]) -> Mapping[str, list[int]]:

@@ -225,10 +225,10 @@ async def _told(node: AdvertisedFacts, timeout_s: float) -> _Told | None:
         host = node.endpoint.host
     told = await asyncio.to_thread(_get, host, int(port), timeout_s, "/v1/node", 200)
     # Another node may have the port that this one did not get.
-    return told if told is not None and _is_of(node, told.body) else None
+    return told if told is not None and is_of(node, told.body) else None
 
 
-def _is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
+def is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
     is_same_cluster = node.endpoint.cluster_id in (None, body.get("cluster_id"))
     return is_same_cluster and body.get("node_id") == node.node_id
 

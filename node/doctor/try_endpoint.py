@@ -42,7 +42,7 @@ async def try_endpoint(host: str, port: int, *, timeout_s: float) -> EndpointFac
         if is_refused(error):
             return facts._replace(speaks=Speaks.REFUSED)
         return facts._replace(reason=dial_problem(error))
-    facts = _judged(facts, answer)
+    facts = judged(facts, answer)
     if facts.speaks is Speaks.SILENT:
         if await _speaks_tls(host, port, timeout_s):
             return facts._replace(speaks=Speaks.TLS)
@@ -54,7 +54,7 @@ async def try_endpoint(host: str, port: int, *, timeout_s: float) -> EndpointFac
     return facts
 
 
-def _judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
+def judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
     if not answer:
         return facts._replace(speaks=Speaks.SILENT)
     if answer[:2] in _TLS_RECORDS:

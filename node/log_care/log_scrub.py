@@ -67,7 +67,7 @@ class Unrepaired(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Retry:
+class Retry:
     """When damage that stays is looked at again."""
 
     failures: int
@@ -104,7 +104,7 @@ class LogScrub:
         self.repaired = 0  # of these, segments that came again from another replica
         self.indexes_rebuilt = 0  # of these, indexes
         self._known: dict[TopicPartition, dict[str, Unrepaired]] = {}  # by path
-        self._retries: dict[TopicPartition, _Retry] = {}  # of those that are known
+        self._retries: dict[TopicPartition, Retry] = {}  # of those that are known
         self._urgent: dict[TopicPartition, None] = {}
         self._places: dict[TopicPartition, int] = {}  # an offset at which somebody met damage
         self._read_at: dict[TopicPartition, float] = {}  # when the last reading of a log began
@@ -325,7 +325,7 @@ class LogScrub:
         before = self._retries.get(name)
         failures = 1 if before is None else before.failures + 1
         now = asyncio.get_running_loop().time()
-        self._retries[name] = _Retry(failures, now, self._replicas.circumstances(name))
+        self._retries[name] = Retry(failures, now, self._replicas.circumstances(name))
 
     def _check(self, partition_log: PartitionLog, offsets: list[int] | None) -> LogCheck:
         return check_of(

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 _CONGESTION: Final = getattr(socket, "TCP_CONGESTION", None)  # tcp(7); other systems than Linux have none
 _NAME_BYTES: Final = 16
-_PACED: Final = b"bbr"  # and what follows it: bbr2, bbr3
+PACED: Final = b"bbr"  # and what follows it: bbr2, bbr3
 # In every kernel, and open to every user where the administrator did not forbid it.
 _UNPACED: Final = b"reno"
 
@@ -36,7 +36,7 @@ def stop_pacing(listening: Socket, make_socket: Callable[[], Socket] = socket.so
         return b""
     with suppress(OSError):
         chosen = _congestion_control(listening)
-        if chosen.startswith(_PACED):
+        if chosen.startswith(PACED):
             _try_both(make_socket(), chosen)
             listening.setsockopt(socket.IPPROTO_TCP, _CONGESTION, _UNPACED)
             return chosen

@@ -64,7 +64,7 @@ _HEALTH: Final = record(
     },
     title="ClusterHealth",
 )
-_MEMBER: Final = record(
+MEMBER: Final = record(
     {
         "node": INT32,
         "directory_id": NULL_STRING,
@@ -93,8 +93,8 @@ _QUORUM: Final = record(
         "leader": {"type": ["integer", "null"]},
         "leader_epoch": {"type": "integer"},
         "high_watermark": {"type": "integer", "format": "int64"},
-        "voters": listed(_MEMBER),
-        "observers": listed(_MEMBER),
+        "voters": listed(MEMBER),
+        "observers": listed(MEMBER),
         "cut_off_since": NULL_STRING,
     },
     title="Quorum",

@@ -59,7 +59,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
     monkeypatch.setattr(txn_admin, "find_producers", find)
     monkeypatch.setattr(txn_admin, "partitions_to_search", everywhere)
     monkeypatch.setattr(txn_admin, "list_transactions", no_transactions)
-    monkeypatch.setattr(txn_admin, "_ELECTION_PAUSE_S", 0)
+    monkeypatch.setattr(txn_admin, "ELECTION_PAUSE_S", 0)
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.node.doctor.ask_cluster import _is_of
+from ottla.node.doctor.ask_cluster import is_of
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts
 
 
@@ -24,4 +24,4 @@ def test_another_nodes_rest_api_says_nothing_of_this_one(
 ) -> None:
     """It may have the port that this node wanted for its own, and did not get."""
     node = AdvertisedFacts(3, EndpointFacts("localhost", 9092, cluster_id=cluster_id), True)
-    assert _is_of(node, body) is expected
+    assert is_of(node, body) is expected

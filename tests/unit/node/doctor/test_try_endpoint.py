@@ -8,7 +8,7 @@ from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import LinkIdentity, read_hello, refusal
 from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
-from ottla.node.doctor.try_endpoint import QUESTION, _judged
+from ottla.node.doctor.try_endpoint import QUESTION, judged
 
 
 def framed(content: bytes) -> bytes:
@@ -21,7 +21,7 @@ def test_the_controller_listener_is_known_by_its_refusal() -> None:
     with pytest.raises(KafkaError) as refused:
         read_hello(QUESTION[4:], own)
 
-    at = _judged(EndpointFacts("localhost", 9093), framed(refusal(refused.value)))
+    at = judged(EndpointFacts("localhost", 9093), framed(refusal(refused.value)))
 
     assert at.speaks is Speaks.CONTROLLER
 
@@ -35,4 +35,4 @@ def test_the_controller_listener_is_known_by_its_refusal() -> None:
     ],
 )
 def test_other_programs_stay_other_programs(answer: bytes) -> None:
-    assert _judged(EndpointFacts("localhost", 25), answer).speaks is Speaks.OTHER
+    assert judged(EndpointFacts("localhost", 25), answer).speaks is Speaks.OTHER

@@ -564,9 +564,9 @@ def test_where_somebody_met_damage_only_that_segment_is_read_first(monkeypatch: 
 
 
 def test_damage_that_stays_is_looked_at_ever_more_rarely_and_when_its_partition_changes() -> None:
-    first = log_scrub._Retry(1, 100.0, "alone")
-    later = log_scrub._Retry(4, 100.0, "alone")
-    last = log_scrub._Retry(40, 100.0, "alone")
+    first = log_scrub.Retry(1, 100.0, "alone")
+    later = log_scrub.Retry(4, 100.0, "alone")
+    last = log_scrub.Retry(40, 100.0, "alone")
 
     assert [first.is_due(100 + after, "alone") for after in (59, 60)] == [False, True]
     assert [later.is_due(100 + after, "alone") for after in (479, 480)] == [False, True]

@@ -95,7 +95,7 @@ def test_a_connection_is_paced_by_where_it_comes_from(
 ) -> None:
     """The listener's own socket is made to look like that of a host with BBR."""
     paced = other_than_reno()
-    monkeypatch.setattr("ottla.node.net.pacing._PACED", paced)
+    monkeypatch.setattr("ottla.node.net.pacing.PACED", paced)
 
     def stop(listening: socket.socket) -> bytes:
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, paced)

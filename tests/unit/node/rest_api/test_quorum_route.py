@@ -32,5 +32,5 @@ def test_voters_without_a_vote_are_told_as_the_schema_has_them(monkeypatch: pyte
     voters = cast(Any, body)["voters"]
     assert [one["is_disk_old"] for one in voters] == [False, True, False]
     assert [one["is_disk_copied"] for one in voters] == [False, False, True]
-    member = cast(Any, cluster_state._MEMBER)
+    member = cast(Any, cluster_state.MEMBER)
     assert set(voters[0]) == set(member["properties"])
