@@ -530,7 +530,7 @@ def test_a_bug_in_the_core_costs_a_reload_and_nothing_else(monkeypatch: pytest.M
         assert isinstance(waiting, Delayed) and member_id
 
         with monkeypatch.context() as broken, pytest.raises(AssertionError):
-            broken.setattr(Coordinator, "_decide", lambda *_: (_ for _ in ()).throw(AssertionError("a bug")))
+            broken.setattr(Coordinator, "handle", lambda *_: (_ for _ in ()).throw(AssertionError("a bug")))
             await node.ask("g", commit("g"))
         await node.loaded()
 

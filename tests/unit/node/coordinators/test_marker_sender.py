@@ -10,6 +10,7 @@ from ottla.logstore.words.schema_compiler import decoder, encoder
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators import marker_sender
 from ottla.node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
+from ottla.node.replica.partition import Partition
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from tests.unit.node.coordinators.marker_world import Markers, marker
 
@@ -377,12 +378,12 @@ def _coordinator_epochs(requests: Any, name: str) -> list[tuple[str, int]]:
 def test_a_leader_with_an_error_that_nobody_knows_is_asked_again(
     markers: Markers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: Any) -> Any:
+    def broken(*_: Any, **__: Any) -> Any:
         raise marker_sender.KafkaError(ErrorCode.CORRUPT_MESSAGE)
 
     async def story() -> None:
         with monkeypatch.context() as patch:
-            patch.setattr(markers.nodes[2].marker_writer, "_append", broken)
+            patch.setattr(Partition, "append_marker", broken)
             markers.send(0, "x", [U0])
             await markers.until(lambda: len(markers.requests) == 2)
         await markers.until(lambda: not markers.sender.left)
