@@ -220,14 +220,24 @@ def test_settings_and_the_command_line_alone_read_the_environment() -> None:
     }
 
 
+OF_NAMED_TUPLES = ("_replace", "_fields", "_asdict", "_make")
+
+
 def looks(path: Path) -> Iterator[str]:
-    """Yield the private names of other objects that a test uses."""
+    """Yield the private names of other objects that a test uses, imports or patches."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(node, ast.Attribute) or not re.fullmatch(r"_[a-z]\w*", node.attr):
-            continue
-        is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
-        if not is_own and node.attr not in ("_replace", "_fields", "_asdict", "_make"):
-            yield f"{path.relative_to(ROOT)}:{node.lineno}: {node.attr}"
+        names: list[str] = []
+        if isinstance(node, ast.Attribute):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            names = [] if is_own else [node.attr]
+        elif isinstance(node, ast.ImportFrom):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.Call) and re.search(r"[sg]etattr$", ast.unparse(node.func)):
+            texts = [one.value for one in node.args[:2] if isinstance(one, ast.Constant)]
+            names = [text.rpartition(".")[2] for text in texts if isinstance(text, str)]
+        for name in names:
+            if re.fullmatch(r"_[A-Za-z]\w*", name) and name not in OF_NAMED_TUPLES:
+                yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}: {name}"
 
 
 def test_tests_of_node_use_what_its_parts_show() -> None:
