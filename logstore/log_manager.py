@@ -1,7 +1,7 @@
 """All logs of a node over its log directories: found at start, made and deleted, checkpointed, closed.
 
 One owner, the event loop, calls everything here but what is said to block. What takes long is handed out:
-`load` takes a `map` that may run in threads, `pending_checkpoints` and `removals` give work for a thread.
+`load` takes a `map` that may run in threads, `gathered_writer` and `removals` give work for a thread.
 
 Start: `acquire` (locks), `identity` (whose directories are these?), `claim` (ours from now on), `load`, and
 when the metadata are known `set_strays_apart`. Stop: `close`.

@@ -35,6 +35,7 @@ from ottla.node.kafka_api.served_apis import (
     describe,
     handler_module,
     is_advertised,
+    is_served,
     is_served_early,
 )
 from ottla.node.net.answers import (
@@ -482,7 +483,7 @@ class Dispatcher:
     def load_route(self, api_key: int, version: int) -> Route:
         """Make ready how a version of an API is served; CloseConnection where it is not."""
         served = self._served_apis
-        if api_key not in served and api_key not in SERVED_TO_PEERS and api_key != PeerApi.PEER_HANDSHAKE:
+        if not is_served(api_key):
             raise CloseConnection(f"API key {api_key} is not served")
         key = api_of(api_key)
         request_class, response_class = codec.request_class(key), codec.response_class(key)
