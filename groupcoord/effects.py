@@ -1,4 +1,4 @@
-"""What a shard of the group coordinator asks of the world: the effects of every coordinator, and its own."""
+"""The effects of the group coordinator: those that every coordinator has, and its own."""
 
 from dataclasses import dataclass
 from typing import TypeAlias

@@ -1,4 +1,4 @@
-"""How far the coordinator has come with a heartbeat that it may hold (`held_heartbeats`)."""
+"""The phases of a heartbeat that the coordinator may hold (`held_heartbeats`)."""
 
 from enum import Enum
 

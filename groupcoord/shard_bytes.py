@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class NodeBytes:
-    """Of all shards of a node."""
+    """The bytes of all shards of a node."""
 
     limit_bytes: int = 2**63 - 1
     used_bytes: int = 0
 
 
 class ShardBytes:
-    """Of one shard, which keeps `total` in step by `add`."""
+    """The bytes of one shard, which keeps `total` in step by `add`."""
 
     __slots__ = ("_node", "total")
 

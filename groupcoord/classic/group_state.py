@@ -18,7 +18,7 @@ from enum import Enum
 
 
 class GroupState(Enum):
-    """What a classic group is doing; the value is the name that clients are shown."""
+    """The state of a classic group; the value is the name that clients see."""
 
     EMPTY = "Empty"  # no members; it may hold offsets
     PREPARING_REBALANCE = "PreparingRebalance"  # waiting for all members to join

@@ -31,7 +31,7 @@ class ConsumerGroupHeartbeat:
     client_host: str = ""
     member_id_required: bool = True  # since version 1 members bring an id of their own
     hold_ms: int = 0  # for how long it may be held until there is something to tell
-    # Whether its client takes no harm from an answer that comes after the next heartbeat is due.
+    # The client can cope with an answer that comes after its next heartbeat is due.
     tolerates_late_answers: bool = False
     phase: HeartbeatPhase = HeartbeatPhase.ARRIVED
 

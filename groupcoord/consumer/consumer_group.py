@@ -49,7 +49,7 @@ class ResolvedRegex(NamedTuple):
 
 
 class UnchangedAnswer(NamedTuple):
-    """What a heartbeat that changes nothing is answered, for this very member and these settings."""
+    """The answer to a heartbeat that changes nothing, for one member and one set of settings."""
 
     member: ConsumerMember
     config: GroupConfig

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class ConsumerGroupState(Enum):
-    """What a consumer group is doing; the value is the name that clients are shown."""
+    """The state of a consumer group; the value is the name that clients see."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"  # no target assignment yet for the newest group epoch
@@ -19,7 +19,7 @@ class ConsumerGroupState(Enum):
 
 
 class Facts(NamedTuple):
-    """What the state is read off; a fact is False where one to the left of it is."""
+    """The facts from which the state is read, in order; a fact counts only if all before it hold."""
 
     has_members: bool
     has_newest_target: bool = False  # the assignment epoch is the group epoch

@@ -1,4 +1,4 @@
-"""What a shard of the transaction coordinator asks of the world: effects of every coordinator, and its own.
+"""The effects of the transaction coordinator: those that every coordinator has, and its own.
 
 `SendMarkers` waits, as an answer does, until the `Append`s before it are committed: a marker is never undone,
 so the decision must be safe first.
@@ -44,7 +44,7 @@ class NeedProducerId:
 
     @property
     def token(self) -> Token | None:
-        """Who waits for it, None for the coordinator itself."""
+        """The token of the request that waits for it, None if the coordinator itself does."""
         return None if isinstance(self.command, AbortTimedOut) else self.command.token
 
 

@@ -466,7 +466,7 @@ def _printer(options: ConsumeOptions) -> Printer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetSpec:
-    """Where reading begins in a log: an offset, so many records before the end, or a time (LATEST, too)."""
+    """A place where reading begins: an offset, so many records before the end, or a time (LATEST, too)."""
 
     offset: int | None = None
     before_end: int | None = None

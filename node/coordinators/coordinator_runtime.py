@@ -92,6 +92,11 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._start_task = start_task
         self.refresh()
 
+    def start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin background work of this coordinator; it must have started."""
+        assert self._start_task is not None
+        self._start_task(work)
+
     def close(self) -> None:
         """Answer all that wait with NOT_COORDINATOR and stop."""
         for shard in self.by_index.values():
@@ -106,7 +111,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
 
     @property
     def cores(self) -> list[K]:
-        """Those of the shards that are loaded."""
+        """The cores of the shards that are loaded."""
         return [shard.coordinator for shard in self.by_index.values() if shard.coordinator is not None]
 
     def tell_all(self, command: C) -> None:
@@ -133,7 +138,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
             if index not in self.by_index:
                 shard = self.by_index[index] = self._new_shard(index, partition)
                 if not shard.load_if_empty():
-                    self._start_task(self._load_one(index, shard))
+                    self.start_task(self._load_one(index, shard))
 
     def _new_shard(self, index: int, partition: Partition) -> CoordinatorShard[K, C, A]:
         assert self._timers is not None
@@ -186,7 +191,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return topic.partitions[partition_for(key, len(topic.partitions))].leader
 
     async def coordinator_of(self, key: str) -> int:
-        """The same; creates the topic on first use."""
+        """Return what `known_coordinator_of` does, and create the topic on first use."""
         if self._topic not in self._image().topics.by_name:
             await self._ensure_topic()
         return self.known_coordinator_of(key)
@@ -211,7 +216,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
     # ---- commands ------------------------------------------------------------------------------------
 
     def new_token(self) -> Token:
-        """For who has to know it before the command is made."""
+        """Return a token for a caller that must know it before it makes the command."""
         return next(self._tokens)
 
     def loaded(self, index: int) -> CoordinatorShard[K, C, A]:
@@ -272,9 +277,9 @@ class CoordinatorRuntime(Generic[K, C, A]):
         build: Build[Result[R]],
         wrap: Build[Result[R]] | None = None,
     ) -> Result[R]:
-        """Several commands, each to the shard of a partition or of a key; `build` gets the answers in the
-        order of the commands. Very many of them take turns with the loop, a coroutine then, which ends with
-        what `wrap` says in the place of `build`.
+        """Have several commands carried out, each by the shard of a partition or of a key; `build` gets the
+        answers in the order of the commands. More than `MAX_COMMANDS_PER_TURN` take turns with the loop, in a
+        coroutine that ends with `wrap` instead of `build`.
         """
         if len(places) > MAX_COMMANDS_PER_TURN:
             return self.submit_in_turns(places, build if wrap is None else wrap, MAX_COMMANDS_PER_TURN)
@@ -283,7 +288,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
     async def submit_in_turns(
         self, places: Sequence[tuple[int | str, Make[C]]], build: Build[R], per_turn: int
     ) -> R | Delayed[R]:
-        """The same, so many in each turn of the loop."""
+        """Carry out commands as `submit_each`, `per_turn` of them in each turn of the loop."""
         outcomes = []
         for count, (at, make) in enumerate(places, 1):
             outcomes.append(self.submit(self._index_of(at), make))
@@ -292,8 +297,8 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return self._join(outcomes, build)
 
     def ask_all(self, make: Make[C], build: Build[R], *, is_large: bool, is_slow: bool = False) -> Result[R]:
-        """One command to every shard of this node; `build` looks at nothing but the answers. Where it
-        `is_large` the shards take turns with the loop, and all is built beside it; so is what `is_slow`.
+        """Have one command carried out by every shard of this node; `build` may use the answers alone. A
+        request that `is_large` or `is_slow` takes turns with the loop, and its response is built in a thread.
         """
         places = [(index, make) for index in sorted(self.by_index)]
         if is_large or is_slow:
@@ -304,7 +309,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return self.partition_for(place) if isinstance(place, str) else place
 
     def _answered(self, token: Token, answer: A | KafkaError) -> None:
-        """What shards give their answers to."""
+        """Take an answer of a shard."""
         waiting = self._asked[token]
         if waiting is None:
             self._asked[token] = answer  # while `submit` is still at it
@@ -315,7 +320,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._give_answers()
 
     def _give_answers(self) -> None:
-        """Some of those that are there: what a connection does with one takes longer than deciding it."""
+        """Give some of the answers; what a connection does with one takes longer than deciding it."""
         for _ in range(min(len(self._late_answers), MAX_ANSWERS_PER_TURN - self._given)):
             waiting, answer = self._late_answers.popleft()
             self._given += 1
@@ -352,5 +357,5 @@ class CoordinatorRuntime(Generic[K, C, A]):
 
 
 def built_aside(build: Build[R], answers: list[Any], *, is_slow: bool = False) -> Aside[R]:
-    """A response from very many answers is made beside the loop."""
+    """Return a response that is built of very many answers in a thread."""
     return Aside(partial(build, answers), is_slow)

@@ -181,7 +181,7 @@ class CoordinatorShard(Generic[K, C, A]):
 
     @property
     def is_open(self) -> bool:
-        """Whether commands can be carried out: loaded, and not closed yet."""
+        """Return whether commands can be carried out: the shard is loaded and not closed."""
         return self._core is not None and not self.is_closed
 
     @property
@@ -191,14 +191,14 @@ class CoordinatorShard(Generic[K, C, A]):
 
     @property
     def log(self) -> CoordinatorLog[A]:
-        """What this shard appends to its partition, once it is loaded."""
+        """The log through which this shard appends to its partition; the shard must be loaded."""
         assert self._log is not None
         return self._log
 
     # ---- loading -------------------------------------------------------------------------------------
 
     def load_if_empty(self) -> bool:
-        """A partition without records (it has just been created) needs no loading: start at once."""
+        """Start at once if the partition has no records, as when it is new; return whether it did."""
         log_ = self.partition.log
         if log_.log_end_offset > log_.log_start_offset:
             return False
@@ -242,7 +242,7 @@ class CoordinatorShard(Generic[K, C, A]):
             self._keep(command)
 
     def _refusal(self, command: C) -> KafkaError | None:
-        """Why the log would not take the records that a command may lead to."""
+        """Return why the log would not take the records of a command, None if it would."""
         kind = type(command)
         if kind in self._parts.read_only:
             return None
@@ -352,8 +352,8 @@ class CoordinatorShard(Generic[K, C, A]):
     # ---- the end -------------------------------------------------------------------------------------
 
     def close(self, error: ErrorCode, *, not_appended: KafkaError | None = None) -> None:
-        """This shard ends here: all that wait are answered, no timer fires any more. `not_appended` is for
-        those whose records are not in the log.
+        """End this shard: answer all that wait, and cancel its timers. `not_appended` is the answer for those
+        whose records are not in the log.
         """
         if self.is_closed:
             return
@@ -371,7 +371,7 @@ class CoordinatorShard(Generic[K, C, A]):
         self._parts.stopped(self, moved)
 
     def _drop(self, error: KafkaError, effects: Sequence[Any] = ()) -> None:
-        """The log does not hold what the core holds, or never will: answer all, and load anew."""
+        """End the shard and have it loaded again, since the log will not hold what the core holds."""
         if self.is_closed:
             return
         if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:

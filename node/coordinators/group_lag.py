@@ -47,7 +47,7 @@ _NOTHING_LEFT: Final = Oldest(2**63 - 1)
 
 
 class GroupOffset(NamedTuple):
-    """What a group has committed in a partition; None if it has committed nothing there."""
+    """The offset that a group has committed in a partition, None if it has committed nothing there."""
 
     partition: TopicPartition
     committed: int | None

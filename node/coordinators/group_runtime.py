@@ -119,7 +119,6 @@ class GroupRuntime:
             parts=lambda index, partition: self._shard_parts(),
         )
         self.shards = self._runtime.by_index
-        self._start_task: StartTask | None = None
         self._commit_order = CommitOrder()
         self._executor = TaskExecutor()
 
@@ -127,7 +126,6 @@ class GroupRuntime:
 
     def start(self, start_task: StartTask) -> None:
         """Begin to serve; loads of shards are tasks that `start_task` begins."""
-        self._start_task = start_task
         self._runtime.start(start_task)
 
     def close(self) -> None:
@@ -140,8 +138,8 @@ class GroupRuntime:
         self._runtime.refresh()
 
     def forget_topics(self, topics: Iterable[str]) -> None:
-        """These topics were deleted; drop what groups have committed for them. Of very many groups those
-        beyond the first have their turns later.
+        """Drop what groups have committed for topics that were deleted; of very many groups the first ones at
+        once, and the others in later turns of the loop.
         """
         deleted, left = frozenset(topics), GROUPS_FORGOTTEN_PER_TURN
         later: list[tuple[GroupShard, Sequence[str]]] = []
@@ -156,8 +154,7 @@ class GroupRuntime:
                 later.append((shard, readers[left:]))
             left -= min(left, len(readers))
         if later:
-            assert self._start_task is not None, "shards are there once it has started"
-            self._start_task(self._forget_in_turns(deleted, later))
+            self._runtime.start_task(self._forget_in_turns(deleted, later))
 
     async def _forget_in_turns(
         self, deleted: frozenset[str], later: Sequence[tuple[GroupShard, Sequence[str]]]

@@ -1,4 +1,4 @@
-"""What the group coordinator alone does in a shard: transactions whose marker is in its log, work aside, and
+"""The group coordinator's own part of a shard: transactions whose marker is in its log, work aside, and
 the bytes of members and offsets.
 """
 

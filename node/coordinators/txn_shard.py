@@ -1,4 +1,4 @@
-"""What the transaction coordinator alone does in a shard: decisions go to the leaders as markers once they
+"""The transaction coordinator's own part of a shard: decisions go to the leaders as markers once they
 are committed, and a command that needs a new producer id goes on when the controller has given one.
 """
 
@@ -75,7 +75,7 @@ def txn_parts(
 
 
 class _TxnParts:
-    """Those of one shard."""
+    """The parts of one shard that keep state."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class _TxnParts:
                 raise AssertionError(f"{effect} is the runtime's business")
 
     def _decided(self, shard: TxnShard, job: MarkerJob, error: KafkaError | None) -> None:
-        """The decision over a transaction is safe; with an error it never will be, by this shard."""
+        """Send the markers once the decision is committed; an error means that this shard never will."""
         if error is None and not shard.is_closed:
             self._send_markers(job)
 

@@ -1,4 +1,4 @@
-"""What the module of an API says of it beside `handle`: its versions, limits, how a request is refused."""
+"""The description that each API's module has beside `handle`: versions, limits, how a request is refused."""
 
 import sys
 from collections.abc import Callable, Sequence

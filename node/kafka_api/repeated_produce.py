@@ -187,7 +187,7 @@ def _in_words(
 
 
 def _was_taken(request: ProduceRequest, result: Result[ProduceResponse]) -> bool:
-    """Whether a request is of the usual shape and its one batch was appended, whoever is still waited for."""
+    """Return whether a request has the usual shape and its one batch is appended, acknowledged or not."""
     if request.acks == 0:
         return False
     if len(request.topic_data) != 1 or len(request.topic_data[0].partition_data) != 1:

@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
             self._move(_BLOCKED)
 
     def _continue(self) -> None:
-        """What the next request waited for has come."""
+        """Serve the next request, which need not wait any longer."""
         if self.state is _CLOSED:
             return
         if self.is_write_blocked:
@@ -551,12 +551,12 @@ class Connection(asyncio.BufferedProtocol):
         return self._file_sender is None or not self._file_sender.is_sending
 
     def _only_waits(self) -> bool:
-        """Whether nothing is under way, and nothing was asked behind what waits."""
+        """Return whether a request waits that changes nothing, with no whole request behind it."""
         waiting = self._waiting
         return waiting is not None and not self._is_under_way(waiting) and not self.buffer.has_whole_frame
 
     def _is_under_way(self, waiting: "asyncio.Future[Any]") -> bool:
-        """Whether a request that waits may change something, and so goes on when its client has gone."""
+        """Return whether a waiting request may change something, so that it goes on without its client."""
         awaited = self._awaited
         return isinstance(waiting, asyncio.Task) and not (awaited is not None and awaited.ends_with_client)
 

@@ -58,7 +58,7 @@ from enum import IntEnum
 
 
 class Serving(IntEnum):
-    """What is done with the requests of a peer."""
+    """How a connection serves the requests of its peer."""
 
     READY = 0
     BLOCKED = 1
@@ -70,7 +70,7 @@ class Serving(IntEnum):
 
 
 class Reading(IntEnum):
-    """Whether a peer is read from, and why not."""
+    """How a connection reads from its peer."""
 
     ON = 0
     OFF = 1

@@ -36,7 +36,7 @@ class Owed:
 
 
 class OwedAnswers:
-    """What one connection owes."""
+    """The answers that one connection owes, in order."""
 
     __slots__ = ("in_order",)
 

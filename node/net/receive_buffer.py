@@ -1,4 +1,4 @@
-"""What a connection has received and not served yet, in one buffer. Frames are found in it in place.
+"""The bytes that a connection has received and not served yet, in one buffer. Frames are found in place.
 
 The promise: a buffer holds no more than about twice the bytes that really arrived, or five times its last
 frame while memory is plentiful; it counts all of it against `ReceiveMemory`. Nothing that was received is

@@ -22,7 +22,7 @@ class WaitsFor(Protocol[C]):
 
 
 class Kind(NamedTuple, Generic[P, G, R]):
-    """How the operations of one kind differ from others."""
+    """The functions by which one kind of operation differs from others."""
 
     # Those of this kind that wait for a partition, in the order in which they came.
     waiting: "Callable[[P], dict[DelayedOperation[P, G, R], None]]"

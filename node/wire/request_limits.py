@@ -1,4 +1,4 @@
-"""How long the texts and bytes in requests may be, and of how many elements a request: the limits there are.
+"""The limits of requests: how long their texts and bytes may be, and how many elements they may have.
 
 Which of them an API has stands in the description of its module (`kafka_api/api_description`). A text of the
 wire may have 32,767 bytes and a frame 100 MiB of them. What is an id here is hashed, compared, kept and

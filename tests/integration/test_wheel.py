@@ -1,4 +1,4 @@
-"""What a user gets: the source archive and the wheel, and Ottla installed from it into an empty environment.
+"""The source archive and the wheel as a user gets them, and Ottla installed into an empty environment.
 
 The environment has the requirements of the wheel and what those require, by links to where the tests have
 them; so nothing is downloaded, and a requirement that is not declared is missing.

@@ -103,7 +103,7 @@ def test_the_manifests_expect_this_image() -> None:
 
 
 def context(folder: Path, dockerfile: str = "Dockerfile") -> None:
-    """What docker would be sent: what the .dockerignore of a Dockerfile lets through, links as links."""
+    """Copy the files that docker would be sent: those that a .dockerignore lets through, links as links."""
     rules = (ROOT / "k8s" / f"{dockerfile}.dockerignore").read_text().split()
     assert rules[0] == "*"
     for rule in (rule.removeprefix("!") for rule in rules if rule.startswith("!")):

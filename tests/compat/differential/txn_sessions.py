@@ -760,7 +760,7 @@ def a_marker_comes_twice(s: TxnSession) -> None:
 
 
 def there_is_nothing_to_commit(s: TxnSession) -> None:
-    """Who says so has written once more, and so is the coordinator still (groupcoord D45)."""
+    """A node that answers this has written once more, so it still is the coordinator (groupcoord D45)."""
     s.init("a")
     s.commit("a")
     _, told = s.answers[-1]

@@ -1,4 +1,4 @@
-"""What `ottla.streams` does with rows that are not as they should be, and with tables that change."""
+"""`ottla.streams` with rows that are not as they should be, and with tables that change."""
 
 import datetime
 import json

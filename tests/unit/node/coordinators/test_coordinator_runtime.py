@@ -73,14 +73,14 @@ class Fail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Of a timer: the while is over."""
+    """The command that a timer brings when its time is over."""
 
     amount: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """Of the node: a number from `giver`; None for one that is given again by itself."""
+    """A command of the node: a number from `giver`; None for one that comes again by itself."""
 
     giver: str | None
     amount: int

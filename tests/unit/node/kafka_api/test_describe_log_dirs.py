@@ -1,4 +1,4 @@
-"""What lies in the log directories is told in turns with the loop where it is very much."""
+"""Log directories with very many logs are described in turns with the loop."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What serves requests that begin like an earlier one, as the dispatcher uses it for any API."""
+"""The dispatcher lets any API serve requests that begin like an earlier one."""
 
 import struct
 from dataclasses import replace

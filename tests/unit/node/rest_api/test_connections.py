@@ -10,7 +10,7 @@ from ottla.node.rest_api.connections import HttpConnections, network_of
 
 
 class Client:
-    """What `HttpConnections` sees of a connection."""
+    """The part of a connection that `HttpConnections` uses."""
 
     def __init__(self, address: str) -> None:
         self.address = address
