@@ -52,7 +52,8 @@ def _encode(value: Command | Reply) -> bytes:
     if len(writer) > MAX_COMMAND_BYTES:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"A {type(value).__name__} needs {len(writer)} bytes, {MAX_COMMAND_BYTES} are allowed.",
+            f"A {type(value).__name__} would take {len(writer)} bytes, but at most "
+            f"{MAX_COMMAND_BYTES} are allowed.",
         )
     return bytes(writer)
 
@@ -63,10 +64,10 @@ def _decode(classes: dict[int, type[Any]], content: Buffer, kind: str) -> Any:
     number, version = _HEAD.unpack_from(content)
     cls = classes.get(number)
     if cls is None:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"There is no {kind} of the number {number}.")
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"There is no {kind} with the number {number}.")
     value, end = decoder(cls, version)(content, _HEAD.size)
     if end != len(content):
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"A {cls.__name__} has {len(content) - end} bytes too many."
+            ErrorCode.INVALID_REQUEST, f"A {cls.__name__} has {len(content) - end} bytes after its end."
         )
     return value

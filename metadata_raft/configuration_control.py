@@ -122,7 +122,8 @@ def _definitions_of(
             )
         case ConfigResourceType.BROKER_LOGGER:
             raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "Levels of loggers are each broker's own; no metadata tell them."
+                ErrorCode.INVALID_REQUEST,
+                "The log levels of a broker are not part of the metadata: send this request to that broker.",
             )
         case ConfigResourceType.UNKNOWN:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Unknown resource type.")
@@ -179,11 +180,11 @@ def _check_limits(
     known = image.configs.by_resource
     if len(after) > MAX_CONFIGS_PER_RESOURCE:
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"A resource may have {MAX_CONFIGS_PER_RESOURCE} configs at most."
+            ErrorCode.POLICY_VIOLATION, f"A resource may have at most {MAX_CONFIGS_PER_RESOURCE} configs."
         )
     if (kind, name) not in known and len(known) >= MAX_CONFIG_RESOURCES + len(image.topics.by_name):
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"Only {MAX_CONFIG_RESOURCES} groups and brokers may have configs."
+            ErrorCode.POLICY_VIOLATION, f"At most {MAX_CONFIG_RESOURCES} groups and brokers may have configs."
         )
 
 

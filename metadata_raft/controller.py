@@ -231,11 +231,13 @@ def _check_size(command: Command) -> None:
     if named > MAX_RECORDS_PER_COMMAND:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may name {MAX_RECORDS_PER_COMMAND} topics or resources at most.",
+            f"One request may name at most {MAX_RECORDS_PER_COMMAND} topics or "
+            "resources: send several requests.",
         )
     if value_chars > MAX_VALUE_CHARS_PER_COMMAND:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"The settings of one request may have {MAX_VALUE_CHARS_PER_COMMAND} characters together, these"
-            f" have {value_chars}: ask for fewer topics or resources at a time.",
+            "The settings of one request may have at most "
+            f"{MAX_VALUE_CHARS_PER_COMMAND} characters in all, but these have "
+            f"{value_chars}: send fewer topics or resources in each request.",
         )

@@ -154,7 +154,8 @@ class MetadataDelta:
             image = None if topic_id in self._topics else self.base.topics.by_id.get(topic_id)
             if image is None:
                 raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"A metadata record names the unknown topic {topic_id.hex()}."
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"A metadata record names topic {topic_id.hex()}, which does not exist.",
                 )
             topic = self._topics[topic_id] = _TopicDelta(image)
         return topic
@@ -164,7 +165,8 @@ class MetadataDelta:
         old = self.base.topics.by_name.get(record.name)
         if known is not None or (old is not None and self._topics.get(old.topic_id, old) is not None):
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"A metadata record creates the topic {record.name} again."
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A metadata record creates topic {record.name}, which already exists.",
             )
         self._created_names[record.name] = record.topic_id
         self._topics[record.topic_id] = _TopicDelta(TopicImage(record.name, record.topic_id, ()))
@@ -235,7 +237,8 @@ class MetadataDelta:
         broker = self._brokers.get(record.broker_id) or self.base.brokers.get(record.broker_id)
         if broker is None:
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"A metadata record changes the unknown broker {record.broker_id}."
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A metadata record changes broker {record.broker_id}, which is not registered.",
             )
         if record.fenced != FencingChange.NONE:
             broker = broker._replace(fenced=record.fenced == FencingChange.FENCE)
@@ -310,8 +313,8 @@ class _TopicDelta:
     def _out_of_order(self, partition: int) -> KafkaError:
         return KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"A metadata record names partition {partition} of {self.base.name},"
-            f" which has {len(self.partitions)}.",
+            f"A metadata record names partition {partition} of {self.base.name}, "
+            f"which has only {len(self.partitions)} partitions.",
         )
 
 

@@ -38,8 +38,10 @@ def plan_drain(
         if not candidates:
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
-                f"Broker {leaving} cannot be drained: {one.topic}-{one.partition} has {len(one.replicas)}"
-                f" replicas, and no other broker is left for one of them.",
+                f"Broker {leaving} cannot be drained: {one.topic}-{one.partition} has "
+                f"{len(one.replicas)} replicas, and there is no other broker to take "
+                "this one. Add a broker, or reduce the replication factor of the "
+                "topic.",
             )
         used = Counter(racks.get(replica) for replica in one.replicas if replica != leaving)
         successor = min(candidates, key=lambda other: (used[racks[other]], load[other], other))

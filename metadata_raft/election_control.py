@@ -54,7 +54,9 @@ def elect_leaders(image: MetadataImage, command: ElectLeaders) -> Decision:
             outcomes = []
             for index in wanted.partitions:
                 if (wanted.topic, index) in seen:
-                    outcomes.append(_refused(index, ErrorCode.INVALID_REQUEST, "It is named twice."))
+                    outcomes.append(
+                        _refused(index, ErrorCode.INVALID_REQUEST, "The partition is named twice.")
+                    )
                     continue
                 seen.add((wanted.topic, index))
                 outcomes.append(_elect(image, known, wanted.topic, index, kind, records))
@@ -115,7 +117,8 @@ def _elect(
         )
     if len(records) >= MAX_RECORDS_PER_COMMAND:
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"One request may elect {MAX_RECORDS_PER_COMMAND} leaders at most."
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may elect at most {MAX_RECORDS_PER_COMMAND} leaders: send several requests.",
         )
     records.append(change)
     return PartitionResult(partition_id=index)

@@ -64,7 +64,11 @@ class LinkTroubles:
 
 def sentence(missing: Mapping[int, str], *, has_majority: bool) -> str:
     """Whom the node waits for, and what that means."""
-    what = "the others are a majority" if has_majority else "without them there is no majority"
+    what = (
+        "the other voters are a majority, so the quorum works without them"
+        if has_majority
+        else "without them the quorum has no majority"
+    )
     return f"Waiting for {', '.join(missing.values())}: {what}."
 
 

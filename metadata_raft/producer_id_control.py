@@ -15,7 +15,7 @@ def allocate_producer_ids(image: MetadataImage, command: AllocateProducerIds) ->
     if broker is None or broker.broker_epoch != command.broker_epoch:
         raise KafkaError(
             ErrorCode.STALE_BROKER_EPOCH,
-            f"Broker {command.broker_id} of epoch {command.broker_epoch} is not registered.",
+            f"Broker {command.broker_id} is not registered with epoch {command.broker_epoch}.",
         )
     first = image.next_producer_id
     if first > LONG_MAX - PRODUCER_ID_BLOCK_SIZE:

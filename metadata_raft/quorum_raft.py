@@ -154,7 +154,7 @@ class RaftQuorum:
             self._hear_all()
             if self._leading_epoch:
                 self._leading_epoch = 0
-                self._listener.handle_resignation("The metadata quorum of this node has ended.")
+                self._listener.handle_resignation("The metadata quorum has stopped on this node.")
 
     def close(self) -> None:
         self._is_closed = True
@@ -224,7 +224,9 @@ class RaftQuorum:
         if not self._may_append or batch.epoch != self._leading_epoch:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         if len(self._waiting) >= MAX_WAITING_BATCHES:
-            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are under way.")
+            raise KafkaError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are in progress: try again."
+            )
         # One that is too large is refused here, where somebody can be told. One that is not, with very many
         # records, is encoded by the voter: that takes 50 ms, which others on this loop need not wait for.
         self._waiting.append((batch, None if surely_fits(batch) else encode_entry(batch, 0)))
@@ -251,8 +253,8 @@ class RaftQuorum:
             if self._loop.time() > deadline:
                 raise KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"Node {voter.node_id} has not caught up with the metadata log; is it there, with this"
-                    " directory id?",
+                    f"Node {voter.node_id} has not caught up with the metadata log: "
+                    "check that it is running, and that the directory id is its own.",
                 )
             await asyncio.sleep(CATCH_UP_POLL_SECONDS)
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum any more.")

@@ -68,8 +68,9 @@ def read_quorum_state(disk: Disk, directory: Path) -> QuorumState | None:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
-            f"{path} is damaged: without it nobody knows for whom this node has voted. Remove this node from"
-            " the voters of the quorum and add it again with an empty directory.",
+            f"{path} is damaged. It holds the vote of this node, so the node could "
+            "vote twice without it. Remove this node from the voters of the quorum, "
+            "and add it again with an empty directory.",
         ) from None
     found = disk.identity_of(path)
     is_copy = named is not None and not named.is_same(found)

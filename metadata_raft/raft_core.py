@@ -241,7 +241,11 @@ class RaftCore:
         except KafkaError as error:
             if error.code is not ErrorCode.NOT_CONTROLLER:
                 # The node counts on it: what it decides from here on would not follow the log.
-                log.error("A batch was refused, so this node gives up the lead: %s", error)
+                log.error(
+                    "A change of the metadata does not follow its log, so this "
+                    "node gives up leadership of the quorum: %s",
+                    error,
+                )
                 self.member.engine.adopt_term(self.member.engine.term + 1)
         except Exception as error:
             self._end(error)
@@ -461,7 +465,7 @@ def apply_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataIma
     except KafkaError as error:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             raise
-        log.error("The metadata batch at offset %d changes nothing: %s", batch.base_offset, error)
+        log.error("The metadata batch at offset %d was skipped: %s", batch.base_offset, error)
         delta = MetadataDelta(image)
         after = delta.apply(version=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms)
         return after, delta.changes()

@@ -96,7 +96,10 @@ class Election:
         if self._promises.copy_id:
             engine.is_handed_leadership = False
         if engine.term >= MAX_TERM:
-            log.error("The terms of the metadata quorum are used up: this node stands for election no more.")
+            log.error(
+                "The metadata quorum has used the largest possible term: this "
+                "node does not stand for election any more."
+            )
             engine.postpone_election()
             return False
         if engine.is_handed_leadership or len(voters) == 1:
@@ -159,9 +162,10 @@ class Election:
         if not copied or not missing or 2 * len(missing) >= len(self._voters()):
             return
         self._hindrance = (
-            f"The data directories of these voters are copies: {_listed(copied)}. Their votes do not count"
-            f" while others are missing: {_listed(missing)}. Start those, or see `ottla quorum trust-copy"
-            " --help`."
+            f"The data directories of these voters are copies: {_listed(copied)}. "
+            "Their votes do not count while other voters are missing: "
+            f"{_listed(missing)}. Start the missing voters; if they are lost, see "
+            "`ottla quorum trust-copy --help`."
         )
         if self._hindrance != before:
             self._hindered_at, self._has_said = self._engine.now(), False

@@ -79,7 +79,8 @@ def encode_entry(batch: MetadataBatch, index: int) -> bytes:
     if len(encoded) > MAX_BATCH_BYTES:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"The change needs {len(encoded)} bytes of metadata, {MAX_BATCH_BYTES} are allowed at once.",
+            f"The change takes {len(encoded)} bytes of metadata, but at most "
+            f"{MAX_BATCH_BYTES} are allowed at once.",
         )
     return bytes(encoded)
 
@@ -128,19 +129,27 @@ def check_entry(content: ByteSource, position: int = 0) -> EntryHeader:
     """The header of the entry at `position`, proven whole by its length and CRC; CORRUPT_MESSAGE if not."""
     header = check_batch(content, position)
     if header.size_bytes > MAX_BATCH_BYTES:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A metadata batch says {header.size_bytes} bytes.")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            "The header of a metadata batch gives a "
+            f"size of {header.size_bytes} bytes, "
+            "which is not possible.",
+        )
     if header.records_count * MIN_RECORD_BYTES > header.size_bytes or header.records_count < 1:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"The entry at offset {header.base_offset} says that it has {header.records_count} records.",
+            f"The header of the entry at offset {header.base_offset} counts "
+            f"{header.records_count} records, which is not possible for its size.",
         )
     if header.last_offset_delta != header.records_count - 1:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The entry at offset {header.base_offset} has gaps.")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"The offsets of the entry at offset {header.base_offset} have gaps."
+        )
     if header.producer_id >= 0 and header.base_sequence != header.partition_leader_epoch:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"The entry at offset {header.base_offset} is of the terms {header.base_sequence} and"
-            f" {header.partition_leader_epoch}.",
+            f"The entry at offset {header.base_offset} has two different terms: "
+            f"{header.base_sequence} and {header.partition_leader_epoch}.",
         )
     return _entry_header(header)
 
@@ -175,7 +184,7 @@ def check_sequence(entries: Sequence[bytes], *, after_index: int, after_term: in
             or offset not in (-1, header.base_offset)
         ):
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"The entry {header.raft_index} does not follow {index}."
+                ErrorCode.CORRUPT_MESSAGE, f"Entry {header.raft_index} does not follow entry {index}."
             )
         headers.append(header)
         index, term, offset = header.raft_index, header.term, header.next_offset
@@ -194,7 +203,7 @@ def open_entry(entry: bytes) -> MetadataBatch:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             raise
         header = read_header(entry)
-        log.error("The entry at offset %d changes nothing: %s", header.base_offset, error)
+        log.error("The entry at offset %d was skipped: %s", header.base_offset, error)
         batch = MetadataBatch(header.base_offset, header.partition_leader_epoch, header.max_timestamp, ())
     else:
         if not header.is_control:

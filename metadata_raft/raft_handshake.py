@@ -96,17 +96,20 @@ def read_hello(frame: bytes, own: LinkIdentity) -> LinkHello:
     """The first frame of the other end; KafkaError if it cannot be a peer of this node."""
     told = decode(LinkHello, 0, frame)
     if len(told.nonce) != NONCE_BYTES or told.node_id < 0 or told.purpose not in (LINK, QUESTION):
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "The first words on a link are malformed.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The first message on the connection is malformed.")
     # Who only asks may be new to the cluster, and does not know its id.
     is_new = told.purpose == QUESTION and ZERO_UUID in (told.cluster_id, own.cluster_id)
     if told.cluster_id != own.cluster_id and not is_new:
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Node {told.node_id} belongs to the cluster {uuid_to_text(told.cluster_id)}, this one to"
-            f" {uuid_to_text(own.cluster_id)}.",
+            f"Node {told.node_id} belongs to cluster {uuid_to_text(told.cluster_id)}, "
+            f"but this node to cluster {uuid_to_text(own.cluster_id)}.",
         )
     if told.node_id == own.peer.node_id:
-        raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Node {told.node_id} is this one.")
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Node id {told.node_id} is this node's own: give each node a node.id of its own.",
+        )
     return told
 
 
@@ -135,7 +138,7 @@ def prove(
     if expected_id not in (-1, theirs.node_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Node {theirs.node_id} answers where node {expected_id} was looked for.",
+            f"Node {theirs.node_id} answered at the address of node {expected_id}.",
         )
     return encode(LinkProof(proof=_proof(secret, _CLIENT, mine, theirs)), 0), theirs
 
@@ -145,7 +148,8 @@ def check_proof(frame: bytes, told: LinkHello, answered: bytes, secret: bytes) -
     expected = _proof(secret, _CLIENT, told, decode(LinkHello, 0, answered))
     if not hmac.compare_digest(decode(LinkProof, 0, frame).proof, expected):
         raise KafkaError(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED, f"Node {told.node_id} has a different cluster.secret."
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Node {told.node_id} has a different cluster.secret than this node.",
         )
 
 
@@ -160,7 +164,7 @@ def check_certificate_names(names: Collection[str], node_id: int, host: str | No
     if wanted.isdisjoint(name.lower() for name in names):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"The certificate of node {node_id} is made out for {', '.join(sorted(names)) or 'nobody'}.",
+            f"The certificate of node {node_id} was issued for {', '.join(sorted(names)) or 'nobody'}.",
         )
 
 

@@ -299,10 +299,10 @@ class RaftJournal:
         position, expected, term = 0, segment.base_offset, 0
         for position, header in self._entries_of(segment.path, content, is_last=is_last):
             if header.base_offset != expected:
-                problem = f"offset {header.base_offset} follows {expected - 1}."
+                problem = f"offset {header.base_offset} comes after offset {expected - 1}."
                 raise _Damage(segment.path, position, problem)
             if header.term < term:
-                problem = f"the term {header.term} follows the term {term}."
+                problem = f"term {header.term} comes after term {term}."
                 raise _Damage(segment.path, position, problem)
             is_indexed |= header.raft_index >= 0
             expected, term = header.next_offset, header.term
@@ -322,7 +322,9 @@ class RaftJournal:
         index = self.last.raft_index + 1
         if header.raft_index not in (-1, index) or header.term < self.last.term:
             raise _Damage(
-                path, position, f"the entry {header.raft_index} of term {header.term} follows {index - 1}."
+                path,
+                position,
+                f"entry {header.raft_index} of term {header.term} comes after entry {index - 1}.",
             )
         try:
             self._remember(JournalEntry(batch, index, header.term, header.next_offset))
@@ -355,8 +357,10 @@ class RaftJournal:
         if state is None and is_indexed:
             raise KafkaError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
-                f"The file quorum-state is missing in {self._directory}: nobody knows for whom this node has"
-                " voted. Remove it from the voters of the quorum and add it again with an empty directory.",
+                f"The file quorum-state is missing in {self._directory}. It holds the "
+                "vote of this node, so the node could vote twice without it. Remove "
+                "this node from the voters of the quorum, and add it again with an "
+                "empty directory.",
             )
         # The term of an entry was this voter's too, though its file may be a moment behind.
         self._state = state or QuorumState(0, NOBODY)

@@ -224,7 +224,11 @@ class RaftLinks:
         try:
             self._on_frame(peer, frame)
         except KafkaError as error:
-            log.warning("Node %d is not listened to on this link any more: %s", peer.node_id, error)
+            log.warning(
+                "The connection of node %d is closed, because its messages are not valid: %s",
+                peer.node_id,
+                error,
+            )
             self.refused += 1
             wire.abort()
 
@@ -249,7 +253,7 @@ class RaftLinks:
                 if reason != problem:
                     problem = reason
                     at = f"{voter.host}:{voter.port}"
-                    log.info("No link to node %d at %s: %s.", voter.node_id, at, reason)
+                    log.info("No connection to node %d at %s: %s.", voter.node_id, at, reason)
             if loop.time() - began > 2 * MAX_PAUSE_SECONDS:
                 pause, problem = FIRST_PAUSE_SECONDS, ""
             await asyncio.sleep(pause * (0.5 + self._chance.random()))
@@ -333,7 +337,7 @@ class RaftLinks:
         if now - self._refusal_logged_at >= REFUSAL_LOG_SECONDS:
             self._refusal_logged_at = now
             log.info(
-                "A connection to the controller listener was refused (%d so far): %s", self.refused, error
+                "A connection to the controller listener was rejected (%d so far): %s", self.refused, error
             )
 
     async def _let_in(self, wire: LinkWire) -> LinkHello:
@@ -373,8 +377,8 @@ async def _proof_of(wire: LinkWire, told: LinkHello) -> bytes:
     except KafkaError:
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {told.node_id} ended the connection and did not prove that it knows the cluster's secret:"
-            " its cluster.secret may be another.",
+            f"Node {told.node_id} closed the connection before it proved that it "
+            "knows the cluster's secret: check that its cluster.secret is the same.",
         ) from None
 
 

@@ -108,7 +108,10 @@ class RaftMember:
         start = store.start.raft_index
         self.engine = RaftEngine(voter.node_id, journal, self, applied_index=start, chance=chance)
         if journal.is_copied and self.is_lone:
-            log.info("The data directory of this node is a copy: it was moved, or restored. It alone votes.")
+            log.info(
+                "The data directory of this node is a copy: it was moved or "
+                "restored. The node is the only voter, so it goes on with it."
+            )
             journal.own_directory()
         copy_id = 1 + chance.getrandbits(_COPY_ID_BITS) if journal.is_copied else 0
         self.promises = Promises(voter, self.engine, journal, copy_id=copy_id, post=self.guard.post)
@@ -180,9 +183,10 @@ class RaftMember:
             self._stands_aside = True
             self.engine.follow()
             log.error(
-                "This node began the metadata anew, but node %d is in the term %d: it has lost its disk. It"
-                " leads no more. Name all voters in its controller.quorum.voters and start it with empty"
-                " directories.",
+                "This node began with empty metadata, but node %d is in term %d: "
+                "this node has lost its disk, and gives up leadership. Name all "
+                "voters in its controller.quorum.voters, and start it with empty "
+                "directories.",
                 peer.node_id,
                 term,
             )
@@ -301,7 +305,10 @@ class RaftMember:
     def _check_change(self, voters: VoterSet) -> None:
         changed = {one.node_id for one in set(self.voters) ^ set(voters)}
         if self.journal.voters_index > self.engine.commit_index:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "Another change of the voters is under way.")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "Another change of the voters is in progress: try again when it is complete.",
+            )
         # One that only changes its disk would come and go at once, and two majorities need not meet in it.
         keeps_disks = all(
             one.directory_id == old.directory_id
@@ -310,7 +317,7 @@ class RaftMember:
         )
         is_one = len(changed) == 1 and keeps_disks and self.voter.node_id in voters
         if not is_one or not voters.is_settled:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "One other voter at a time may come or go.")
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Voters can only be added or removed one at a time.")
 
     # ---- what the engine asks --------------------------------------------------------------------------
 
@@ -392,7 +399,7 @@ class RaftMember:
             self.is_working = False
             if isinstance(stored, OSError):
                 # Nothing is lost: the segments stay, and the next snapshot may find room.
-                log.error("No snapshot of the metadata could be written: %s", stored)
+                log.error("A snapshot of the metadata could not be written: %s", stored)
             elif isinstance(stored, BaseException):
                 raise stored
             else:
@@ -415,7 +422,7 @@ class RaftMember:
         def finish(stored: Any) -> None:
             self.is_working = False
             if isinstance(stored, KafkaError | OSError):
-                log.error("A snapshot of the metadata from the leader was not taken: %s", stored)
+                log.error("A snapshot of the metadata from the leader was rejected: %s", stored)
                 done(False)
             elif isinstance(stored, BaseException):
                 raise stored

@@ -200,7 +200,7 @@ def decode_message(frame: ByteSource) -> RaftMessage:
     """The inverse of `encode_message`."""
     cls = _KINDS.get(frame[0]) if len(frame) > 1 else None
     if cls is None:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A message of a voter is of an unknown kind.")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A message of a voter has an unknown kind.")
     try:
         value, end = decoder(cls, frame[1])(frame, 2)
     except KafkaError as error:
@@ -209,6 +209,6 @@ def decode_message(frame: ByteSource) -> RaftMessage:
         ) from None
     if end != len(frame):
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(frame) - end} bytes too many."
+            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(frame) - end} bytes after its end."
         )
     return value

@@ -23,7 +23,10 @@ from ottla.metadata_raft.raft_journal import JournalEntry, RaftJournal
 
 AUDITED_VERSION: Final = "0.3.17"
 if VERSION != AUDITED_VERSION:
-    raise ImportError(f"pysyncobj {AUDITED_VERSION} is needed, {VERSION} is installed.")
+    raise ImportError(
+        f"pysyncobj {AUDITED_VERSION} is needed, but {VERSION} is "
+        f"installed: run `pip install pysyncobj=={AUDITED_VERSION}`."
+    )
 
 # Without a leader there is nobody to depose, and PreVote keeps those out of it who know of one.
 BRIEF_ELECTION_SECONDS: Final = (0.05, 0.25)

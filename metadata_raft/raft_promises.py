@@ -44,11 +44,14 @@ class Promises:
         self._copy_id = copy_id  # another one at each start, never 0
         if journal.is_copied:
             log.warning(
-                "The data directory of this voter is a copy: it was moved, or restored from a backup. It may"
-                " lack what the voter had promised: it has no vote until a leader that most voters without"
-                " it follow has sent it the metadata, or until all voters are there. That happens by itself."
-                " If too many other voters are lost for good, and the voter never ran elsewhere after the"
-                " copy was made, stop it and run `ottla quorum trust-copy` with its data directory."
+                "The data directory of this voter is a copy: it was moved, or "
+                "restored from a backup, and may lack changes that the voter had "
+                "acknowledged. It cannot vote until it has received the metadata "
+                "from a leader that most of the other voters follow, or until all "
+                "voters are running. This happens by itself. Only if too many other "
+                "voters are lost for good, and this voter never ran elsewhere after "
+                "the copy was made, stop it and run `ottla quorum trust-copy` with "
+                "its data directory."
             )
 
     @property
@@ -84,8 +87,9 @@ class Promises:
         if journal.is_copied:
             journal.own_directory()
             log.info(
-                "Node %d leads the metadata quorum and knows what this voter may have promised: its directory"
-                " counts as its own once its metadata log reaches the offset %d.",
+                "Node %d leads the metadata quorum and knows what this voter may "
+                "have acknowledged: the voter can vote again once its metadata log "
+                "reaches offset %d.",
                 node_id,
                 reminder.end_offset,
             )
@@ -93,8 +97,9 @@ class Promises:
             return  # The reminder is late: the entry has come meanwhile.
         elif journal.lost_promise is None:
             log.warning(
-                "The disk of this voter went back to an earlier copy: its metadata log ends at offset %d, and"
-                " it had acknowledged more to node %d. It has no vote until it has all up to offset %d.",
+                "The disk of this voter was restored to an earlier state: its "
+                "metadata log ends at offset %d, but it had acknowledged more to "
+                "node %d. It cannot vote until it has everything up to offset %d.",
                 journal.last.end_offset,
                 node_id,
                 reminder.end_offset,
@@ -129,7 +134,7 @@ class Promises:
     def own_directory(self) -> None:
         """This voter leads, and the others proved that it has all that it can have promised."""
         self._journal.own_directory()
-        log.warning("This voter has its vote back: its copied directory has all that any voter has.")
+        log.warning("This voter can vote again: its copied directory has everything that any voter has.")
 
     def look(self) -> None:
         """After a sync: give the vote back if the log on disk has everything, else tell a new leader."""
@@ -138,8 +143,8 @@ class Promises:
             return
         if self.is_kept and not journal.is_dirty:
             log.warning(
-                "This voter has its vote back: its metadata log has all that it had acknowledged, up to"
-                " offset %d.",
+                "This voter can vote again: its metadata log has everything that it "
+                "had acknowledged, up to offset %d.",
                 journal.last.end_offset,
             )
             journal.lose_promise(None)

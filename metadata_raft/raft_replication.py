@@ -237,8 +237,9 @@ class Replication:
     def _hear_of_copy(self, node_id: int, progress: _Progress, copy_id: int) -> None:
         if copy_id and copy_id != progress.copy_id:
             log.info(
-                "The data directory of voter %d is a copy: it has no vote until a majority of the others"
-                " has confirmed this leader, and the voter has the metadata up to then.",
+                "The data directory of voter %d is a copy: it cannot vote until a "
+                "majority of the other voters has confirmed this leader, and it has "
+                "all the metadata up to then.",
                 node_id,
             )
             self.note_copy(node_id, copy_id, self._journal.last.raft_index + 1)
@@ -321,8 +322,9 @@ class Replication:
             return
         if not progress.regains_at and not progress.copy_id:
             log.warning(
-                "The disk of voter %d went back to an earlier copy: its metadata log ends before what it had"
-                " acknowledged. It has no vote until it has all of that again.",
+                "The disk of voter %d was restored to an earlier state: its metadata "
+                "log ends before what it had acknowledged. It cannot vote until it "
+                "has all of that again.",
                 node_id,
             )
         last_index = self._journal.last.raft_index

@@ -113,7 +113,7 @@ class LinkWire:
             ssl_handshake_timeout=timeout_seconds,
         )
         if made is None or self.is_closed:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was closed.")
         self._transport = made
 
     # ---- use -------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class LinkWire:
         """The next frame of the handshake; NETWORK_EXCEPTION when the other end is gone."""
         while not self._frames:
             if self.is_closed:
-                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was closed.")
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         return self._frames.popleft()

@@ -69,7 +69,7 @@ def alter_partition_reassignments(
     if len(records) > MAX_RECORDS_PER_COMMAND:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may change {MAX_RECORDS_PER_COMMAND} reassignments at most.",
+            f"One request may change at most {MAX_RECORDS_PER_COMMAND} reassignments: send several requests.",
         )
     return Decision(records=records, reply=AlterPartitionReassignmentsReply(responses=results))
 

@@ -116,13 +116,16 @@ def decode_record(value: ByteSource | None) -> MetadataRecord:
     frame_version, position = _read_unsigned_varint(value, 0)
     if frame_version != FRAME_VERSION:
         raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION, f"A metadata record has the unknown frame {frame_version}."
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"A metadata record has the frame version {frame_version}, which is unknown.",
         )
     api_key, position = _read_unsigned_varint(value, position)
     version, position = _read_unsigned_varint(value, position)
     cls: type[MetadataRecord] | None = _CLASS_OF.get(api_key)
     if cls is None:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"Metadata records of type {api_key} are unknown.")
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, f"A metadata record has the type {api_key}, which is unknown."
+        )
     try:
         record, end = decoder(cls, version)(value, position)
     except KafkaError as error:
@@ -131,7 +134,9 @@ def decode_record(value: ByteSource | None) -> MetadataRecord:
         problem = f"A {cls.__name__} is malformed: {error.detail}"
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem) from None
     if end != len(value):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(value) - end} bytes too many")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, f"A {cls.__name__} has {len(value) - end} bytes after its end"
+        )
     return record
 
 
@@ -153,7 +158,8 @@ def encode_batch(batch: MetadataBatch) -> bytearray:
     if len(encoded) > MAX_BATCH_BYTES:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"The change needs {len(encoded)} bytes of metadata, {MAX_BATCH_BYTES} are allowed at once.",
+            f"The change takes {len(encoded)} bytes of metadata, but at most "
+            f"{MAX_BATCH_BYTES} are allowed at once.",
         )
     return encoded
 
@@ -162,14 +168,20 @@ def decode_batch(buffer: ByteSource, position: int = 0) -> tuple[MetadataBatch, 
     """The batch at `position`, proven whole by its length and CRC; control batches have no records."""
     header = check_batch(buffer, position)
     if header.size_bytes > MAX_BATCH_BYTES:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A metadata batch says {header.size_bytes} bytes.")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            "The header of a metadata batch gives a "
+            f"size of {header.size_bytes} bytes, "
+            "which is not possible.",
+        )
     records: list[MetadataRecord] = []
     if not header.is_control:
         whole = memoryview(buffer)[position : position + header.size_bytes]
         records = [decode_record(record.value) for record in iterate_records(whole)]
         if header.last_offset_delta != len(records) - 1:
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"The metadata batch at offset {header.base_offset} has gaps."
+                ErrorCode.CORRUPT_MESSAGE,
+                f"The offsets of the metadata batch at offset {header.base_offset} have gaps.",
             )
     return (
         MetadataBatch(header.base_offset, header.partition_leader_epoch, header.max_timestamp, records),

@@ -65,11 +65,12 @@ def known_reply(image: MetadataImage, request: RequestId) -> Reply | None:
     if request.sequence < table.oldest_open_sequence:
         raise KafkaError(
             ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
-            f"Command {request.sequence} of the broker epoch {request.broker_epoch} was answered before.",
+            f"Command {request.sequence} of broker epoch {request.broker_epoch} was already answered.",
         )
     if sum(sequence >= request.oldest_open_sequence for sequence in table.replies) >= MAX_OPEN_REQUESTS:
         raise KafkaError(
-            ErrorCode.THROTTLING_QUOTA_EXCEEDED, f"More than {MAX_OPEN_REQUESTS} commands are under way."
+            ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+            f"More than {MAX_OPEN_REQUESTS} commands are in progress: try again.",
         )
     return None
 

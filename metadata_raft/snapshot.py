@@ -120,7 +120,7 @@ def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: i
         batch, header = decode_batch(buffer, position)
         is_in_place = header.base_offset == expected_offset and header.partition_leader_epoch == epoch
         if not is_in_place or ControlKind.SNAPSHOT_FOOTER in kinds:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A snapshot goes wrong at position {position}.")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A snapshot is damaged at position {position}.")
         if header.is_control:
             kind, _ = control_record(memoryview(buffer)[position : position + header.size_bytes])
             kinds.append(kind)
@@ -132,7 +132,7 @@ def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: i
         position += header.size_bytes
         expected_offset = header.next_offset
     if kinds != [ControlKind.SNAPSHOT_HEADER, ControlKind.SNAPSHOT_FOOTER]:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has no beginning or no end.")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has no header or no footer.")
     return SnapshotContent(delta.apply(version=version, epoch=epoch, timestamp_ms=timestamp_ms), index)
 
 

@@ -201,13 +201,14 @@ def _check_room(image: MetadataImage, count: int, room: int) -> None:
     if count > room:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may create {MAX_RECORDS_PER_COMMAND} partitions at most, topics and configs"
-            " counted.",
+            f"One request may create at most {MAX_RECORDS_PER_COMMAND} partitions, "
+            "counting topics and configs: send several requests.",
         )
     if image.topics.partition_count + count > MAX_PARTITIONS:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"The cluster has {image.topics.partition_count} partitions and may have {MAX_PARTITIONS}.",
+            f"The cluster has {image.topics.partition_count} partitions, and at most "
+            f"{MAX_PARTITIONS} are allowed.",
         )
 
 
@@ -246,7 +247,8 @@ def delete_topics(image: MetadataImage, command: DeleteTopics, config: Controlle
         results.append(_deletion(topic.name, topic.topic_id, ErrorCode.NONE, None))
     if len(records) > MAX_RECORDS_PER_COMMAND:
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"One request may delete {MAX_RECORDS_PER_COMMAND} topics at most."
+            ErrorCode.POLICY_VIOLATION,
+            f"One request may delete at most {MAX_RECORDS_PER_COMMAND} topics: send several requests.",
         )
     return Decision(records=records, reply=DeleteTopicsReply(topics=results))
 

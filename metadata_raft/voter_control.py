@@ -34,12 +34,13 @@ def add_raft_voter(
         )
     if command.voter_id < 0 or command.voter_directory_id == ZERO_UUID or not command.listeners:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, "A voter is named by its id, its directory and where it listens."
+            ErrorCode.INVALID_REQUEST,
+            "A voter needs its id, its directory id and the address that it listens on.",
         )
     if len(voters) >= MAX_VOTERS or len(command.listeners) > MAX_ENDPOINTS:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"A quorum may have {MAX_VOTERS} voters of {MAX_ENDPOINTS} endpoints at most.",
+            f"A quorum may have at most {MAX_VOTERS} voters with {MAX_ENDPOINTS} endpoints each.",
         )
     _check_settled(is_settled=is_settled)
     endpoints = {one.name: Endpoint(one.host, one.port) for one in command.listeners}

@@ -71,7 +71,9 @@ class VoterSet:
 def voters_of_record(record: RaftVotersRecord) -> VoterSet:
     """The set that a record names; CORRUPT_MESSAGE for nobody, too many, or one without an address."""
     if not 0 < len(record.voters) <= MAX_VOTERS or not all(voter.endpoints for voter in record.voters):
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record of voters is empty, or one has no address.")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE, "A record of voters is empty, or a voter in it has no address."
+        )
     return VoterSet.of(
         Voter(voter.voter_id, voter.voter_directory_id, voter.endpoints[0].host, voter.endpoints[0].port)
         for voter in record.voters

@@ -64,16 +64,17 @@ def answer_hello(
     """
     peer = PeerIdentity(request.node_id, request.cluster_id, request.directory_id)
     if len(request.nonce) != NONCE_BYTES or peer.node_id < 0:
-        raise KafkaError(ErrorCode.INVALID_REQUEST, "A peer's first words are malformed.")
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The first message of a peer is malformed.")
     if peer.node_id == own.node_id:
         raise KafkaError(
-            ErrorCode.DUPLICATE_BROKER_REGISTRATION, f"Node id {own.node_id} is this node's own."
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Node id {own.node_id} is this node's own: give each node a node.id of its own.",
         )
     if peer.cluster_id not in (ZERO_UUID, own.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Node {peer.node_id} belongs to the cluster {uuid_to_text(peer.cluster_id)},"
-            f" this one to {uuid_to_text(own.cluster_id)}.",
+            f"Node {peer.node_id} belongs to cluster {uuid_to_text(peer.cluster_id)}, "
+            f"but this node to cluster {uuid_to_text(own.cluster_id)}.",
         )
     challenge = Challenge(peer, own, request.nonce, nonce)
     response = PeerHandshakeResponse(
@@ -91,7 +92,7 @@ def check_proof(request: PeerHandshakeRequest, challenge: Challenge, *, secret: 
     if not hmac.compare_digest(request.proof, _proof(secret, _CLIENT, challenge)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {challenge.peer.node_id} has a different cluster.secret.",
+            f"Node {challenge.peer.node_id} has a different cluster.secret than this node.",
         )
     return challenge.peer
 
@@ -133,8 +134,9 @@ def prove(
     if own.cluster_id not in (ZERO_UUID, server.cluster_id):
         raise KafkaError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
-            f"Node {server.node_id} belongs to the cluster {uuid_to_text(server.cluster_id)}, this one to"
-            f" {uuid_to_text(own.cluster_id)}.",
+            f"Node {server.node_id} belongs to cluster "
+            f"{uuid_to_text(server.cluster_id)}, but this node to cluster "
+            f"{uuid_to_text(own.cluster_id)}.",
         )
     if expected_node_id not in (-1, server.node_id):
         raise KafkaError(

@@ -117,7 +117,7 @@ def test_a_broker_that_may_not_leave_is_told_why(four: Cluster) -> None:
     assert "There is no broker 9" in ottla(four, "broker", "decommission", "9", code=1)
     refused = ottla(four, "broker", "decommission", "3", "--dry-run", code=1)
 
-    assert "everywhere-0 has 4 replicas, and no other broker is left" in refused
+    assert "everywhere-0 has 4 replicas, and there is no other broker" in refused
     assert refused.count("\n") == 1
     ottla(four, "topic", "delete", "everywhere")
 

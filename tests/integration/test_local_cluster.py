@@ -208,7 +208,7 @@ def test_a_voter_whose_files_were_put_back_elects_nobody_who_lacks_what_it_ackno
 
     said = (home / "node.log").read_text()
     assert "The data directory of this voter is a copy" in said
-    assert "This voter has its vote back" in said
+    assert "This voter can vote again" in said
     assert "later" in cluster.run("topic", "list")
     status = json.loads(cluster.run("quorum", "status", "--output", "json"))
     assert [one["is_disk_old"] or one["is_disk_copied"] for one in status["voters"]] == [False] * NODES

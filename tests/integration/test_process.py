@@ -94,7 +94,7 @@ def test_a_node_that_waits_for_others_stops_when_it_is_told_to(tmp_path: Path) -
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert "No link to node" in alone.stderr.readline()
+    assert "No connection to node" in alone.stderr.readline()
     began = time.monotonic()
 
     alone.send_signal(signal.SIGTERM)

@@ -75,7 +75,7 @@ def test_voters_with_certificates_elect_one_and_then_another(all_up: Cluster) ->
 @pytest.mark.parametrize(
     ("name", "what_is_said"),
     [
-        ("node-3", "The certificate of node 2 is made out for node-3."),
+        ("node-3", "The certificate of node 2 was issued for node-3."),
         ("forged", "certificate verify failed"),
     ],
 )

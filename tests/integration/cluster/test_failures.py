@@ -195,4 +195,4 @@ def test_a_node_that_does_not_know_the_secret_is_refused(cluster: Cluster) -> No
 def test_a_node_of_another_cluster_is_refused(cluster: Cluster) -> None:
     said = refused(cluster, "cluster.id=AAAAAAAAAAAAAAAAAAAAAA")
 
-    assert "belongs to the cluster AAAAAAAAAAAAAAAAAAAAAA" in said
+    assert "belongs to cluster AAAAAAAAAAAAAAAAAAAAAA" in said

@@ -1,4 +1,4 @@
-"""A voter whose disk went back to an earlier copy has no vote until it has all that it acknowledged."""
+"""A voter whose disk was restored to an earlier state cannot vote until it has all that it acknowledged."""
 
 import json
 import logging
@@ -45,9 +45,9 @@ def test_a_voter_whose_disk_went_back_serves_again_and_has_its_vote_back(
 
     world.run(2)
     assert world.has_settled() and old.journal.lost_promise is None
-    assert "The disk of this voter went back to an earlier copy" in caplog.text
-    assert f"The disk of voter {old.node_id} went back to an earlier copy" in caplog.text
-    assert "This voter has its vote back" in caplog.text
+    assert "The disk of this voter was restored to an earlier state" in caplog.text
+    assert f"The disk of voter {old.node_id} was restored to an earlier state" in caplog.text
+    assert "This voter can vote again" in caplog.text
     assert not leader.member.replication.has_forgotten(old.node_id)
     assert world.settings(old) == world.settings(leader)
     world.crash(leader)
@@ -69,7 +69,7 @@ def test_a_voter_whose_disk_went_back_is_sent_a_snapshot_if_the_log_is_gone(
 
     assert world.run(20, until=lambda: old.installed)
     world.run(1)
-    assert old.journal.lost_promise is None and "This voter has its vote back" in caplog.text
+    assert old.journal.lost_promise is None and "This voter can vote again" in caplog.text
     assert world.settings(old) == world.settings(leader)
 
 
@@ -193,10 +193,10 @@ def test_a_voter_whose_directory_was_moved_has_its_vote_back_by_itself(
     assert world.run(10, until=lambda: world.leaders and moved.is_whole)
     world.run(1)
     if size == 1:
-        assert "is a copy: it was moved, or restored. It alone votes." in caplog.text
+        assert "is a copy: it was moved or restored. The node is the only voter" in caplog.text
     else:
         assert "The data directory of this voter is a copy" in caplog.text
-        assert "This voter has its vote back" in caplog.text
+        assert "This voter can vote again" in caplog.text
     assert world.has_settled() and world.settings(moved) == {"kept"}
     world.crash(moved)
     caplog.clear()
@@ -460,7 +460,8 @@ def test_voters_that_elect_nobody_for_a_copy_say_whom_they_miss(caplog: pytest.L
 
     missed = (
         f"The data directories of these voters are copies: {copied.node_id}. Their votes do not count while"
-        f" others are missing: {leader.node_id}. Start those, or see `ottla quorum trust-copy --help`."
+        f" other voters are missing: {leader.node_id}. Start the missing voters; if they are lost, see"
+        " `ottla quorum trust-copy --help`."
     )
     assert not world.leaders
     assert {node.member.election.waits_for() for node in (copied, other)} == {missed}

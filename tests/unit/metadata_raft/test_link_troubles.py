@@ -9,7 +9,9 @@ from ottla.metadata_raft.voters import Voter, VoterSet
 
 ONE, TWO = (Voter(one, bytes(16), f"host{one}", 9093) for one in (1, 2))
 MISSING = VoterSet.of([ONE, TWO])
-REFUSAL = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Node 3 has a different cluster.secret.")
+REFUSAL = KafkaError(
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Node 3 has a different cluster.secret than this node."
+)
 ENDED = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
 
 
@@ -19,8 +21,8 @@ def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -
 
     assert troubles.due(MISSING, has_majority=False, now=0) is None
     assert troubles.due(MISSING, has_majority=False, now=FIRST_SAID_SECONDS) == (
-        "Waiting for voter 1 at host1:9093 (Node 3 has a different cluster.secret), voter 2 at"
-        " host2:9093: without them there is no majority."
+        "Waiting for voter 1 at host1:9093 (Node 3 has a different cluster.secret than this node), voter 2 at"
+        " host2:9093: without them the quorum has no majority."
     )
 
 
