@@ -103,7 +103,8 @@ def iterate_batches(content: bytes) -> Iterator[LogBatch]:
         if length < HEADER_SIZE - LOG_OVERHEAD or magic != MAGIC or last_delta < 0:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
-                f"A batch of format {magic} says that {length} bytes and {last_delta} offsets follow.",
+                f"The header of a batch of format {magic} is not valid: it gives a "
+                f"length of {length} bytes and a last offset delta of {last_delta}.",
             )
         if end > size:
             return

@@ -26,9 +26,10 @@ def check_members(members: ShardBytes, more_bytes: int, *, is_member: bool = Fal
     eighths = 6 if more_bytes > LITTLE_BYTES else 8 if is_member else 7
     if members.total + more_bytes > MAX_MEMBER_BYTES_PER_SHARD * eighths // 8:
         raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "too many members in the groups of this partition"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE, "the groups of this partition have too many members"
         )
     if not members.fits(more_bytes, eighths=eighths):
         raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "members of groups have all the memory that they may"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "the members of all groups use all the memory that is reserved for them",
         )

@@ -83,7 +83,7 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
             return decode_consumer_record(kind, key, value)
     except KafkaError as error:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"a record of {OFFSETS_TOPIC} is not readable: {error.detail}"
+            ErrorCode.CORRUPT_MESSAGE, f"a record of {OFFSETS_TOPIC} cannot be read: {error.detail}"
         ) from error
     if kind < 0 or kind >= 0x8000:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a key of {OFFSETS_TOPIC} is {len(key)} bytes long")

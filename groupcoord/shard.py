@@ -88,9 +88,14 @@ class Shard:
     def check_new_group(self) -> None:
         """COORDINATOR_NOT_AVAILABLE if there is no room for one more group."""
         if len(self.groups) >= MAX_GROUPS_PER_SHARD:
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "this partition holds too many groups")
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "this partition has too many groups: delete groups that are not used",
+            )
         if not self.has_room():
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "groups have all the memory that they may")
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "groups use all the memory that is reserved for them"
+            )
 
     def create_group(self, group_id: str, now_ms: int) -> ClassicGroup:
         """A new empty group; soft until a record of it, or an offset, is replayed."""

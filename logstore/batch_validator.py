@@ -185,29 +185,31 @@ def _validate(
     ) = header
     size_bytes = LOG_OVERHEAD + batch_length
     if magic != MAGIC:
-        raise _invalid(f"Message format {magic} is not supported, 2 is.")
+        raise _invalid(f"Message format {magic} is not supported: use format 2.")
     codec = attributes & COMPRESSION_MASK
     # The one thing that Apache Kafka says of a request before it looks at the batch in it.
     if is_client and codec == _ZSTD and produce_version < FIRST_ZSTD_PRODUCE_VERSION:
         raise _unsupported(codec, produce_version)
     if is_client and base_offset != 0:
-        raise _invalid(f"The base offset of a batch to append must be 0, it is {base_offset}.")
+        raise _invalid(f"The base offset of a batch from a producer must be 0, but it is {base_offset}.")
     if size_bytes > config.max_message_bytes:
         raise _too_large(size_bytes, config)
     if crc32c(view[CRC_START:]) != crc:
         raise _corrupt("The CRC of the batch does not match.")
     if last_offset_delta < 0 or last_offset_delta != records_count - 1:
         raise _invalid(
-            f"{records_count} records do not agree with a last offset delta of {last_offset_delta}."
+            f"The batch counts {records_count} records, but its last offset delta is {last_offset_delta}."
         )
     if not is_client:
         return ValidBatch(header, view)
     if records_count > _most_records(attributes, size_bytes):
-        raise _invalid(f"{records_count} records do not fit in a batch of {size_bytes} bytes.")
+        raise _invalid(f"A batch of {size_bytes} bytes cannot have {records_count} records.")
     if attributes & CONTROL_BIT:
         raise _invalid("Clients must not write control batches.")
     if producer_id >= 0 and base_sequence < 0:
-        raise _invalid(f"Producer {producer_id} sent sequence {base_sequence}.")
+        raise _invalid(
+            f"Producer {producer_id} sent a batch with the sequence {base_sequence}, which is not valid."
+        )
     if codec > _ZSTD:
         raise _unsupported(codec, produce_version)
     return _apply_settings(header, view, config, now_ms, at_once, pause)
@@ -337,17 +339,17 @@ def accepted_timestamps(config: LogConfig, now_ms: int) -> tuple[int, int]:
 
 def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
     if records is None:
-        raise _invalid("There are no records.")
+        raise _invalid("The batch has no records.")
     view = records if type(records) is memoryview else memoryview(records)
     length = len(view)
     if length < HEADER_SIZE:
-        raise _invalid(f"{length} bytes are too few for a batch.")
+        raise _invalid(f"{length} bytes are too short for a batch.")
     header = tuple.__new__(BatchHeader, HEADER.unpack_from(view))  # _make, without its check of the length
     size_bytes = LOG_OVERHEAD + header.batch_length
     if header.magic != MAGIC or size_bytes < HEADER_SIZE:
         _check_start(header.batch_length, header.magic)
     if size_bytes > length:
-        raise _invalid(f"A batch says that it is {size_bytes} bytes long, {length} are there.")
+        raise _invalid(f"The header of the batch gives a size of {size_bytes} bytes, but {length} were sent.")
     if size_bytes < HEADER_SIZE and header.magic == MAGIC:
         raise _corrupt(f"A batch of {size_bytes} bytes is shorter than its header.")
     following = length - size_bytes
@@ -356,14 +358,14 @@ def _read_batch(records: ByteSource | None) -> tuple[BatchHeader, memoryview]:
         next_length = int.from_bytes(tail[8:LOG_OVERHEAD], "big", signed=True)
         _check_start(next_length, tail[MAGIC_POSITION] if following > MAGIC_POSITION else MAGIC)
         if next_length + LOG_OVERHEAD <= following:
-            raise _invalid("A partition must be sent exactly one batch.")
+            raise _invalid("A produce request must have exactly one batch for each partition.")
     return header, view[:size_bytes] if following else view
 
 
 def _check_start(batch_length: int, magic: int) -> None:
     """CORRUPT_MESSAGE for what is no batch of any format, whether all of it is there or not."""
     if batch_length < MIN_BATCH_LENGTH:
-        raise _corrupt(f"A batch length of {batch_length} is too small.")
+        raise _corrupt(f"A batch length of {batch_length} bytes is too small.")
     if not 0 <= magic <= MAGIC:
         raise _corrupt(f"Batch format {magic} is unknown.")
 
@@ -562,7 +564,7 @@ def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig
         if problem != SOUND and not opened.more():
             raise _invalid(record_walk.sentence(problem, index))
     if not opened.is_at_end():
-        raise _invalid(f"{opened.left_bytes()} bytes are left after the {count} records of the batch.")
+        raise _invalid(f"{opened.left_bytes()} bytes follow the {count} records of the batch.")
     if errors:
         raise RecordsRefused(code, _REFUSALS[code], tuple(errors))
     return largest if fully_checked == count else None
@@ -586,8 +588,8 @@ def _recompressed(
             raise
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"With compression.type {target.name.lower()} a batch would be larger than max.message.bytes,"
-            f" {config.max_message_bytes}.",
+            f"With compression.type {target.name.lower()} the batch would be larger "
+            f"than max.message.bytes, {config.max_message_bytes}.",
         ) from None
     batch = seal_batch(header._replace(attributes=attributes), records)
     return BatchHeader._make(HEADER.unpack_from(batch)), memoryview(batch)
@@ -616,7 +618,8 @@ def check_follower_batches(
         if header.base_offset < next_offset or header.last_offset > MAX_OFFSET:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{topic_partition} ends at {next_offset}, the leader sent offset {header.base_offset}.",
+                f"{topic_partition} ends at offset {next_offset}, but the leader sent "
+                f"offset {header.base_offset}.",
             )
         headers.append((position, header))
         position, next_offset = position + header.size_bytes, header.next_offset
@@ -630,7 +633,8 @@ def _invalid(detail: str) -> KafkaError:
 def _unsupported(codec: int, produce_version: int) -> KafkaError:
     return KafkaError(
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-        f"Compression {codec} is not supported in Produce version {produce_version}.",
+        f"Compression {codec} is not supported in Produce version {produce_version}: "
+        "use a newer client, or another compression.",
     )
 
 

@@ -125,10 +125,10 @@ def _decode(content: bytes, path: Path) -> list[tuple[int, bytes]]:
         raise _corrupt(path, "is cut off")
     version = _integer(lines[0], path, 1)
     if version != VERSION:
-        raise _corrupt(path, f"has version {version}, and only {VERSION} is known")
+        raise _corrupt(path, f"has version {version}, but only version {VERSION} is supported")
     count = _integer(lines[1], path, 2)
     if count != len(lines) - 2:
-        raise _corrupt(path, f"announces {count} entries and holds {len(lines) - 2}")
+        raise _corrupt(path, f"should have {count} entries, but has {len(lines) - 2}")
     return [(number, line) for number, line in enumerate(lines[2:], 3)]
 
 

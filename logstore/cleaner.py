@@ -284,9 +284,7 @@ def read_batches(
 
 
 def _torn(segment: Segment, position: int) -> KafkaError:
-    return KafkaError(
-        ErrorCode.CORRUPT_MESSAGE, f"{segment.path} has no whole batch in its place at position {position}."
-    )
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{segment.path} has no whole batch at position {position}.")
 
 
 def _next_base(job: CleaningJob, number: int) -> int:

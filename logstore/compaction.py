@@ -387,5 +387,5 @@ def record_spans(
             raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
     if not opened.is_at_end():
         raise KafkaError(
-            ErrorCode.INVALID_RECORD, f"{opened.left_bytes()} bytes are left after {count} records."
+            ErrorCode.INVALID_RECORD, f"{opened.left_bytes()} bytes follow the {count} records of a batch."
         )

@@ -142,7 +142,8 @@ def compress_pieces(
         if len(written) > max_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"The records compressed by {compression.name.lower()} have more than {max_bytes} bytes.",
+                f"The records take more than {max_bytes} bytes when they are "
+                f"decompressed by {compression.name.lower()}.",
             )
     return written
 
@@ -215,7 +216,8 @@ def _invalid(compression: Compression, error: Exception) -> KafkaError:
 
 def _too_large(max_bytes: int) -> KafkaError:
     return KafkaError(
-        ErrorCode.MESSAGE_TOO_LARGE, f"The compressed records open into more than {max_bytes} bytes."
+        ErrorCode.MESSAGE_TOO_LARGE,
+        f"The records take more than {max_bytes} bytes when they are decompressed.",
     )
 
 
@@ -227,7 +229,7 @@ def _cut_off(compression: Compression) -> KafkaError:
 
 def _too_many_pieces(compression: Compression) -> KafkaError:
     return KafkaError(
-        ErrorCode.CORRUPT_MESSAGE, f"The {compression.name.lower()} data of a batch has too many pieces."
+        ErrorCode.CORRUPT_MESSAGE, f"The {compression.name.lower()} data of a batch has too many blocks."
     )
 
 
@@ -434,7 +436,7 @@ def decompress_pieces(
             if compression is Compression.ZSTD and _largest_zstd_window(data) > max_window_bytes:
                 raise KafkaError(
                     ErrorCode.MESSAGE_TOO_LARGE,
-                    f"To read a batch, more than {max_window_bytes} bytes of it would have to be remembered.",
+                    f"The batch cannot be decompressed: its window is larger than {max_window_bytes} bytes.",
                 )
         if piece:
             yield piece

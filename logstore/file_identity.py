@@ -37,7 +37,7 @@ def identity_of_text(text: str) -> FileIdentity:
     """Return the identity that `as_text` wrote; ValueError for any other text."""
     numbers = text.split(":")
     if len(numbers) != _PARTS or not all(one.isascii() and one.isdigit() for one in numbers):
-        raise ValueError(f"{text[:64]!r} names no file.")
+        raise ValueError(f"{text[:64]!r} does not identify a file.")
     return FileIdentity(*map(int, numbers))
 
 

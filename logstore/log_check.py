@@ -178,9 +178,7 @@ class LogCheck:
                 detail = self._misplaced(one, header, next_offset)
                 if detail is not None and gap is not None and header.base_offset < next_offset:
                     # The one before left a gap, and is ahead of this one: it was that one's offset.
-                    damage = _damage(
-                        segment, *gap, f"its offset is above that of the batch behind it: {detail}"
-                    )
+                    damage = _damage(segment, *gap, f"its offset is above that of the next batch: {detail}")
                     break
             if detail is not None or header is None:
                 damage = _damage(segment, position, next_offset, detail or "there is no batch")
@@ -191,7 +189,10 @@ class LogCheck:
                     aborted = apply_to_producers(self._producers, header, batch, 0)
                 except KafkaError as error:
                     damage = _damage(
-                        segment, position, next_offset, error.detail or "its marker is no marker"
+                        segment,
+                        position,
+                        next_offset,
+                        error.detail or "its transaction marker cannot be read",
                     )
                     break
                 if aborted is not None:
@@ -242,7 +243,7 @@ class LogCheck:
         offset = max(header.base_offset, start_offset)
         known = self._epoch_of(offset)
         if known >= 0 and epoch != known:
-            detail = f"its leader epoch is {epoch}, and was {known} at that offset"
+            detail = f"its leader epoch is {epoch}, but should be {known} at that offset"
             damage = replace(_damage(segment, position, header.base_offset, detail), is_of_epoch=True)
             self._other_epochs.append(damage)
         if epoch < 0:
@@ -262,7 +263,7 @@ class LogCheck:
                 path=self.log.epochs_path,
                 position=0,
                 offset=reigns[0].start_offset,
-                detail="its epochs are not those of the batches",
+                detail="its epochs differ from those of the batches",
             )
             # With one batch alone it may be the batch.
             if len(others) != 1:
@@ -305,10 +306,10 @@ class LogCheck:
     def _misplaced(self, one: CheckedSegment, header: BatchHeader, next_offset: int) -> str | None:
         """Return the fault in the two fields of a whole batch that its CRC does not cover, if any."""
         if header.base_offset < next_offset:
-            return f"its offset is {header.base_offset}, and {next_offset} was to come"
+            return f"its offset is {header.base_offset}, but {next_offset} was expected"
         limit = min(one.end_offset - 1, one.segment.base_offset + MAX_RELATIVE_OFFSET)
         if header.last_offset > limit:
-            return f"its last offset is {header.last_offset}, and its segment ends at {limit + 1}"
+            return f"its last offset is {header.last_offset}, but its segment ends before {limit + 1}"
         return None
 
     def _epoch_of(self, offset: int) -> int:
@@ -321,7 +322,7 @@ class LogCheck:
         path = one.segment.transaction_index.path
         content = self.disk.read_file(path) if self.disk.exists(path) else b""
         if len(content) % TRANSACTION_ROW.size and not one.is_active:
-            return _Wrong(len(content), f"its size is no multiple of {TRANSACTION_ROW.size}")
+            return _Wrong(len(content), f"its size is not a multiple of {TRANSACTION_ROW.size}")
         whole = len(content) - len(content) % TRANSACTION_ROW.size
         missing = {row.last_offset: row for row in expected}
         previous = one.segment.base_offset - 1
@@ -337,7 +338,7 @@ class LogCheck:
                 and 0 <= row.last_stable_offset <= row.last_offset + 1
             )
             if not is_possible:
-                return _Wrong(at, f"{row} is no transaction of this segment")
+                return _Wrong(at, f"{row} is not a transaction of this segment")
             previous = row.last_offset
             real = missing.pop(row.last_offset, None)
             abort = aborts.get(row.last_offset)
@@ -345,9 +346,11 @@ class LogCheck:
                 if not self.is_compacted:
                     return _Wrong(at, f"{row} was not aborted")
             elif abort.producer_id != row.producer_id:
-                return _Wrong(at, f"{row} was of producer {abort.producer_id}")
+                return _Wrong(
+                    at, f"{row} has the wrong producer: the transaction was of producer {abort.producer_id}"
+                )
             elif abort.previous_end is not None and row.first_offset <= abort.previous_end:
-                return _Wrong(at, f"{row} began before that of the same producer had ended")
+                return _Wrong(at, f"{row} begins before the previous transaction of this producer ended")
             elif real is None:
                 if row.first_offset >= self._known_from and not self.is_compacted:
                     return _Wrong(at, f"{row} was not aborted")
@@ -426,7 +429,7 @@ def _read_rows(
         return b"", _Wrong(0, "the file is missing") if segment.size_bytes else None
     content = disk.read_file(path)
     if len(content) % row_bytes:
-        return b"", _Wrong(len(content), f"its size is no multiple of {row_bytes}")
+        return b"", _Wrong(len(content), f"its size is not a multiple of {row_bytes}")
     return content, None
 
 
@@ -458,7 +461,7 @@ class _OffsetRows:
     def _at_row(self, number: int) -> _Wrong:
         return _Wrong(
             number * OFFSET_ROW.size,
-            f"its row {self._offsets[number]}:{self._positions[number]} is not that of a batch",
+            f"its row {self._offsets[number]}:{self._positions[number]} does not match a batch",
         )
 
     def wrong(self) -> _Wrong | None:
@@ -497,7 +500,7 @@ class _TimeRows:
             return self._wrong
         if self._next < self._count:
             timestamp, offset = self._row(self._next)
-            return _Wrong(self._next * TIME_ROW.size, f"its row {timestamp}:{offset} is not that of a batch")
+            return _Wrong(self._next * TIME_ROW.size, f"its row {timestamp}:{offset} does not match a batch")
         last = self._row(self._count - 1) if self._count else (NO_TIMESTAMP, 0)
         if last != self._largest:
             return _Wrong(len(self._content), "it does not end with the largest timestamp")
@@ -540,7 +543,7 @@ def _batches(one: CheckedSegment) -> Iterator[int | _Batch]:
             yield len(piece)
         at = position - piece_start
         if len(piece) - at < HEADER_SIZE:
-            yield _Batch(position, None, None, f"{len(piece) - at} bytes are too few for a batch")
+            yield _Batch(position, None, None, f"{len(piece) - at} bytes are too short for a batch")
             return
         header = BatchHeader._make(HEADER.unpack_from(piece, at))
         detail = _malformed(header, end - position)
@@ -571,11 +574,14 @@ def _batches(one: CheckedSegment) -> Iterator[int | _Batch]:
 
 def _malformed(header: BatchHeader, left_bytes: int) -> str | None:
     if header.magic != MAGIC:
-        return f"batch format {header.magic} is not the supported {MAGIC}"
+        return f"its batch format is {header.magic}, but only {MAGIC} is supported"
     if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= left_bytes - LOG_OVERHEAD:
-        return f"it says that it is {header.size_bytes} bytes long, {left_bytes} are there"
+        return f"its header gives a size of {header.size_bytes} bytes, but {left_bytes} are left"
     if header.last_offset_delta < 0 or not 0 <= header.records_count <= header.last_offset_delta + 1:
-        return f"it counts {header.records_count} records for {header.last_offset_delta + 1} offsets"
+        return (
+            f"its header counts {header.records_count} records, but has "
+            f"{header.last_offset_delta + 1} offsets"
+        )
     return None
 
 

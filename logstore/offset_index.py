@@ -170,7 +170,7 @@ class OffsetIndex:
         """What is wrong with the file, as far as its size and last row tell; None when nothing is."""
         size = self._disk.file_size(self.path)
         if size % ROW.size:
-            return f"its size {size} is no multiple of {ROW.size}"
+            return f"its size {size} is not a multiple of {ROW.size}"
         self._rows_count = size // ROW.size
         if self._rows_count:
             last = self.row(-1)
@@ -184,7 +184,7 @@ class OffsetIndex:
         before = (0, 0)
         for row in ROW.iter_unpack(self._disk.read_file(self.path)):
             if row[0] <= before[0] or row[1] <= before[1]:
-                return f"its row {row[0]}:{row[1]} does not lie behind the one before it"
+                return f"its row {row[0]}:{row[1]} is not greater than the previous row"
             before = row
         return None
 

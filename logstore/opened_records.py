@@ -105,7 +105,8 @@ def open_records(
     """Return the records of a batch; CORRUPT_MESSAGE if it is not whole."""
     if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(batch) - LOG_OVERHEAD:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"A batch of {len(batch)} bytes says {header.size_bytes}."
+            ErrorCode.CORRUPT_MESSAGE,
+            f"The header of a batch of {len(batch)} bytes gives a size of {header.size_bytes} bytes.",
         )
     records = memoryview(batch)[HEADER_SIZE : header.size_bytes]
     return OpenedRecords(

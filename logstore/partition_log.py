@@ -344,7 +344,7 @@ class PartitionLog:
             opens_transaction = False
             if attributes & _NEEDS_A_LOOK:
                 if attributes & CONTROL_BIT:
-                    raise KafkaError(ErrorCode.INVALID_RECORD, "A producer's control batch is no data.")
+                    raise KafkaError(ErrorCode.INVALID_RECORD, "A control batch cannot be written as data.")
                 opens_transaction = not producers.has_ongoing_transaction(producer_id, epoch)
             try:
                 if opens_transaction:
@@ -729,8 +729,8 @@ class PartitionLog:
         if offset < self.log_start_offset or offset > self.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} has offsets {self.log_start_offset} to {self.log_end_offset},"
-                f" not {offset}.",
+                f"{self.topic_partition} has offsets {self.log_start_offset} to "
+                f"{self.log_end_offset}, but not {offset}.",
             )
         is_committed = isolation is FetchIsolation.TXN_COMMITTED
         if is_committed:

@@ -133,9 +133,10 @@ class ProducerState:
             if is_client and self._tally.is_full:
                 raise KafkaError(
                     ErrorCode.REQUEST_TIMED_OUT,
-                    f"The memory for the state of producers is used up, {self._tally.limit_bytes} "
-                    f"bytes: producer {header.producer_id}, which is new to this partition, has "
-                    "to wait.",
+                    "The memory for the state of producers "
+                    f"({self._tally.limit_bytes} bytes) is used up: producer "
+                    f"{header.producer_id}, which is new to this partition, has to "
+                    "wait.",
                 )
             return None
         if header.producer_epoch == entry.epoch:
@@ -147,8 +148,8 @@ class ProducerState:
                     if duplicate is None:
                         raise KafkaError(
                             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                            f"Producer {header.producer_id} sent sequence {header.base_sequence} after"
-                            f" {last_sequence}.",
+                            f"Producer {header.producer_id} sent sequence "
+                            f"{header.base_sequence} after sequence {last_sequence}.",
                         )
                     return duplicate
         elif header.producer_epoch < entry.epoch:
@@ -156,8 +157,8 @@ class ProducerState:
         elif is_client and header.base_sequence != 0 and entry.epoch != NO_PRODUCER_EPOCH:
             raise KafkaError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Producer {header.producer_id} begins epoch {header.producer_epoch} with sequence"
-                f" {header.base_sequence} instead of 0.",
+                f"Producer {header.producer_id} began epoch {header.producer_epoch} "
+                f"with sequence {header.base_sequence} instead of 0.",
             )
         if entry.current_txn_first_offset != NO_OFFSET and not header.is_transactional:
             raise KafkaError(
@@ -206,8 +207,9 @@ class ProducerState:
         if marker.coordinator_epoch < entry.coordinator_epoch:
             raise KafkaError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-                f"A marker for producer {producer_id} comes from coordinator epoch"
-                f" {marker.coordinator_epoch}, {entry.coordinator_epoch} was seen.",
+                f"A marker for producer {producer_id} has coordinator epoch "
+                f"{marker.coordinator_epoch}, but epoch {entry.coordinator_epoch} was "
+                "already seen.",
             )
         return is_open or not (bumps_epoch and is_same_epoch)
 
@@ -388,7 +390,7 @@ def old_epoch(producer_id: int, epoch: int, current: int) -> KafkaError:
     """What a fenced producer is told."""
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        f"Producer {producer_id} has epoch {epoch}, a newer instance of it has {current}.",
+        f"Producer {producer_id} has epoch {epoch}, but a newer instance of it has epoch {current}.",
     )
 
 
@@ -425,7 +427,10 @@ def decode_snapshot(content: bytes, now_ms: int) -> list[ProducerEntry]:
     if crc32c(memoryview(content)[_CRC_START:]) != crc:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The CRC of a producer snapshot does not match.")
     if count < 0 or len(content) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ROW.size:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A producer snapshot counts {count} producers.")
+        raise KafkaError(
+            ErrorCode.CORRUPT_MESSAGE,
+            f"A producer snapshot gives a count of {count} producers, which is not possible.",
+        )
     entries: list[ProducerEntry] = []
     for row in _SNAPSHOT_ROW.iter_unpack(memoryview(content)[_SNAPSHOT_HEAD.size :]):
         producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, first_offset = (

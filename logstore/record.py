@@ -310,7 +310,9 @@ def records_from(
 def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator[Record]:
     count, is_log_append_time = header.records_count, bool(header.attributes & LOG_APPEND_TIME_BIT)
     if count < 0:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"A batch counts {count} records.")
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"A batch gives a count of {count} records, which is not possible."
+        )
     # bytes indexes faster than memoryview and its slices are what a Record holds.
     content, position = bytes(opened.content), opened.position
     while index < count:
@@ -333,7 +335,7 @@ def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator
         headers, position = _read_headers(content, position, end)
         if position != end:
             raise KafkaError(
-                ErrorCode.INVALID_RECORD, f"A record of {length} bytes ends {end - position} early."
+                ErrorCode.INVALID_RECORD, f"A record of {length} bytes does not end where its fields end."
             )
         timestamp = header.base_timestamp + timestamp_delta
         # Sums wrap around as in every Java client, so they fit in 64 bits wherever they go.
@@ -342,7 +344,8 @@ def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator
         if not 0 <= offset_delta <= header.last_offset_delta:
             raise KafkaError(
                 ErrorCode.INVALID_RECORD,
-                f"A record has offset delta {offset_delta} of at most {header.last_offset_delta}.",
+                f"A record has offset delta {offset_delta}, but at most "
+                f"{header.last_offset_delta} is allowed in its batch.",
             )
         index += 1
         yield Record(
@@ -356,7 +359,7 @@ def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator
     if not opened.is_at_end():
         raise KafkaError(
             ErrorCode.INVALID_RECORD,
-            f"{opened.left_bytes()} bytes are left after the {count} records of a batch.",
+            f"{opened.left_bytes()} bytes follow the {count} records of a batch.",
         )
 
 
@@ -365,7 +368,7 @@ def _read_nullable(content: bytes, position: int, end: int) -> tuple[bytes | Non
     if length < 0:
         return None, position
     if length > end - position:
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"A field of {length} bytes leaves its record.")
+        raise KafkaError(ErrorCode.INVALID_RECORD, f"A field of {length} bytes extends beyond its record.")
     return content[position : position + length], position + length
 
 
@@ -374,11 +377,13 @@ def _read_headers(content: bytes, position: int, end: int) -> tuple[Headers, int
     if count == 0:
         return (), position
     if not 0 < count <= (end - position) // 2:  # A header is two bytes at least.
-        raise KafkaError(ErrorCode.INVALID_RECORD, f"A record counts {count} headers.")
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD, f"A record gives a count of {count} headers, which is not possible."
+        )
     if count > MAX_HEADERS:
         raise KafkaError(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"A record has {count} headers; more than {MAX_HEADERS} are not read.",
+            f"A record has {count} headers, but at most {MAX_HEADERS} can be read.",
         )
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):

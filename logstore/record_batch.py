@@ -140,7 +140,7 @@ def read_header(buffer: ByteSource, position: int = 0) -> BatchHeader:
     if len(buffer) - position < HEADER_SIZE or position < 0:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"A batch header needs {HEADER_SIZE} bytes, {len(buffer) - position} are left.",
+            f"A batch header needs {HEADER_SIZE} bytes, but only {len(buffer) - position} are left.",
         )
     return BatchHeader._make(HEADER.unpack_from(buffer, position))
 
@@ -159,12 +159,13 @@ def check_batch(buffer: ByteSource, position: int = 0) -> BatchHeader:
     header = read_header(buffer, position)
     if header.magic != MAGIC:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"Batch format {header.magic} is not the supported {MAGIC}."
+            ErrorCode.CORRUPT_MESSAGE, f"Batch format {header.magic} is not supported: only {MAGIC} is."
         )
     if not HEADER_SIZE - LOG_OVERHEAD <= header.batch_length <= len(buffer) - position - LOG_OVERHEAD:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"A batch says that it is {header.size_bytes} bytes long, {len(buffer) - position} are there.",
+            f"The header of a batch gives a size of {header.size_bytes} bytes, but "
+            f"{len(buffer) - position} are left.",
         )
     if computed_crc(buffer, position, header.size_bytes) != header.crc:
         raise KafkaError(
@@ -174,8 +175,8 @@ def check_batch(buffer: ByteSource, position: int = 0) -> BatchHeader:
     if header.last_offset_delta < 0 or not 0 <= header.records_count <= header.last_offset_delta + 1:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE,
-            f"The batch at offset {header.base_offset} counts {header.records_count} records"
-            f" for {header.last_offset_delta + 1} offsets.",
+            f"The batch at offset {header.base_offset} counts {header.records_count} "
+            f"records, but has {header.last_offset_delta + 1} offsets.",
         )
     return header
 
@@ -189,7 +190,10 @@ def iterate_headers(buffer: ByteSource) -> Iterator[tuple[int, BatchHeader]]:
         header = BatchHeader._make(HEADER.unpack_from(buffer, position))
         if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"A batch says that {header.batch_length} bytes follow."
+                ErrorCode.CORRUPT_MESSAGE,
+                "The header of a batch gives a length of "
+                f"{header.batch_length} bytes, which is "
+                "not possible.",
             )
         if position + header.size_bytes > size:
             return

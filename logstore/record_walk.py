@@ -39,11 +39,11 @@ NOT_COMPILED: Final = (
 )
 _WORDS = {
     LENGTH: "is cut off, or shorter than a record can be",
-    FIELD: "has a field that leaves it, or a number that is too long",
-    DELTA: "has an offset delta that is not its place in the batch",
-    HEADERS: "counts more headers than fit in it, or less than none",
+    FIELD: "has a field that extends beyond it, or a number that is too long",
+    DELTA: "has an offset delta that does not match its position in the batch",
+    HEADERS: "has a negative number of headers, or more than fit in it",
     HEADER_NAME: "has a header whose key is null",
-    ENDS_EARLY: "has bytes behind its last header",
+    ENDS_EARLY: "has bytes after its last header",
 }
 
 

@@ -263,7 +263,7 @@ class Segment:
         """
         if not self.size_bytes:
             has_rows = self.offset_index.rows_count or self.time_index.rows_count
-            return "it is empty and its indexes are not" if has_rows else None
+            return "it is empty, but its indexes are not" if has_rows else None
         for index in (self.offset_index, self.time_index):
             if not self._disk.exists(index.path):
                 return f"{index.path.name} is missing"
@@ -285,7 +285,7 @@ class Segment:
         last = self.offset_index.last()
         header = self.header_at(last.position)
         if header is None or header.last_offset != last.offset:
-            return f"its last row {last.offset}:{last.position} is none of a batch"
+            return f"its last row {last.offset}:{last.position} does not match a batch"
         return None
 
     def reset_for_recovery(self) -> None:

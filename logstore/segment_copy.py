@@ -60,15 +60,18 @@ class SegmentCopy:
             if not self._continues(header, expected, is_first=self.is_empty and not rows):
                 raise KafkaError(
                     ErrorCode.CORRUPT_MESSAGE,
-                    f"A batch from {header.base_offset} to {header.last_offset} came where {expected} was"
-                    f" to come, in a segment that ends at {self.end_offset}.",
+                    f"A batch with offsets {header.base_offset} to "
+                    f"{header.last_offset} was received, but offset {expected} was "
+                    f"expected, in a segment that ends at {self.end_offset}.",
                 )
             rows.append((position, header))
             expected, end = header.next_offset, position + header.size_bytes
         if not view and self.has_gaps and high_watermark >= self.end_offset:
             is_end = True
         if not rows and not is_end:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"No whole batch came for offset {self.next_offset}.")
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE, f"No whole batch was received for offset {self.next_offset}."
+            )
         if rows:
             self._write(view[:end], rows)
         self.next_offset = self.end_offset if is_end else expected

@@ -131,7 +131,7 @@ class TimeIndex:
         """What is wrong with the file, as far as its size and its ends tell; None when nothing is."""
         size = self._disk.file_size(self.path)
         if size % ROW.size:
-            return f"its size {size} is no multiple of {ROW.size}"
+            return f"its size {size} is not a multiple of {ROW.size}"
         self._rows_count = size // ROW.size
         if self._rows_count:
             first, last = self.row(0), self.row(-1)
@@ -144,7 +144,7 @@ class TimeIndex:
         before = (NO_TIMESTAMP, -1)
         for row in ROW.iter_unpack(self._disk.read_file(self.path)):
             if row[0] <= before[0] or row[1] <= before[1]:
-                return f"its row {row[0]}:{row[1]} does not lie behind the one before it"
+                return f"its row {row[0]}:{row[1]} is not greater than the previous row"
             before = row
         return None
 

@@ -76,7 +76,8 @@ class TransactionIndex:
             size = self._disk.file_size(self.path) if self._disk.exists(self.path) else 0
             if size % ROW.size:
                 raise KafkaError(
-                    ErrorCode.CORRUPT_MESSAGE, f"{self.path}: {size} is no multiple of {ROW.size}."
+                    ErrorCode.CORRUPT_MESSAGE,
+                    f"{self.path}: its size {size} is not a multiple of {ROW.size}.",
                 )
             self._count = size // ROW.size
             if self._count <= MAX_ROWS_IN_MEMORY:

@@ -121,8 +121,10 @@ class Verifications:
             if is_overtaken or (guard.bumps_epoch and sequence and not has_history):
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                    f"Producer {producer_id} begins a transaction with sequence {sequence},"
-                    f" {0 if guard.bumps_epoch else guard.lowest_sequence} goes first.",
+                    f"Producer {producer_id} began a transaction with sequence "
+                    f"{sequence}, but sequence "
+                    f"{0 if guard.bumps_epoch else guard.lowest_sequence} must come "
+                    "first.",
                 )
         return producers.check_batch(header, is_client=is_client)
 

@@ -94,16 +94,19 @@ class ClassicGroup:
                 raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "no member has this group.instance.id")
             if current != member_id:
                 raise KafkaError(
-                    ErrorCode.FENCED_INSTANCE_ID, "the instance joined again with another member id"
+                    ErrorCode.FENCED_INSTANCE_ID,
+                    "the member with this group.instance.id joined again and has a new member id",
                 )
         member = self.members.get(member_id)
         if member is None:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has no such member")
+            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has no member with this id")
         return member
 
     def check_generation(self, generation_id: int) -> None:
         if generation_id != self.generation_id:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, f"the group is at generation {self.generation_id}")
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION, f"the generation of the group is {self.generation_id}"
+            )
 
     def is_subscribed_to(self, topic: str) -> bool:
         """Whether its consumers read the topic; also true when they are consumers that cannot be
@@ -155,14 +158,22 @@ class ClassicGroup:
             self.validate_member(command.member_id, command.group_instance_id)
             self.check_generation(command.generation_id)
         elif not is_transactional:
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group has members, and this is none of them")
+            raise KafkaError(
+                ErrorCode.UNKNOWN_MEMBER_ID,
+                "the group has active members, and this client is not one of them",
+            )
         if self.state is GroupState.COMPLETING_REBALANCE and not is_transactional:
-            raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS, "the group waits for its leader's assignment")
+            raise KafkaError(
+                ErrorCode.REBALANCE_IN_PROGRESS, "the group is waiting for the assignment of its leader"
+            )
 
     def check_delete_offsets(self) -> None:
         """Of members whose subscriptions cannot be understood, no offset can be said to be unused."""
         if not self.is_empty and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            raise KafkaError(ErrorCode.NON_EMPTY_GROUP, "the group has members whose topics are not known")
+            raise KafkaError(
+                ErrorCode.NON_EMPTY_GROUP,
+                "the group has active members, and it is not known which topics they read",
+            )
 
     def retained_since_ms(self, commit_timestamp_ms: int) -> int | None:
         """When the retention began for an offset of a topic that no member reads; None while it is kept.

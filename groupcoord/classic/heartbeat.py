@@ -20,7 +20,7 @@ HELD_SHARE_OF_SESSION = 4
 
 def heartbeat(shard: Shard, group: ClassicGroup | None, command: Heartbeat, now_ms: int) -> list[Effect]:
     if group is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "there is no such group")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group does not exist")
     member = group.validate_member(command.member_id, command.group_instance_id)
     group.check_generation(command.generation_id)
     # While the group waits for the leader's assignment there is nothing to do but wait: that is no

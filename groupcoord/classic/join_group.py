@@ -80,14 +80,15 @@ def checked_protocols(command: JoinGroup, config: CoordinatorConfig) -> Sequence
     if len(protocols) > MAX_PROTOCOLS:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"A member offers {len(protocols)} protocols; at most {MAX_PROTOCOLS} are taken.",
+            f"A member offers {len(protocols)} protocols, but at most {MAX_PROTOCOLS} are allowed.",
         )
     size_bytes = sum(len(protocol.metadata) for protocol in protocols)
     if size_bytes > config.max_batch_bytes:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"A member brings {size_bytes} bytes of metadata for its protocols; a batch of {OFFSETS_TOPIC},"
-            f" which is to hold the group, takes at most {config.max_batch_bytes}.",
+            f"The protocols of a member have {size_bytes} bytes of metadata, but a "
+            f"batch of {OFFSETS_TOPIC}, which stores the group, can have at most "
+            f"{config.max_batch_bytes}.",
         )
     return protocols
 
@@ -169,7 +170,10 @@ def _rejoin(
 ) -> list[Effect]:
     if command.member_id in group.pending_join_members:
         if command.group_instance_id is not None:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a member id that was given to a dynamic member")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "this member id was given to a dynamic member, so it cannot be used with a group.instance.id",
+            )
         return _add_member(shard, group, command, protocols, command.member_id, now_ms)
     try:
         member = group.validate_member(command.member_id, command.group_instance_id)

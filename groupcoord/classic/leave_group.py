@@ -43,7 +43,7 @@ def leave_each(command: LeaveGroup, leave: Callable[[MemberIdentity], None]) -> 
 
 def _remove(group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -> list[Effect]:
     if group is None:
-        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "there is no such group")
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, "the group does not exist")
     member_id = identity.member_id
     if not member_id:
         # An administrator removes a static member by its instance id, not knowing its member id.

@@ -97,9 +97,9 @@ def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]
     if size_bytes > limit_bytes:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"The consumer group has become too large: what is to be written of its members and their"
-            f" partitions at once takes {size_bytes} bytes, and a batch of {OFFSETS_TOPIC} takes at most"
-            f" {limit_bytes}.",
+            "The consumer group is too large: the records of its members and their "
+            f"partitions take {size_bytes} bytes, but a batch of {OFFSETS_TOPIC} can "
+            f"have at most {limit_bytes}.",
         )
     return [Append(records)]
 
@@ -111,8 +111,9 @@ def checked_member(shard: Shard, group_id: str, member: ConsumerMember) -> Consu
     if size_bytes > limit_bytes:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"The subscription of the member takes {size_bytes} bytes, and a batch of {OFFSETS_TOPIC}"
-            f" takes at most {limit_bytes}; subscribe to fewer topics, or by a regular expression.",
+            f"The subscription of the member takes {size_bytes} bytes, but a batch of "
+            f"{OFFSETS_TOPIC} can have at most {limit_bytes}: subscribe to fewer "
+            "topics, or by a regular expression.",
         )
     return record
 

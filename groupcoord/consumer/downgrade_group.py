@@ -76,8 +76,9 @@ def downgrade_for(
     if not _fits(shard, records):
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
-            f"As a classic group the consumer group does not fit into a batch of {OFFSETS_TOPIC}, which takes"
-            f" at most {shard.config.max_batch_bytes} bytes.",
+            "The consumer group cannot become a classic group: its record would not "
+            f"fit into a batch of {OFFSETS_TOPIC}, which can have at most "
+            f"{shard.config.max_batch_bytes} bytes.",
         )
     who = (joining.member_id, joining.client_id)
     events = [Event(cause, now_ms, *who) for cause in (Cause.STATIC_REPLACED, Cause.DOWNGRADED)]

@@ -26,5 +26,6 @@ def check_offsets(offsets: ShardBytes, more_bytes: int, *, is_new: bool) -> None
     """COORDINATOR_NOT_AVAILABLE if there is no room for so much more of offsets."""
     if more_bytes > 0 and not offsets.fits(more_bytes, eighths=7 if is_new else 8):
         raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "committed offsets have all the memory that they may"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "committed offsets use all the memory that is reserved for them",
         )

@@ -70,7 +70,7 @@ def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -
     elif command.generation_id >= 0:
         is_old = command.all_is_illegal_generation
         code = ErrorCode.ILLEGAL_GENERATION if is_old else ErrorCode.GROUP_ID_NOT_FOUND
-        raise KafkaError(code, "there is no such group")
+        raise KafkaError(code, "the group does not exist")
     else:
         shard.check_new_group()
     records, errors = _records(shard, command, behind, now_ms, NO_TIMESTAMP_MS)
@@ -123,7 +123,9 @@ def _records(
 
 def _too_many() -> KafkaError:
     """One commit is one batch, all or nothing, and the log would refuse this one."""
-    return KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "more offsets than fit into one batch")
+    return KafkaError(
+        ErrorCode.INVALID_COMMIT_OFFSET_SIZE, "the offsets do not fit into one batch: commit fewer at a time"
+    )
 
 
 def _check_unknown_group(command: OffsetCommit) -> None:
@@ -132,8 +134,8 @@ def _check_unknown_group(command: OffsetCommit) -> None:
     """
     if command.generation_id >= 0:
         if command.unknown_group_is_illegal_generation:
-            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "there is no such group")
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+            raise KafkaError(ErrorCode.ILLEGAL_GENERATION, "the group does not exist")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")
 
 
 def _opened(

@@ -20,7 +20,7 @@ def delete_offsets(shard: Shard, command: OffsetDelete) -> list[Effect]:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID, "the group id is empty")
     group = shard.group(command.group_id)
     if group is None:
-        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "there is no such group")
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "the group does not exist")
     group.check_delete_offsets()
     records: list[GroupRecord] = []
     topics: list[tuple[str, Sequence[tuple[int, ErrorCode]]]] = []

@@ -109,14 +109,14 @@ class OffsetLogScan:
         """Any record, of whatever kind."""
         kind = _kind_of(key)
         if kind < 0:
-            self._unreadable.add(f"a key of {len(key)} bytes is of no kind")
+            self._unreadable.add(f"a key of {len(key)} bytes has no known type")
         elif kind <= OFFSET_KEY:
             prefix = key[:-4]
             place = self._places.get(prefix)
             if place is None:
                 names = _names_of(prefix)
                 if names is None:
-                    self._unreadable.add(f"a key of {len(key)} bytes names no offset")
+                    self._unreadable.add(f"a key of {len(key)} bytes does not name an offset")
                     return
                 topic = self._topics.setdefault(names[1], names[1])
                 place = _GroupTopic(self._partitions(names[0], topic), names[0], topic)
@@ -137,7 +137,7 @@ class OffsetLogScan:
         elif is_offset_value(value):
             self._pending.put(producer, key, value)
         else:
-            self._unreadable.add(f"an offset of {place.topic}-{partition} is not readable")
+            self._unreadable.add(f"an offset of {place.topic}-{partition} cannot be read")
 
     def _partitions(self, group_id: str, topic: str) -> dict[int, bytes]:
         return self._offsets.setdefault(group_id, {}).setdefault(topic, {})
@@ -161,7 +161,7 @@ class OffsetLogScan:
         unreadable = [each for each, value in partitions.items() if not is_offset_value(value)]
         for partition in unreadable:
             del partitions[partition]
-            self._unreadable.add(f"an offset of {topic}-{partition} is not readable")
+            self._unreadable.add(f"an offset of {topic}-{partition} cannot be read")
         self._pauses.worked(len(partitions))
         return bool(partitions)
 

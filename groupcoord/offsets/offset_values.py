@@ -142,12 +142,12 @@ def _read_by_schema(content: bytes) -> OffsetCommitValue:
     version = int.from_bytes(content[:2]) if len(content) >= 2 else -1
     if not _SCHEMA.min_version <= version <= _SCHEMA.max_version:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"an offset of {len(content)} bytes has the version {version}"
+            ErrorCode.CORRUPT_MESSAGE, f"an offset of {len(content)} bytes has the unknown version {version}"
         )
     try:
         value, _ = schema_compiler.decoder(OffsetCommitValue, version)(content, 2)
     except KafkaError as error:
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"an offset of version {version} is not readable: {error.detail}"
+            ErrorCode.CORRUPT_MESSAGE, f"an offset of version {version} cannot be read: {error.detail}"
         ) from error
     return value

@@ -25,7 +25,9 @@ def add_partitions(shard: Shard, command: AddPartitions, now_ms: int, *, may_wai
         return wait_or_refuse(shard, command, may_wait=may_wait)
     check_pair(command.producer, t.client_pair)
     if t.is_kept:
-        raise KafkaError(ErrorCode.INVALID_TXN_STATE, "the prepared transaction can be ended only")
+        raise KafkaError(
+            ErrorCode.INVALID_TXN_STATE, "the transaction is prepared: it can only be committed or aborted"
+        )
     if t.state is TransactionState.ONGOING and command.partitions <= t.partitions:
         return [Reply(command.token, AddPartitionsResult(), shows_state=True)]
     t = with_partitions(t, command.partitions, client_version=command.client_version, now_ms=now_ms)
@@ -54,5 +56,5 @@ def _check_size(shard: Shard, t: Transaction) -> None:
     size = _BATCH_OVERHEAD_BYTES + len(encode_key(t.transactional_id)) + value_size_bytes(t)
     if size > shard.config.max_batch_bytes:
         raise KafkaError(
-            ErrorCode.UNKNOWN_SERVER_ERROR, f"{len(t.partitions)} partitions do not fit into a record"
+            ErrorCode.UNKNOWN_SERVER_ERROR, f"{len(t.partitions)} partitions are too many for one transaction"
         )

@@ -130,4 +130,7 @@ def _result_of(command: EndTransaction) -> TransactionState:
 
 def _not_now(t: Transaction, command: EndTransaction) -> KafkaError:
     what = "commit" if command.committed else "abort"
-    return KafkaError(ErrorCode.INVALID_TXN_STATE, f"in {t.state.value} there is nothing to {what}")
+    return KafkaError(
+        ErrorCode.INVALID_TXN_STATE,
+        f"the transaction is in state {t.state.value}, so there is nothing to {what}",
+    )

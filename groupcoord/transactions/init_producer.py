@@ -63,16 +63,19 @@ def _checked_timeout_ms(shard: Shard, command: InitProducer) -> int:
     if command.enable_2pc and not config.transaction_two_phase_commit_enable:
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-            "transaction.two.phase.commit.enable is not set",
+            "transaction.two.phase.commit.enable is false on the broker",
         )
     if command.keep_prepared and shard.level < 1:
-        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "keepPreparedTxn takes transaction.version 1 or more")
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION, "keepPreparedTxn needs transaction.version 1 or higher"
+        )
     if command.enable_2pc:
         return NO_TIMEOUT_MS
     if not 0 < command.timeout_ms <= config.transaction_max_timeout_ms:
         raise KafkaError(
             ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-            f"{command.timeout_ms} ms are not within 1 and transaction.max.timeout.ms",
+            f"a transaction timeout of {command.timeout_ms} ms is not allowed: it "
+            "must be from 1 ms to transaction.max.timeout.ms",
         )
     return command.timeout_ms
 
@@ -82,15 +85,19 @@ def _begin(shard: Shard, command: InitProducer, timeout_ms: int, now_ms: int) ->
     if size_bytes > MAX_NEW_ID_BYTES:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"the transactional id has {size_bytes} bytes; at most {MAX_NEW_ID_BYTES} are allowed",
+            f"the transactional id has {size_bytes} bytes, but at most {MAX_NEW_ID_BYTES} are allowed",
         )
     if command.fresh_id is None:
         return [NeedProducerId(command)]
     if len(shard.transactions) >= MAX_IDS_PER_SHARD:
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"there are {MAX_IDS_PER_SHARD} ids already")
+        raise KafkaError(
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            f"there are already {MAX_IDS_PER_SHARD} transactional ids in this partition",
+        )
     if not shard.has_room():
         raise KafkaError(
-            ErrorCode.COORDINATOR_NOT_AVAILABLE, "transactional ids have all the memory that they may"
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            "transactional ids use all the memory that is reserved for them",
         )
     t = begun(command.transactional_id, command.fresh_id, timeout_ms=timeout_ms, now_ms=now_ms)
     return _answered(command, t, None)

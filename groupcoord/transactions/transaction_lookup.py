@@ -15,7 +15,7 @@ def known(shard: Shard, transactional_id: str) -> Transaction:
     check_id(transactional_id)
     t = shard.transactions.get(transactional_id)
     if t is None:
-        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id is not known")
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, "the transactional id does not exist")
     return t
 
 
@@ -37,5 +37,5 @@ def other_producer(theirs: ProducerPair, ours: ProducerPair) -> KafkaError:
 def fenced_producer(theirs: ProducerPair, ours: ProducerPair) -> KafkaError:
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
-        f"producer {theirs.producer_id} is at epoch {ours.producer_epoch}, not {theirs.producer_epoch}",
+        f"the epoch of producer {theirs.producer_id} is {ours.producer_epoch}, not {theirs.producer_epoch}",
     )

@@ -159,16 +159,16 @@ def decode_key(key: Buffer) -> str | None:
         raise _corrupt(f"a key is {len(key)} bytes long")
     kind = _INT16.unpack_from(key)[0]
     if kind < 0:
-        raise _corrupt(f"a key begins with {kind}")
+        raise _corrupt(f"a key has the type {kind}")
     if kind != TRANSACTION_KEY:
         return None
     try:
         (length,) = _INT16.unpack_from(key, 2)
         if length < 0 or 4 + length > len(key):
-            raise _corrupt(f"an id of {length} bytes is in a key of {len(key)}")
+            raise _corrupt(f"a key of {len(key)} bytes has an id of {length} bytes")
         return bytes(key[4 : 4 + length]).decode()
     except (struct.error, UnicodeDecodeError) as error:
-        raise _corrupt(f"a key is no transactional id: {error}") from error
+        raise _corrupt(f"a key is not a transactional id: {error}") from error
 
 
 def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
@@ -198,14 +198,14 @@ def decode_value(transactional_id: str, value: Buffer) -> Transaction | None:
     if state is TransactionState.EMPTY:
         partitions = NO_PARTITIONS
     elif partitions is None:
-        raise _corrupt(f"{state.value} without partitions")
+        raise _corrupt(f"the state {state.value} has no partitions")
     next_id, next_epoch = tags.get(_TAG_NEXT_ID, NO_PRODUCER_ID), tags.get(_TAG_NEXT_EPOCH, NO_EPOCH)
     if producer_id < 0 or epoch < 0:
-        raise _corrupt(f"producer {producer_id} of epoch {epoch}")
+        raise _corrupt(f"the producer {producer_id} has epoch {epoch}")
     if next_epoch != NO_EPOCH and (state in AT_REST or next_id < 0 or not 0 <= next_epoch <= EXHAUSTED_EPOCH):
-        raise _corrupt(f"{state.value} with producer {next_id} of epoch {next_epoch} to follow")
+        raise _corrupt(f"the state {state.value} has a next producer {next_id} of epoch {next_epoch}")
     if state in AT_REST and partitions:
-        raise _corrupt(f"{state.value} with {len(partitions)} partitions")
+        raise _corrupt(f"the state {state.value} has {len(partitions)} partitions")
     return Transaction(
         transactional_id=transactional_id,
         producer_id=producer_id,
@@ -300,14 +300,14 @@ def _read_varint(value: Buffer, position: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             return number, position
-    raise _corrupt("a length that does not end")
+    raise _corrupt("a length has too many bytes")
 
 
 def _bounded(count: int, least_bytes: int, value: Buffer, position: int) -> int:
     if count < 0 or count * least_bytes > len(value) - position:
-        raise _corrupt(f"{count} entries in {len(value) - position} bytes")
+        raise _corrupt(f"a list of {count} entries has only {len(value) - position} bytes")
     return count
 
 
 def _corrupt(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A record of {TRANSACTIONS_TOPIC} is not readable: {what}.")
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A record of {TRANSACTIONS_TOPIC} cannot be read: {what}.")

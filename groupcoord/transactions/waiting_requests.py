@@ -55,7 +55,7 @@ def end_waiting(shard: Shard, command: EndWaiting) -> list[Effect]:
 
 def concurrent(token: Token) -> Refuse:
     """Ask again: the markers of a transaction are on their way."""
-    return Refuse(token, ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction before is not complete yet")
+    return Refuse(token, ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is not complete yet")
 
 
 def _timer_of(transactional_id: str) -> TimerKey:
