@@ -102,7 +102,7 @@ class CoordinatorLog(Generic[A]):
         clients are told if not.
         """
         if not self._partition.is_leader or self._partition.leader_epoch != self.leader_epoch:
-            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this shard belongs to an older leader epoch")
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "this coordinator belongs to an older leader epoch")
         if not self._partition.has_enough_replicas():
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few replicas are in sync")
         if producer is not None:
@@ -215,7 +215,9 @@ class CoordinatorLog(Generic[A]):
         if not self._batch.count:
             return
         if self._partition.leader_epoch != self.leader_epoch:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "this shard belongs to an older leader epoch")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "this coordinator belongs to an older leader epoch"
+            )
         result = self._partition.append_as_leader(
             self._batch.seal(
                 compression=self._compression,

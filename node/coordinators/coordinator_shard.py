@@ -266,7 +266,7 @@ class CoordinatorShard(Generic[K, C, A]):
         finally:
             if not is_done:
                 # A bug of ours, which is reported further up. What the core holds cannot be trusted any more.
-                log.error("%s: %r could not be carried out.", self.partition.topic_partition, command)
+                log.error("%s: %r failed.", self.partition.topic_partition, command)
                 self.close(ErrorCode.NOT_COORDINATOR)
                 self._failed(self)
 
@@ -375,7 +375,7 @@ class CoordinatorShard(Generic[K, C, A]):
         if self.is_closed:
             return
         if error.code is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
-            log.warning("%s could not be appended to: %s", self.partition.topic_partition, error)
+            log.warning("Records could not be appended to %s: %s", self.partition.topic_partition, error)
         told = coordinator_error(error)
         for effect in effects:
             token = getattr(effect, "token", None)

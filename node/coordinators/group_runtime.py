@@ -241,7 +241,8 @@ class GroupRuntime:
     def _check_order(self, group_id: str, part: TransactionPart) -> None:
         if self._commit_order.is_late(group_id, part.producer, part.connection_number):
             raise CloseConnection(
-                "a TxnOffsetCommit came over it after another one over a newer connection: it is a late copy"
+                "a TxnOffsetCommit arrived after a later request of the same "
+                "producer that came over a newer connection: it is a late copy"
             )
 
     def end_transaction(

@@ -200,8 +200,9 @@ def _bring_back(shard: GroupShard, task: ExecutorTask, result: ExecutorResult | 
         )
     for regex in sorted(result.given_up) if isinstance(result, RegexesResolved) else ():
         log.warning(
-            "The regular expression %.200r of group %r is given up: to match it with the names of topics "
-            "takes more than %g s of a processor. It is tried again when it is due to be refreshed.",
+            "The regular expression %.200r of group %r was stopped: matching it with "
+            "the names of topics took more than %g s of CPU time. It is tried again "
+            "at its next refresh.",
             regex,
             result.group_id,
             MAX_REGEX_CPU_S,

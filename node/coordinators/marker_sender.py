@@ -388,7 +388,9 @@ class MarkerSender:
     def _coordinator_is_fenced(self, sent: _Sent, partition: TopicPartition) -> None:
         if self._sent.get(sent.key) is not sent:
             return
-        log.warning("%s has a marker of a newer coordinator than that of %s.", partition, _short(sent))
+        log.warning(
+            "%s already has a marker of a newer coordinator than that of %s.", partition, _short(sent)
+        )
         self._reloaded[sent.key[0]] = sent.job.coordinator_epoch
         self.drop(sent.key[0])
         self._fenced(sent.key[0], sent.job)

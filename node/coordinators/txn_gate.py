@@ -279,7 +279,7 @@ class TxnGate:
                 timeout_s=self._request_timeout_s,
             )
         except KafkaError as error:
-            log.warning("The transaction coordinator on node %d was not asked: %s", node_id, error)
+            log.warning("The transaction coordinator on node %d could not be asked: %s", node_id, error)
             failed = ErrorCode.NETWORK_EXCEPTION
         else:
             if not response.error_code:

@@ -48,7 +48,7 @@ def _check_registered(services: Services, command: AddRaftVoter) -> None:
     if registered is None:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Node {command.voter_id} has not registered with this cluster; start it first.",
+            f"Node {command.voter_id} is not registered with this cluster: start it first.",
         )
     known = {endpoint.host for endpoint in registered.listeners.values()}
     known |= {one.host for one in services.config.controller_quorum_voters if one.node_id == command.voter_id}
@@ -65,4 +65,4 @@ def check_cluster(services: Services, cluster_id: str | None) -> None:
     """INCONSISTENT_CLUSTER_ID if the client means another cluster."""
     own = uuid_to_text(services.metadata.image.cluster_id)
     if cluster_id not in (None, own):
-        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"This cluster is {own}.")
+        raise KafkaError(ErrorCode.INCONSISTENT_CLUSTER_ID, f"This cluster has the id {own}.")

@@ -253,7 +253,7 @@ class Dispatcher:
         is_open = api_key == PeerApi.PEER_HANDSHAKE or info.peer_id != NO_PEER
         is_there = info.listener_name == self._state.config.inter_broker_listener_name
         if not (is_open and is_there and self._peer_gate is not None):
-            raise CloseConnection(f"API key {api_key} is not served")
+            raise CloseConnection(f"API key {api_key} is not supported")
 
     def _shake_hands(self, connection: Connection, request: PeerHandshakeRequest) -> PeerHandshakeResponse:
         """One step by which a peer proves itself; a second proof for one challenge closes the connection."""
@@ -267,11 +267,11 @@ class Dispatcher:
                 )
                 return response
             if request.step != PROVE or challenge is None:
-                raise CloseConnection("a peer's handshake is out of order")
+                raise CloseConnection("a message of a peer's handshake came out of order")
             peer = check_proof(request, challenge, secret=gate.secret)
         except KafkaError as error:
             log.warning(
-                "The handshake of a peer at %s is rejected: %s", connection.info.client_host, error.detail
+                "The handshake of a peer at %s was rejected: %s", connection.info.client_host, error.detail
             )
             return PeerHandshakeResponse(error_code=error.code, error_message=error.detail)
         connection.recognize(peer.node_id)
@@ -462,7 +462,7 @@ class Dispatcher:
             code = error.code
             # Many answers have a place for the code alone.
             log.debug(
-                "%s v%d of %s is refused with %s: %s",
+                "%s v%d of %s was rejected with %s: %s",
                 name,
                 version,
                 connection.info.connection_id,
@@ -476,7 +476,7 @@ class Dispatcher:
         if route is not None:
             route.counters.count_error(code)
         if route is None or not route.has_error_code:
-            raise CloseConnection(f"{name} failed ({code.name}) and its answer has no place for an error")
+            raise CloseConnection(f"{name} failed ({code.name}), and its response has no field for an error")
         response = route.response_class(error_code=int(code))
         return _finish(route.encode(response, bytearray(route.prefix_bytes)), correlation_id)
 
@@ -484,16 +484,16 @@ class Dispatcher:
         """Make ready how a version of an API is served; CloseConnection where it is not."""
         served = self._served_apis
         if not is_served(api_key):
-            raise CloseConnection(f"API key {api_key} is not served")
+            raise CloseConnection(f"API key {api_key} is not supported")
         key = api_of(api_key)
         request_class, response_class = codec.request_class(key), codec.response_class(key)
         if not is_advertised(served, key, version):
-            raise CloseConnection(f"version {version} of {key.api_name} is not served")
+            raise CloseConnection(f"version {version} of {key.api_name} is not supported")
         try:
             check_version(request_class, version)
             decode, encode = limited_decoder(key, version), encoder(response_class, version)
         except KafkaError:
-            raise CloseConnection(f"version {version} of {key.api_name} is not served") from None
+            raise CloseConnection(f"version {version} of {key.api_name} is not supported") from None
         described = describe(key)
         if described.decoder_of is not None:
             decode = described.decoder_of(version, decode)
@@ -531,7 +531,7 @@ def _no_handler(services: object, context: RequestContext, request: Any) -> Resu
 
 def _unreadable(api_key: int, version: int, error: KafkaError) -> CloseConnection:
     name = api_of(api_key).api_name
-    return CloseConnection(f"{name} of version {version} does not parse: {error.detail}")
+    return CloseConnection(f"{name} of version {version} cannot be parsed: {error.detail}")
 
 
 def _read_old_ids(

@@ -33,7 +33,8 @@ def handle(services: Services, context: RequestContext, request: EndTxnRequest) 
     def build(answer: EndTransactionResult | CloseAsker | KafkaError) -> EndTxnResponse:
         if isinstance(answer, CloseAsker):
             raise CloseConnection(
-                "an EndTxn came over it after another one over a newer connection: it is a copy of an old one"
+                "an EndTxn arrived after a later one of the same producer that came "
+                "over a newer connection: it is a late copy"
             )
         if isinstance(answer, KafkaError):
             code = answer.code

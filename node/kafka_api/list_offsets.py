@@ -199,7 +199,7 @@ async def _search(
             raise partition.log.flush_failed(error) from error
     raise KafkaError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"Segments of {partition.topic_partition} were deleted during each attempt.",
+        f"Segments of {partition.topic_partition} were deleted during each attempt to look up offsets.",
     )
 
 

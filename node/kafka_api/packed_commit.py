@@ -206,7 +206,7 @@ def _read_string(buffer: Buffer, position: int, *, is_flexible: bool) -> tuple[s
         return None, position
     end = position + length
     if length > MAX_ID_BYTES or end > len(buffer):
-        raise ValueError("a string is too long, or ends behind the request")
+        raise ValueError("a string is too long, or extends beyond the request")
     return str(buffer[position:end], "utf-8"), end
 
 

@@ -75,7 +75,7 @@ def _no_id() -> KafkaError:
     """Nothing of such a request is appended, not even what belongs to no transaction."""
     return KafkaError(
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        "A batch is transactional and the request has no transactional id.",
+        "A batch is transactional, but the request has no transactional id.",
     )
 
 
@@ -237,13 +237,20 @@ class ProduceAppend:
         """The partition of that name and number; KafkaError if this request does not write to it here."""
         acks = self._acks
         if not -1 <= acks <= 1:
-            raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, not -1, 0 or 1.")
+            raise KafkaError(
+                ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, but must be -1 (all), 0 or 1."
+            )
         if topic is None:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         if self._services.is_cut_off:
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "The controller is out of reach.")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                "The controller cannot be reached, so this broker accepts no records.",
+            )
         if is_internal_topic(topic) and not self._may_write_internal_topics():
-            raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients do not write to {topic}.")
+            raise KafkaError(
+                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Clients cannot write to the internal topic {topic}."
+            )
         return self._services.replica_manager.partition((topic, index))
 
     def _may_write_internal_topics(self) -> bool:

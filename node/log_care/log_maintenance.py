@@ -79,7 +79,7 @@ class Throttle:
             time.sleep(min(pause, MAX_THROTTLE_STEP_SECONDS))
             size = 0
         if self._is_stopped:
-            raise CleaningAborted("the node stops")
+            raise CleaningAborted("the node is stopping")
 
     def _seconds_to_wait(self, size: int) -> float:
         rate = max(self._bytes_per_second(), MIN_CLEANER_BYTES_PER_SECOND)
@@ -419,7 +419,7 @@ class LogMaintenance:
             await self._keep_recovery_point(job)
         for group in groups:
             if not self.cleaner.is_current(job):
-                raise CleaningAborted(f"{job.log.topic_partition} is gone")
+                raise CleaningAborted(f"{job.log.topic_partition} no longer exists")
             cleaned = await asyncio.to_thread(
                 clean_group,
                 job,
@@ -445,7 +445,7 @@ class LogMaintenance:
         if job.log.recovery_point < job.end_offset:
             await self.flusher.flush(job.log, rolled_only=True)
         if job.log.recovery_point < job.end_offset:
-            raise CleaningAborted(f"{job.log.topic_partition} was cut or cannot be flushed")
+            raise CleaningAborted(f"{job.log.topic_partition} was truncated, or cannot be flushed")
         await self.checkpoint(RECOVERY_POINT_CHECKPOINT)
 
     @asynccontextmanager

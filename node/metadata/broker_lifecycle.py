@@ -290,7 +290,7 @@ class BrokerLifecycle:
 
     async def _refused(self, error: KafkaError) -> None:
         if error.code not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-            log.warning("The controller gets no heartbeats from this broker: %s", error)
+            log.warning("The controller receives no heartbeats from this broker: %s", error)
             return
         known = self._metadata.image.brokers.get(self._registration.broker_id)
         if known is not None and known.incarnation_id != self._registration.incarnation_id:
@@ -299,8 +299,8 @@ class BrokerLifecycle:
                 f"Another process has registered as broker {self._registration.broker_id}, so "
                 "this process shuts down.",
             )
-        log.warning("This broker is not registered any more (%s) and registers again.", error)
+        log.warning("This broker is no longer registered (%s), and registers again.", error)
         try:
             await self.register()
         except KafkaError as refusal:
-            log.warning("The controller does not take it: %s", refusal)
+            log.warning("The controller rejects it: %s", refusal)

@@ -91,7 +91,10 @@ class ControllerRuntime:
                 await self._quorum.teach(voter, CATCH_UP_SECONDS)
             case RemoveRaftVoter() if command.voter_id == self._quorum.leader_id and len(voters) > 1:
                 self._quorum.hand_over()
-                raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node gives up the lead, to be removed then.")
+                raise KafkaError(
+                    ErrorCode.NOT_CONTROLLER,
+                    "This node gives up leadership of the metadata quorum, so that it can be removed.",
+                )
             case RemoveRaftVoter():
                 await self._check_enough_stay(command.voter_id)
             case _:
@@ -108,8 +111,8 @@ class ControllerRuntime:
             if loop.time() > deadline:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
-                    f"Without voter {leaving_id} there is no majority, for these voters are silent:"
-                    f" {silent}.",
+                    f"Voter {leaving_id} cannot be removed: without it there would be "
+                    f"no majority, because these voters do not answer: {silent}.",
                 )
             await sleep(HEARING_POLL_SECONDS)
 
@@ -176,7 +179,10 @@ class ControllerRuntime:
             is_named = any(one[:2] == voter[:2] for one in self._committed.voters)
             is_gone = is_named and now_ms - voter.last_fetch_ms > SILENCE_MS
             if voter.node_id in returned and is_gone and not self._silent_majority(voter.node_id):
-                log.warning("Voter %d came back with another disk: the old one is removed.", voter.node_id)
+                log.warning(
+                    "Voter %d came back with another disk: its old directory is removed from the voters.",
+                    voter.node_id,
+                )
                 self.begin(RemoveRaftVoter(voter_id=voter.node_id, voter_directory_id=voter.directory_id))
                 return
 
@@ -187,7 +193,9 @@ class ControllerRuntime:
 
     def _append(self, records: Sequence[MetadataRecord]) -> None:
         if len(self._pending) >= MAX_PENDING:
-            raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are under way.")
+            raise KafkaError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are in progress: try again."
+            )
         before = self._controller.image
         batch = MetadataBatch(
             before.version + 1,

@@ -124,7 +124,7 @@ class MetadataObserver:
     async def _back_off(self, voter_id: int, error: KafkaError) -> None:
         self._failures += 1
         if self._failures in (1, 10) or self._failures % 100 == 0:
-            log.warning("Node %d does not send metadata: %s", voter_id, error)
+            log.warning("Node %d sends no metadata: %s", voter_id, error)
         limit_s = min(MAX_BACKOFF_S, FIRST_BACKOFF_S * 2 ** min(self._failures, 10))
         await asyncio.sleep(limit_s * (0.5 + self._chance.random() / 2))
 
@@ -144,7 +144,7 @@ class MetadataObserver:
         if response.error_code:
             # It has no vote any more; of those who have, it knew more than was known here, or less.
             self._voters |= told
-            raise KafkaError(ErrorCode(response.error_code), f"node {voter_id} refused to give metadata")
+            raise KafkaError(ErrorCode(response.error_code), f"node {voter_id} refused to send metadata")
         if response.epoch >= self.epoch:
             self.leader_id, self.epoch = response.leader_id, response.epoch
         if told:
@@ -186,14 +186,15 @@ class MetadataObserver:
                 FetchMetadataSnapshotResponse,
             )
             if piece.error_code:
-                raise KafkaError(ErrorCode(piece.error_code), "a piece of a snapshot was refused")
+                raise KafkaError(ErrorCode(piece.error_code), "a part of a snapshot was refused")
             if not piece.content or piece.snapshot_bytes != named.snapshot_bytes:
                 raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot changed while it was fetched.")
             content += piece.content
         version, epoch = named.snapshot_offset - 1, named.snapshot_epoch
         if version <= self._image.version:
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"A snapshot up to {version} is older than what is here."
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A snapshot up to offset {version} is older than the metadata of this node.",
             )
         empty = MetadataImage(cluster_id=self._image.cluster_id)
         image = await asyncio.to_thread(

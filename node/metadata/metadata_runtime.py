@@ -206,7 +206,7 @@ class MetadataRuntime:
                 try:
                     self.tick()
                 except KafkaError as error:
-                    log.warning("What is due cannot be done now: %s", error)
+                    log.warning("Work of the controller that is due could not be done now: %s", error)
 
     def tick(self) -> None:
         """Decide what is due as time goes by, as `run` does all the time while this node leads."""
@@ -230,7 +230,7 @@ class MetadataRuntime:
                 BrokerConnectionLost(broker_id=broker_id, broker_epoch=broker.broker_epoch)
             )
         except KafkaError as error:
-            log.info("The end of the connection of broker %d means nothing: %s", broker_id, error)
+            log.info("The lost connection of broker %d is ignored: %s", broker_id, error)
 
     def peer_is_gone(self, broker_id: int, broker_epoch: int) -> None:
         """Where that process of a broker listened nobody does: it need not be waited for."""
@@ -243,7 +243,7 @@ class MetadataRuntime:
             )
             self._controller.tick()
         except KafkaError as error:
-            log.info("The end of broker %d cannot be told now: %s", broker_id, error)
+            log.info("The controller could not be told now that broker %d has stopped: %s", broker_id, error)
 
     # ---- commands --------------------------------------------------------------------------------------
 
@@ -366,7 +366,7 @@ class MetadataRuntime:
                 await reached
         except TimeoutError:
             raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, "The change was made, but this node has not heard of it yet."
+                ErrorCode.REQUEST_TIMED_OUT, "The change was made, but this node has not received it yet."
             ) from None
 
     # ---- what the quorum tells -------------------------------------------------------------------------

@@ -429,7 +429,7 @@ class Connection(asyncio.BufferedProtocol):
             elif not sender.send(out):
                 self._block()
         except OSError as error:
-            self._files_failed(f"an answer could not be sent: {error}")
+            self._files_failed(f"a response could not be sent: {error}")
 
     def _open_file_sender(self) -> FileSender | None:
         if self.file_number < 0 or self._transport.get_extra_info("sslcontext") is not None:
@@ -504,7 +504,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.state is _CLOSED:
             return
         if future.cancelled():
-            self.abort("the node stops")
+            self.abort("the node is stopping")
             return
         answer: Answer = None
         refusal: str | None = None
@@ -516,8 +516,8 @@ class Connection(asyncio.BufferedProtocol):
             refusal = str(why)
         except Exception as error:
             if head is None:
-                log.error("The answers of %s failed.", self.info.connection_id, exc_info=error)
-                self.abort("its answers failed")
+                log.error("The responses to connection %s failed.", self.info.connection_id, exc_info=error)
+                self.abort("its responses failed")
                 return
             failed = self._fail(memoryview(head), error)
             if isinstance(failed, CloseConnection):
@@ -607,7 +607,7 @@ class Connection(asyncio.BufferedProtocol):
                 future.exception()  # Nobody is left to be told.
             return
         if future.cancelled():
-            self.abort("the node stops")
+            self.abort("the node is stopping")
             return
         answer: Answer | Pending | CloseConnection
         try:
@@ -711,5 +711,5 @@ def _no_frame(head: memoryview) -> str:
     if foreign == "HTTP":
         return "it speaks HTTP to a listener of the Kafka protocol; the REST API has a port of its own"
     if foreign == "TLS":
-        return "it speaks TLS to a listener of the Kafka protocol that has none (PLAINTEXT)"
-    return f"a frame of {frame_bytes} bytes is beyond socket.request.max.bytes"
+        return "it speaks TLS to a listener without TLS (PLAINTEXT)"
+    return f"a frame of {frame_bytes} bytes is larger than socket.request.max.bytes"

@@ -27,7 +27,7 @@ def _widened(pipe: int) -> int:
         fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, CAPACITY_BYTES)
     capacity = fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ)
     if capacity < MIN_CAPACITY_BYTES:  # of a user beyond pipe-user-pages-soft it is two pages
-        raise OSError(errno.ENFILE, "this user has too many pipes")
+        raise OSError(errno.ENFILE, "this user has too many open pipes")
     return capacity
 
 
@@ -62,7 +62,7 @@ class FilePipe:
             if isinstance(piece, FileRecords):
                 count = piece.file.send_to(self._write_end, piece.position, size)
                 if count == 0:
-                    raise OSError("its log was cut while it was sent")
+                    raise OSError("the log was truncated while it was being sent")
             else:
                 count = os.write(self._write_end, piece)
         except BlockingIOError:

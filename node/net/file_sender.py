@@ -183,7 +183,7 @@ class FileSender:
     def _give_up(self, error: OSError) -> None:
         self._pieces.clear()
         self._stop_waiting()
-        self._failed(f"an answer could not be sent: {error}")
+        self._failed(f"a response could not be sent: {error}")
 
     def _read_cold(self) -> None:
         """The peer or another disk was slow, and memory went to others: a thread asks the disk."""

@@ -33,7 +33,7 @@ MAX_SWEEP_SECONDS = 5.0
 STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given up when memory is scarce.
 # Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
 MAX_RESERVED_FILES = 1024
-STOPS = "the node stops"
+STOPS = "the node is stopping"
 
 log = logging.getLogger(__name__)
 
@@ -188,7 +188,7 @@ class Listener:
         if self._is_stopping:
             return STOPS  # it was taken in the turn in which the listener stopped, and nobody would close it
         if connection.file_number >= self.file_limit:
-            return "the limit of open files is nearly reached (ulimit -n), and the rest is reserved for logs"
+            return "the limit of open files is almost reached (ulimit -n), and the rest is reserved for logs"
         if refusal:
             return self.quota.reserve.admit(
                 connection, refusal, self.loop.call_later, may_be_peer=self._is_for_peers
@@ -246,16 +246,16 @@ class Listener:
         self.tick += 1
         if self._complaints > COMPLAINTS_PER_SWEEP:
             more = self._complaints - COMPLAINTS_PER_SWEEP
-            log.warning("Closed %d more connections to %s for such reasons.", more, self.name)
+            log.warning("Closed %d more connections to %s for similar reasons.", more, self.name)
         self._complaints = 0
         for connection in list(self.connections):
             idle_ticks = self.tick - connection.last_active_tick
             if idle_ticks > self._idle_ticks:
                 connection.expire()
             elif idle_ticks > STALLED_SWEEPS and self.memory.is_scarce and connection.is_inside_frame:
-                connection.abort("a frame made no progress while memory is scarce")
+                connection.abort("a frame made no progress while memory is short")
             elif idle_ticks > STALLED_SWEEPS and self.memory.is_scarce and connection.waits_with_large_frame:
-                connection.abort("a large frame has to wait while memory is scarce")
+                connection.abort("a large frame has to wait while memory is short")
             else:
                 connection.shrink()
         self._sweep_timer = self.loop.call_later(self._sweep_seconds, self.sweep)

@@ -41,7 +41,7 @@ class UnsentAnswers:
         while self.used_bytes > self.limit_bytes:
             slowest = next(iter(self._holders))
             slowest.release_unsent()
-            slowest.abort("the client does not read its responses while memory is scarce")
+            slowest.abort("the client does not read its responses while memory is short")
 
     def release(self, holder: Holder, size_bytes: int) -> None:
         """Those answers are sent, or never will be."""

@@ -152,7 +152,7 @@ class FollowerFetcher:
                 peer = await world.connect(self.leader_id, "wake")
                 await peer.request(request, FetchResponse, timeout_s=_timeout_s(world.settings()))
         except KafkaError as error:
-            log.debug("The fetch from node %d waits on: %s", self.leader_id, error)
+            log.debug("The fetch from node %d has to wait: %s", self.leader_id, error)
         finally:
             self._is_waking = False
 
@@ -383,10 +383,11 @@ class FollowerFetcher:
         if error.code is ErrorCode.CORRUPT_MESSAGE and followed.failures == DAMAGE_TOLD_FAILURE:
             # Spoilt on the way it would have come whole by now.
             log.error(
-                "The replica of %s on node %d, its leader, is damaged at or after offset %d: %d "
-                "times it sent data without a whole batch (%s). This replica is intact up to "
-                "there. That node was told to check its log: it will give up leadership to "
-                "another in-sync replica, and be repaired from it.",
+                "The replica of %s on node %d, its leader, is damaged at or after "
+                "offset %d: it sent data without a whole batch %d times (%s). This "
+                "replica is intact up to there. That node was told to check its log: "
+                "it will give up leadership to another in-sync replica, and be "
+                "repaired from it.",
                 name,
                 self.leader_id,
                 followed.partition.log.log_end_offset,
@@ -428,7 +429,7 @@ class FollowerFetcher:
         partition, log_ = followed.partition, followed.partition.log
         reset = reset_for(leader, log_.log_end_offset)
         log.warning(
-            "%s has offsets %d to %d, but its leader %d to %d: replication continues at offset %d.",
+            "%s has offsets %d to %d, but its leader has %d to %d: replication continues at offset %d.",
             partition.topic_partition,
             log_.log_start_offset,
             log_.log_end_offset,

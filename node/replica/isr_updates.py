@@ -110,7 +110,7 @@ class IsrUpdates:
         topics: dict[bytes, list[AlteredPartition]] = {}
         for partition, proposal in asked.items():
             log.info(
-                "%s: ISR %s is to become %s.",
+                "%s: ISR %s will be changed to %s.",
                 partition.topic_partition,
                 sorted(partition.assignment.in_sync_replicas),
                 sorted(proposal.broker_ids),

@@ -356,7 +356,9 @@ class Partition:
     def _check_turn(self, refused: RefusedBatches, records: Buffer, now_ms: int) -> None:
         """NOT_LEADER_OR_FOLLOWER for what its producer sent behind a batch that was refused so just now."""
         if refused.holds_back(records, now_ms, self.log.last_sequence):
-            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "A batch before it was refused.")
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, "An earlier batch of this producer was rejected."
+            )
         if not refused:
             self._refused = None
 
@@ -401,7 +403,7 @@ class Partition:
             ErrorCode.NOT_ENOUGH_REPLICAS,
             f"{self.topic_partition} has {len(isr.committed)} replicas in sync"
             + (f", {isr.whole_count} of them undamaged" if isr.whole_count < len(isr.committed) else "")
-            + f", min.insync.replicas is {self.log.config.min_insync_replicas}.",
+            + f", but min.insync.replicas is {self.log.config.min_insync_replicas}.",
         )
 
     def append_run(
@@ -456,7 +458,8 @@ class Partition:
         if not 0 <= offset <= high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} can be cut up to its high watermark {high_watermark}, not {offset}.",
+                f"Records of {self.topic_partition} can be deleted up to its high "
+                f"watermark {high_watermark}, not to {offset}.",
             )
         if self.log.increment_log_start_offset(offset):
             self.log_start_moved()
@@ -630,8 +633,8 @@ class Partition:
         if not log.log_start_offset <= offset <= log.log_end_offset:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{self.topic_partition} has offsets {log.log_start_offset} to {log.log_end_offset},"
-                f" not {offset}.",
+                f"{self.topic_partition} has offsets {log.log_start_offset} to "
+                f"{log.log_end_offset}, but not {offset}.",
             )
 
     def readable_bytes(

@@ -189,7 +189,7 @@ def _in_words(found: Row | Broken) -> str:
     if isinstance(found, Broken):
         return f"Broken at byte {found.position}: {found.problem}"
     if found.kind == NOTE:
-        return f"{found.fields['reservedRows']} rows are reserved and not written."
+        return f"{found.fields['reservedRows']} rows are reserved, but not written."
     words = " ".join(f"{name}: {_value_in_words(name, value)}" for name, value in found.fields.items())
     return f"| {words}" if found.kind == RECORD else words
 

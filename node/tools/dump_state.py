@@ -26,9 +26,11 @@ from ottla.node.wire.describe import describe
 
 METADATA, GROUP, REPLAY = "dump-metadata", "dump-group", "replay"
 WORDS: Final = {
-    METADATA: "Print the metadata that a __cluster_metadata directory stands for.",
-    GROUP: "Print the groups and offsets, or transactions, that a directory of a coordinator stands for.",
-    REPLAY: "Replay an internal log, and say at which batch it goes wrong, if it does.",
+    METADATA: "Print the metadata that a __cluster_metadata directory holds.",
+    GROUP: (
+        "Print the groups and offsets, or the transactions, that a directory of a coordinator's topic holds."
+    ),
+    REPLAY: "Replay an internal log, and report the first batch that cannot be replayed.",
 }
 
 
@@ -141,7 +143,8 @@ def _replay(options: argparse.Namespace, found: Replayed) -> int:
     rows = sum(1 for _ in rows_of(found.state))
     if found.problem is None:
         sentence = (
-            f"{found.batches} batches up to offset {found.last_offset} make {rows} things, and all holds."
+            f"{found.batches} batches up to offset {found.last_offset} were replayed "
+            f"into {rows} entries without a problem."
         )
         print(json.dumps({"last_offset": found.last_offset, "problem": None}) if options.json else sentence)
         return 0

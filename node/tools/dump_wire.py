@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{place}: {words}")
         sys.stdout.flush()
     except KafkaError as fault:
-        print(f"the rest is not frames: {fault.detail}")
+        print(f"the rest does not consist of frames: {fault.detail}")
         return 1
     except BrokenPipeError:  # whoever reads has seen enough
         return end_quietly()

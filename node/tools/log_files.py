@@ -80,9 +80,7 @@ def _read_batches(file: BinaryIO, wording: Wording | None, base_offset: int | No
         header, batch = _batch_at(file, position, size)
         if header is None:
             found = _next_batch(file, position + 1, size, last_offset)
-            rest = (
-                "and no whole batch follows" if found is None else f"the next whole batch is at byte {found}"
-            )
+            rest = "no whole batch follows" if found is None else f"the next whole batch is at byte {found}"
             yield Broken(position, f"{batch!s}; {rest}.")
             if found is None:
                 return
@@ -94,7 +92,10 @@ def _read_batches(file: BinaryIO, wording: Wording | None, base_offset: int | No
         if not is_valid:
             problem = "the CRC of the batch does not match"
         elif header.base_offset <= last_offset:
-            problem = f"the batch begins at offset {header.base_offset}, after {last_offset}"
+            problem = (
+                f"the batch begins at offset {header.base_offset}, but the "
+                f"previous one ends at offset {last_offset}"
+            )
         if problem is not None:
             yield Broken(position, f"{problem}.")
         elif wording is not None:
@@ -106,18 +107,20 @@ def _read_batches(file: BinaryIO, wording: Wording | None, base_offset: int | No
 def _batch_at(file: BinaryIO, position: int, size: int) -> tuple[BatchHeader, bytes] | tuple[None, str]:
     """The batch at a position, or why there is none."""
     if size - position < HEADER_SIZE:
-        return None, f"{size - position} bytes are no batch, whose header alone takes {HEADER_SIZE}"
+        return None, (
+            f"{size - position} bytes are left, but the header of a batch alone takes {HEADER_SIZE}"
+        )
     file.seek(position)
     start = file.read(HEADER_SIZE)
     header = read_header(start)
     if header.magic != MAGIC:
         if not any(start):
             return None, "zeros: never written"
-        return None, f"the format of the batch is {header.magic}, and only {MAGIC} is known"
+        return None, (f"the format of the batch is {header.magic}, but only {MAGIC} is supported")
     if header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
-        return None, f"the batch says that {header.batch_length} bytes follow its length"
+        return None, (f"the length of the batch is {header.batch_length}, which is too short for its header")
     if header.size_bytes > size - position:
-        return None, f"the batch is {header.size_bytes} bytes long and {size - position} are there"
+        return None, (f"the batch is {header.size_bytes} bytes long, but only {size - position} are left")
     batch = start + file.read(header.size_bytes - HEADER_SIZE)
     if len(batch) < header.size_bytes:
         return None, "the file became shorter while it was read"
@@ -233,7 +236,7 @@ def read_offset_index(path: Path, base_offset: int, log: Path | None) -> Found:
         yield Row(ROW, {"offset": offset, "position": target})
         if previous is not None and (offset <= previous[0] or target <= previous[1]):
             yield Broken(
-                position, f"the row does not come after the one before it, {previous[0]}:{previous[1]}."
+                position, f"the row does not come after the previous one, {previous[0]}:{previous[1]}."
             )
         elif batches is not None and (header := batches.get(target)) is None:
             yield Broken(position, f"no batch begins at byte {target} of {log and log.name}.")
@@ -254,7 +257,7 @@ def read_time_index(path: Path, base_offset: int, log: Path | None) -> Found:
         yield Row(ROW, {"timestamp": timestamp, "offset": offset})
         if previous is not None and (timestamp <= previous[0] or offset < previous[1]):
             yield Broken(
-                position, f"the row does not come after the one before it, {previous[0]}:{previous[1]}."
+                position, f"the row does not come after the previous one, {previous[0]}:{previous[1]}."
             )
         elif batches is not None and (header := batches.get(offset)) is None:
             yield Broken(position, f"no batch ends at offset {offset} in {log and log.name}.")
@@ -272,7 +275,7 @@ def read_transaction_index(path: Path) -> Found:
     for position, row in _rows(path, TRANSACTION_ROW, trouble := _Trouble()):
         yield Row(ROW, dict(zip(names, row, strict=True)))
         if row[0] != 0:
-            yield Broken(position, f"the version of the row is {row[0]}, and only 0 is known.")
+            yield Broken(position, f"the version of the row is {row[0]}, but only 0 is supported.")
     yield from trouble.found
 
 
@@ -293,7 +296,8 @@ def _rows(path: Path, row: struct.Struct, trouble: _Trouble) -> Iterator[tuple[i
         yield number * row.size, row.unpack_from(content, number * row.size)
     if len(content) % row.size:
         problem = (
-            f"{len(content) % row.size} bytes are left after {len(content) // row.size} rows of {row.size}."
+            f"{len(content) % row.size} bytes are left after "
+            f"{len(content) // row.size} rows of {row.size} bytes."
         )
         trouble.found.append(Broken(len(content) - len(content) % row.size, problem))
     spare = len(content) // row.size - whole
@@ -322,11 +326,11 @@ def read_producer_snapshot(path: Path) -> Found:
     """The producers of a `.snapshot`."""
     content = path.read_bytes()
     if len(content) < _SNAPSHOT_HEAD.size:
-        yield Broken(0, f"{len(content)} bytes are no producer snapshot.")
+        yield Broken(0, f"{len(content)} bytes are too short for a producer snapshot.")
         return
     version, crc, count = _SNAPSHOT_HEAD.unpack_from(content)
     if version != 1:
-        yield Broken(0, f"the version of the snapshot is {version}, and only 1 is known.")
+        yield Broken(0, f"the version of the snapshot is {version}, but only 1 is supported.")
         return
     if crc32c(content[_SNAPSHOT_CRC_START:]) != crc:
         yield Broken(2, "the CRC of the snapshot does not match.")
@@ -338,8 +342,8 @@ def read_producer_snapshot(path: Path) -> Found:
         read = (position - _SNAPSHOT_HEAD.size) // _SNAPSHOT_ROW.size
         yield Broken(
             position,
-            f"the snapshot announces {count} producers, {read} are there and {len(content) - position} bytes"
-            " are left.",
+            f"the snapshot should have {count} producers, but has {read}, and "
+            f"{len(content) - position} bytes are left.",
         )
 
 
@@ -371,7 +375,7 @@ def read_checkpoint(path: Path, names: tuple[str, ...]) -> Found:
     if not content.strip():
         return  # Kafka makes the file before it first writes it.
     if lines[0].strip() != b"0":
-        yield Broken(0, f"the version is {as_text(lines[0][:40])!r}, and only 0 is known.")
+        yield Broken(0, f"the version is {as_text(lines[0][:40])!r}, but only 0 is supported.")
     position = len(lines[0]) + 1
     count = int(lines[1]) if len(lines) > 1 and _NUMBER.fullmatch(lines[1].strip()) else None
     if count is None:
@@ -389,12 +393,12 @@ def read_checkpoint(path: Path, names: tuple[str, ...]) -> Found:
                 {name: one if name == "topic" else int(one) for name, one in zip(names, text, strict=True)},
             )
         elif fields:
-            yield Broken(position, f"{as_text(line[:80])!r} is not {' '.join(names)}.")
+            yield Broken(position, f"{as_text(line[:80])!r} is not of the form {' '.join(names)!r}.")
         position += len(line) + 1
     if count is not None and count != good:
-        yield Broken(min(position, len(content)), f"{count} lines are announced and {good} are there.")
+        yield Broken(min(position, len(content)), f"the file should have {count} lines, but has {good}.")
     elif not content.endswith(b"\n"):
-        yield Broken(len(content), "the last line has no end: it may be cut off.")
+        yield Broken(len(content), "the last line does not end with a newline: the file may be cut off.")
 
 
 def read_properties(path: Path, separator: str) -> Found:
@@ -408,9 +412,9 @@ def read_properties(path: Path, separator: str) -> Found:
             value = value.strip()
             yield Row(ROW, {name.strip(): value})
             if name.strip() == "topic_id" and not _is_topic_id(value):
-                yield Broken(position, f"{value[:80]!r} is no topic id.")
+                yield Broken(position, f"{value[:80]!r} is not a topic id.")
         elif line.strip() and not line.lstrip().startswith(b"#"):
-            yield Broken(position, f"{as_text(line[:80])!r} is not name{separator}value.")
+            yield Broken(position, f"{as_text(line[:80])!r} is not of the form name{separator}value.")
         position += len(line) + 1
 
 

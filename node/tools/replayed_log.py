@@ -59,7 +59,7 @@ def kind_of(directory: Path) -> str:
     topic = directory.absolute().name.rpartition("-")[0]
     if topic not in (METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
         raise UnreadableError(
-            f"{directory} is no directory of {METADATA_TOPIC}, {OFFSETS_TOPIC} or {TRANSACTIONS_TOPIC}."
+            f"{directory} is not a directory of {METADATA_TOPIC}, {OFFSETS_TOPIC} or {TRANSACTIONS_TOPIC}."
         )
     return topic
 
@@ -96,7 +96,9 @@ def _metadata(directory: Path, until: int) -> Replayed:
             if batch.base_offset > until:
                 break
             if batch.base_offset != image.version + 1:
-                raise UnreadableError(f"Offset {batch.base_offset} follows {image.version} in {directory}.")
+                raise UnreadableError(
+                    f"Offset {batch.base_offset} comes after offset {image.version} in {directory}."
+                )
             decoded, _ = decode_batch(batch.content)
             delta = MetadataDelta(image)
             for record in decoded.records:
@@ -176,7 +178,7 @@ def _judged(shard: GroupShard | TransactionShard, fed: _Fed, unreadable: Sequenc
     try:
         shard.check_invariants()
     except AssertionError as error:
-        problem = problem or f"What must always hold does not: {error}"
+        problem = problem or f"The replayed state contradicts itself: {error}"
     return Replayed(shard, fed.last_offset, fed.batches, problem)
 
 

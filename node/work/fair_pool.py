@@ -280,7 +280,7 @@ class _Job:
         used_s, allowance = time.thread_time() - self._began_s, self._allowance
         if used_s > self._max_cpu_s:
             raise KafkaError(
-                ErrorCode.REQUEST_TIMED_OUT, f"{self._name} took more than {self._max_cpu_s:g} CPU s."
+                ErrorCode.REQUEST_TIMED_OUT, f"{self._name} took more than {self._max_cpu_s:g} s of CPU time."
             )
         if allowance is not None:
             allowance.left_steps -= 1
@@ -291,5 +291,5 @@ class _Job:
 def _too_much(name: str) -> KafkaError:
     return KafkaError(
         ErrorCode.REQUEST_TIMED_OUT,
-        f"{name}: the request needs too much work at once; ask again for the parts that got no answer.",
+        f"{name}: the request needs too much work at once: ask again for the parts that were not answered.",
     )

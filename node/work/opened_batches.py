@@ -19,8 +19,8 @@ class OpenedBatches:
         if self.used_bytes and self.used_bytes + size_bytes > self.limit_bytes:
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
-                "Batches that were compressed anew have all the memory that they may,"
-                f" {self.limit_bytes} bytes.",
+                "Recompressed batches use all the memory that is reserved for them, "
+                f"{self.limit_bytes} bytes.",
             )
         return HeldBatch(self, size_bytes)
 

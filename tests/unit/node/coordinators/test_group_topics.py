@@ -135,7 +135,7 @@ def test_an_expression_that_takes_too_much_is_told_in_the_log_and_its_member_liv
 
     play(story)
 
-    assert "The regular expression 't.*' of group 'g' is given up" in caplog.messages[-1]
+    assert "The regular expression 't.*' of group 'g' was stopped" in caplog.messages[-1]
 
 
 def test_a_hostile_expression_is_refused_with_kafkas_code() -> None:

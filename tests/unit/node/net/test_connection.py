@@ -764,7 +764,7 @@ def test_a_request_that_never_began_ends_without_a_word(peer: Peer) -> None:
     del peer.listener.answer, peer.listener.frames
     gc.collect()
 
-    assert peer.listener.complaints == ["the node stops"]
+    assert peer.listener.complaints == ["the node is stopping"]
 
 
 # ---- requests that are carried out and wait for their acknowledgement ----------------------------------

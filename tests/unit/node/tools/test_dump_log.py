@@ -158,7 +158,7 @@ def test_rows_that_were_reserved_are_no_rows(tmp_path: Path, capsys: pytest.Capt
     code, lines = dumped(capsys, index)
 
     assert code == 0
-    assert lines[1:] == ["offset: 1 position: 256", "10 rows are reserved and not written."]
+    assert lines[1:] == ["offset: 1 position: 256", "10 rows are reserved, but not written."]
 
 
 def test_a_time_index_is_held_against_its_segment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +172,7 @@ def test_a_time_index_is_held_against_its_segment(tmp_path: Path, capsys: pytest
         "timestamp: 1000 offset: 0",
         "timestamp: 1002 offset: 1",
         "Broken at byte 12: the largest timestamp of that batch is 1001, not 1002.",
-        "Broken at byte 24: 1 bytes are left after 2 rows of 12.",
+        "Broken at byte 24: 1 bytes are left after 2 rows of 12 bytes.",
     ]
 
 
@@ -220,8 +220,8 @@ def test_text_files_are_read_line_by_line(tmp_path: Path, capsys: pytest.Capture
     assert code == 1
     assert lines[1:] == [
         "topic: orders partition: 0 offset: 5",
-        "Broken at byte 15: 'orders x 5' is not topic partition offset.",
-        "Broken at byte 26: 2 lines are announced and 1 are there.",
+        "Broken at byte 15: 'orders x 5' is not of the form 'topic partition offset'.",
+        "Broken at byte 26: the file should have 2 lines, but has 1.",
     ]
 
 

@@ -113,7 +113,7 @@ def test_a_log_that_holds_is_replayed_to_its_end(tmp_path: Path, capsys: pytest.
 
     assert main(["replay", str(directory)]) == 0
 
-    assert capsys.readouterr().out == "2 batches up to offset 1 make 2 things, and all holds.\n"
+    assert capsys.readouterr().out == "2 batches up to offset 1 were replayed into 2 entries without a problem.\n"
 
 
 def test_the_batch_at_which_a_log_goes_wrong_is_named(
@@ -144,7 +144,7 @@ def test_of_a_torn_log_all_before_is_dumped(tmp_path: Path, capsys: pytest.Captu
 
 def test_other_directories_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for tool, topic, words in (
-        ("dump-metadata", "orders", "is no directory of __cluster_metadata"),
+        ("dump-metadata", "orders", "is not a directory of __cluster_metadata"),
         ("dump-metadata", "__consumer_offsets", "is for dump-group"),
         ("dump-group", "__cluster_metadata", "is for dump-metadata"),
         ("replay", "__transaction_state", "No such file"),

@@ -63,7 +63,7 @@ def test_a_senseless_length_ends_the_dump(tmp_path: Path, capsys: pytest.Capture
     stream.write_bytes(request("a") + b"\xff\xff\xff\xff")
 
     assert main([str(stream)]) == 1
-    assert "the rest is not frames: a frame of -1 bytes" in capsys.readouterr().out
+    assert "the rest does not consist of frames: a frame of -1 bytes" in capsys.readouterr().out
 
 
 def test_a_frame_can_be_given_as_hex(capsys: pytest.CaptureFixture[str]) -> None:
