@@ -142,8 +142,8 @@ def compress_pieces(
         if len(written) > max_bytes:
             raise KafkaError(
                 ErrorCode.MESSAGE_TOO_LARGE,
-                f"The records take more than {max_bytes} bytes when they are "
-                f"decompressed by {compression.name.lower()}.",
+                f"The records take more than {max_bytes} bytes after compression by "
+                f"{compression.name.lower()}.",
             )
     return written
 
@@ -229,7 +229,7 @@ def _cut_off(compression: Compression) -> KafkaError:
 
 def _too_many_pieces(compression: Compression) -> KafkaError:
     return KafkaError(
-        ErrorCode.CORRUPT_MESSAGE, f"The {compression.name.lower()} data of a batch has too many blocks."
+        ErrorCode.CORRUPT_MESSAGE, f"The {compression.name.lower()} data of a batch has too many pieces."
     )
 
 

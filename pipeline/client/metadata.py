@@ -202,7 +202,8 @@ class Cluster:
             topic = _topic(name, one)
             if name in self._told and _is_older(topic, self._told[name]):
                 raise to_error(
-                    ErrorCode.LEADER_NOT_AVAILABLE, f"topic {name}, of which more was told before than now"
+                    ErrorCode.LEADER_NOT_AVAILABLE,
+                    f"topic {name} (this node has older metadata of it than was received before)",
                 )
             found[name] = self._told[name] = topic
             self._topics[name] = topic, asked_ms
@@ -240,7 +241,7 @@ class Cluster:
         def attempt() -> None:
             self.refresh_nodes()
             heard: dict[int, int] = {}
-            problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster names no node")
+            problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster reports no nodes")
             for node_id in self.connections.nodes():
                 try:
                     response = self._request_topics([name], self.connections.to(node_id, Purpose.CONTROL))

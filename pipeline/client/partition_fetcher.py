@@ -66,7 +66,7 @@ class TopicReplaced(Exception):
         self.topic = topic
 
     def __str__(self) -> str:
-        return f"topic {self.topic} was deleted and made anew"
+        return f"topic {self.topic} was deleted and created again"
 
 
 class _Asked(NamedTuple):
@@ -209,7 +209,9 @@ class PartitionFetcher:
         self._replaced_asks += 1
         self._cluster.forget_topic(partition.topic)
         if self._replaced_asks < ASKS_BEFORE_REPLACED:
-            raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {partition} is another one")
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {partition} was deleted and created again"
+            )
         raise TopicReplaced(partition.topic)
 
     def _prefetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> None:

@@ -88,7 +88,7 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, Kaf
         )
         response: CreateTopicsResponse = cluster.connections.to_any().request(request)
         return {
-            one.name: _outcome(one.error_code, f"making topic {one.name}", one.error_message)
+            one.name: _outcome(one.error_code, f"creating topic {one.name}", one.error_message)
             for one in response.topics
         }
 
@@ -108,7 +108,7 @@ def create_partitions(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, 
         )
         response: CreatePartitionsResponse = cluster.connections.to_any().request(request)
         return {
-            one.name: _outcome(one.error_code, f"letting topic {one.name} grow", one.error_message)
+            one.name: _outcome(one.error_code, f"adding partitions to topic {one.name}", one.error_message)
             for one in response.results
         }
 
@@ -183,7 +183,7 @@ def _ask_in_parts(
                 outcome: R | KafkaError = (
                     told[name]
                     if name in told
-                    else KafkaError(ErrorCode.INVALID_REQUEST, f"the answer says nothing of topic {name}")
+                    else KafkaError(ErrorCode.INVALID_REQUEST, f"the response does not contain topic {name}")
                 )
                 if isinstance(outcome, KafkaError) and _may_pass(outcome):
                     problem = outcome

@@ -203,7 +203,7 @@ def _write_headers(headers: pa.ListArray) -> pa.BinaryArray:
     elements = headers.flatten()
     keys, values = elements.field("key").cast(pa.binary()), elements.field("value")
     if elements.null_count or keys.null_count:
-        raise OptionError("headers", "has a row with a header without a key, which Kafka does not allow")
+        raise OptionError("headers", "has a row with a header that has no key, which Kafka does not allow")
     if not len(elements):
         return write_varints(counts)
     written = pc.binary_join_element_wise(

@@ -98,7 +98,7 @@ def open_fetched(
         raise
     next_offset = min([next_offset, *(one for one in (left_from, cut_at) if one is not None)])
     if columns is not None and next_offset <= start:
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The offsets of a batch do not rise from {start}.")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The offsets of a batch do not increase from {start}.")
     return Fetched(columns, next_offset)
 
 
@@ -138,7 +138,9 @@ def _opened(content: ByteSource, places: list[tuple[int, int]], headers: list[Ba
         if header.records_count * MIN_RECORD_BYTES > end - start or (end > start) != (
             header.records_count > 0
         ):
-            problem = f"{header.records_count} records are said to be in {end - start} bytes."
+            problem = (
+                f"A batch counts {header.records_count} records, which do not fit into {end - start} bytes."
+            )
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, problem)
         if header.records_count:  # Compaction keeps the last batch of a producer though it is empty.
             sections.append(Section(start, end, header.records_count))
@@ -218,7 +220,7 @@ def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
     header_counts, after = read_varints(view, values.ends)
     # All that was read lies in front of `after`; the end of headers is judged by those who read them.
     if ((after > ends) | ((header_counts == 0) & (after != ends)) | (header_counts < 0)).any():
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "The fields of a record do not fill it.")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record does not end where its fields end.")
     batches = [header for header in opened.headers if header.records_count]
     counts = np.array([section.records_count for section in opened.sections], np.int64)
 

@@ -27,7 +27,7 @@ def read_headers(content: ByteSource, view: Bytes, counts_at: Int64s, ends: Int6
     """
     counts, cursors = read_varints(view, counts_at)
     if ((counts < 0) | (counts * _MIN_HEADER_BYTES > ends - cursors)).any():
-        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record counts more headers than it has bytes for.")
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A record counts more headers than fit into it.")
     if counts.max(initial=0) > MAX_HEADERS:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A record has more than {MAX_HEADERS} headers.")
     places = np.zeros(len(counts) + 1, np.int32)
@@ -65,7 +65,7 @@ def _read_by_rank(
         value_lengths, value_starts = read_varints(view, key_starts + key_lengths)
         after = value_starts + np.maximum(value_lengths, 0)
         if (after > ends[rows]).any():
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A header leaves its record.")
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A header extends beyond its record.")
         elements = places[rows] + rank
         keys.starts[elements], keys.lengths[elements] = key_starts, key_lengths
         values.starts[elements], values.lengths[elements] = value_starts, value_lengths

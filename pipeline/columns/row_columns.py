@@ -93,7 +93,7 @@ def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = 
     _judge(schema, "timestamp", pa.types.is_timestamp, "timestamp")
     if with_offsets:
         if "offset" not in places:
-            raise OptionError("offset", "is a required column: it tells where the copied rows were read")
+            raise OptionError("offset", "is a required column: it says where the copied rows were read")
         _judge(schema, "offset", pa.types.is_int64, "long")
     return RowLayout(
         value=places["value"],

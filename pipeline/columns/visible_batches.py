@@ -49,7 +49,7 @@ def batches_in_range(
         header = check_batch(records, position)
         if header.base_offset < next_offset:
             raise KafkaError(
-                ErrorCode.CORRUPT_MESSAGE, f"A batch at offset {header.base_offset} comes too late."
+                ErrorCode.CORRUPT_MESSAGE, f"A batch at offset {header.base_offset} is out of order."
             )
         while waiting and waiting[-1].first_offset <= header.last_offset:
             aborted_producers.add(waiting.pop().producer_id)
@@ -62,7 +62,7 @@ def batches_in_range(
         next_offset = header.next_offset
     if next_offset <= start and len(records):
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, f"No whole batch from offset {start} on is in {len(records)} bytes."
+            ErrorCode.CORRUPT_MESSAGE, f"{len(records)} bytes contain no whole batch from offset {start} on."
         )
     return InRange(visible, min(max(next_offset, start), end))
 

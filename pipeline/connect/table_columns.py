@@ -209,7 +209,7 @@ def _truth(value: Any) -> bool:
         return value.lower() == "true"
     if isinstance(value, int | float) and value in (0, 1):
         return bool(value)
-    raise ValueError(f"{shown(str(value))} is none of 0, 1, true and false")
+    raise ValueError(f"{shown(str(value))} is not 0, 1, true or false")
 
 
 def _pairs(names_and_texts: Sequence[str | None]) -> list[tuple[str | None, str]]:

@@ -67,7 +67,7 @@ def from_offset(offset: Mapping[str, object], options: TableOptions) -> Position
     has = (position.timestamp is not None, position.incrementing is not None, position.polled_ms is not None)
     needs = (options.mode.has_timestamp, options.mode.has_incrementing, options.mode is Mode.BULK)
     if not position.is_start and has != needs:
-        raise OptionError("checkpoint", f"has an offset that mode {options.mode.value} does not make")
+        raise OptionError("checkpoint", f"has an offset that mode {options.mode.value} does not produce")
     return position
 
 

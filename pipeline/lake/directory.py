@@ -40,11 +40,15 @@ def local_path(option: str, value: str) -> Path:
     elif "://" in value:
         raise OptionError(
             option,
-            f"is {shown(value)}; a directory that is mounted here, for one rename has to show a whole batch",
+            f"is {shown(value)}, but must be a directory that is mounted here: each "
+            "batch becomes visible by a rename, which object stores do not have",
         )
     path = Path(value)
     if not path.is_absolute() or "\0" in value or path == Path("/"):
-        raise OptionError(option, f"is {shown(value)}; an absolute path of a directory of its own")
+        raise OptionError(
+            option,
+            f"is {shown(value)}, but must be the absolute path of a directory that is used for nothing else",
+        )
     return Path(os.path.normpath(path))
 
 
@@ -64,19 +68,25 @@ class LakeDirectory:
         self.path.mkdir(parents=True, exist_ok=True)
         self._staging.mkdir(exist_ok=True)
         if self.path.stat().st_dev != self._staging.stat().st_dev:
-            raise LakeError(str(self.path), "is a file system of its own; use a directory within it")
+            raise LakeError(str(self.path), "is the root of a file system: use a directory within it")
         owner = self._read_owner()
         if owner is None:
             if any(self.path.iterdir()):
-                raise LakeError(str(self.path), f"has files but no {_OWNER}; use an empty directory")
+                raise LakeError(str(self.path), f"has files but no {_OWNER}: use an empty directory")
             self._write_owner()
             owner = self._read_owner()
         assert owner is not None
         if owner.writer != self.owner.writer:
-            raise LakeError(str(self.path), f"belongs to {owner.writer}, and not to {self.owner.writer}")
+            raise LakeError(
+                str(self.path),
+                f"belongs to {owner.writer}, not to {self.owner.writer}: use another directory",
+            )
         if owner.partition_by != self.owner.partition_by:
             then, now = (", ".join(one.partition_by) or "nothing" for one in (owner, self.owner))
-            raise LakeError(str(self.path), f"is laid out by {then}, and not by {now}")
+            raise LakeError(
+                str(self.path),
+                f"is partitioned by {then}, not by {now}: use the same partitionBy, or another directory",
+            )
         for left in self._staging.iterdir():
             self.forget(left)
 
@@ -101,7 +111,7 @@ class LakeDirectory:
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                 raise LakeError(
-                    str(target), "is there already: somebody else writes this directory"
+                    str(target), "already exists: another query writes to this directory"
                 ) from None
             raise
         sync(self.path)
@@ -122,7 +132,7 @@ class LakeDirectory:
             file = directory / one.path
             size_bytes = file.stat().st_size if file.is_file() else 0
             if size_bytes != one.size_bytes:
-                raise LakeError(str(file), f"has {size_bytes} bytes of {one.size_bytes}")
+                raise LakeError(str(file), f"has {size_bytes} bytes, but should have {one.size_bytes}")
         return manifest
 
     def last_batch(self) -> Manifest | None:
@@ -184,5 +194,5 @@ def _read(path: Path) -> bytes:
     if not path.is_file():
         raise LakeError(str(path), "is missing")
     if path.stat().st_size > MAX_MANIFEST_BYTES:
-        raise LakeError(str(path), f"has more than {MAX_MANIFEST_BYTES} bytes")
+        raise LakeError(str(path), f"is larger than {MAX_MANIFEST_BYTES} bytes")
     return path.read_bytes()

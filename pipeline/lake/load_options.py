@@ -37,13 +37,16 @@ class LoadOptions:
         lake = LakeOptions.read(values)
         unknown = [name for name in lake.partition_by if name not in LAYOUTS]
         if unknown:
-            raise OptionError("partitionBy", f"names {unknown[0]}; a load has {', '.join(LAYOUTS)}")
+            raise OptionError(
+                "partitionBy",
+                f"names {unknown[0]}, but a load can be partitioned only by {', '.join(LAYOUTS)}",
+            )
         key_format = values.choice("key.format", FORMATS, "binary")
         value_format = values.choice("value.format", FORMATS, "binary")
         max_offsets = values.integer("maxOffsetsPerBatch", DEFAULT_BATCH_OFFSETS, least=1, most=1_000_000_000)
         reader = values.others()
         if any(name.lower() == WHERE for name in reader):
-            raise OptionError(WHERE, "is for batches: a load takes whole records of offsets, each once")
+            raise OptionError(WHERE, "is for batch reads: a load stores all records, each once")
         if not any(name.lower() == _ISOLATION for name in reader):
             # A file says of no row whether its transaction was aborted.
             reader[_ISOLATION] = "read_committed"

@@ -94,7 +94,7 @@ class Manifest:
             offsets=reader.offsets(document),
         )
         if reader.number(document, "rows", "rows") != manifest.rows:
-            raise LakeError(where, "rows is not the sum of those of its files")
+            raise LakeError(where, "rows is not the sum of the rows of its files")
         return manifest
 
 
@@ -156,7 +156,7 @@ class _Reader:
         if not isinstance(value, str) or not value or "\0" in value:
             raise self._problem(f"{place} is not a path")
         if value.startswith("/") or ".." in value.split("/"):
-            raise self._problem(f"{place} leads out of the batch")
+            raise self._problem(f"{place} points outside the batch")
         return value
 
     def objects(self, of: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
@@ -173,7 +173,7 @@ class _Reader:
             raise self._problem("endOffsets has other partitions than startOffsets")
         for partition, offset in end.offsets.items():
             if offset < start.offsets[partition] or progress.offsets.get(partition) != offset:
-                raise self._problem(f"endOffsets of {partition} fits neither startOffsets nor progress")
+                raise self._problem(f"endOffsets of {partition} does not match startOffsets and progress")
         return Offsets(start=start, end=end, progress=progress)
 
     def _offsets(self, of: Mapping[str, Any], key: str) -> SourceOffsets:

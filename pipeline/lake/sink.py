@@ -54,7 +54,10 @@ def start(frame: DataFrame, given: Mapping[str, str], query: QuerySettings) -> S
     """Begin to write the rows of a stream; OptionError, also for rows that cannot be laid out so."""
     options = LakeOptions.from_options(given)
     if query.output_mode != "append":
-        raise OptionError("outputMode", f"is {query.output_mode}, but rows of files stay as they are: append")
+        raise OptionError(
+            "outputMode",
+            f"is {query.output_mode}, but rows cannot be changed after they are written to files: use append",
+        )
     judge_columns(frame.columns, options)
     return query.start(frame.writeStream.foreachBatch(BatchWriter(options)))
 
@@ -65,7 +68,7 @@ def judge_columns(columns: list[str], options: LakeOptions) -> None:
     if missing:
         raise OptionError("partitionBy", f"names {missing[0]}, but the columns are {', '.join(columns)}")
     if len(options.partition_by) == len(columns):
-        raise OptionError("partitionBy", "names every column, so that nothing is left for the files")
+        raise OptionError("partitionBy", "names every column, so no column is left for the files")
     if BATCH_COLUMN in (name.lower() for name in columns):
         raise OptionError(
             "path", f"has directories {BATCH_COLUMN}=N, so no column can have the name {BATCH_COLUMN}"

@@ -29,7 +29,7 @@ class GroupState(Enum):
     """What became of a group at the last look."""
 
     SYNCED = "synced"
-    IN_USE = "has members in the target"
+    IN_USE = "has active members in the target"
     FAILED = "failed"
 
 

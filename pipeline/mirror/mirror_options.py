@@ -38,15 +38,15 @@ _PATTERNS: Final[Mapping[str, str]] = {
 }
 _REFUSED: Final[Mapping[str, str]] = {
     "emit.checkpoints.enabled": "offsets are committed to the groups themselves (sync.group.offsets.enabled)",
-    "emit.heartbeats.enabled": "the progress of the query tells whether the mirror lives",
+    "emit.heartbeats.enabled": ("the progress of the query shows that the mirror is running"),
     "exactly.once.support": "a mirror is always exactly once",
-    "offset-syncs.topic.location": "the map of offsets lies in the target, beside the rows",
-    "sync.topic.acls.enabled": "access lists are not served yet",
-    "use.defaults.from": "the defaults of a cluster are its own",
-    "topic.filter.class": "classes of Java's are not loaded",
-    "group.filter.class": "classes of Java's are not loaded",
-    "config.property.filter.class": "classes of Java's are not loaded",
-    "forwarding.admin.class": "classes of Java's are not loaded",
+    "offset-syncs.topic.location": ("the offset syncs are stored in the target, with the mirrored records"),
+    "sync.topic.acls.enabled": "ACLs do not exist yet",
+    "use.defaults.from": "each cluster uses its own defaults",
+    "topic.filter.class": "Java classes cannot be loaded",
+    "group.filter.class": "Java classes cannot be loaded",
+    "config.property.filter.class": "Java classes cannot be loaded",
+    "forwarding.admin.class": "Java classes cannot be loaded",
 }
 # What may be said of them, since it is what is done anyway.
 _HARMLESS: Final[Mapping[str, str]] = {
@@ -99,7 +99,10 @@ class MirrorOptions:
         source_alias, target_alias = _alias(values, SOURCE), _alias(values, TARGET)
         if source_alias == target_alias:
             raise OptionError(
-                TARGET + "alias", f"is {target_alias}, as the source's: a circle could not be told"
+                TARGET + "alias",
+                f"is {target_alias}, which is also the alias of the "
+                "source: give the clusters different aliases, so "
+                "that cycles can be detected",
             )
         policy = read_policy(
             values.text("replication.policy.class", DEFAULT_POLICY),
@@ -138,7 +141,7 @@ class MirrorOptions:
             fail_on_data_loss=values.boolean("failOnDataLoss", True),
         )
         if read.replication_factor == 0:
-            raise OptionError("replication.factor", "is 0; -1 is the target cluster's default")
+            raise OptionError("replication.factor", "is 0; use -1 for the default of the target cluster")
         values.refuse_others()
         return read
 
@@ -150,7 +153,7 @@ def _check_refused(values: OptionValues) -> None:
     for option, reason in _REFUSED.items():
         value = values.optional(option)
         if value is not None and value.lower() != _HARMLESS.get(option):
-            raise OptionError(option, f"is not taken: {reason}")
+            raise OptionError(option, f"is not supported: {reason}")
 
 
 def _patterns(values: OptionValues, option: str) -> tuple[str, ...]:
@@ -168,7 +171,7 @@ def _alias(values: OptionValues, prefix: str) -> str:
     alias = values.optional(prefix + "alias") or ""
     if not ALIAS.fullmatch(alias):
         problem = f"is {shown(alias)}" if alias else "is missing"
-        raise OptionError(prefix + "alias", f"{problem}: a name of letters, digits, _ and -, 64 at the most")
+        raise OptionError(prefix + "alias", f"{problem}: use at most 64 letters, digits, _ and -")
     return alias
 
 
@@ -180,7 +183,8 @@ def _client(given: Mapping[str, str], prefix: str, role: Role) -> Mapping[str, s
         level = settings.setdefault(PREFIX + "isolation.level", "read_committed")
         if level.lower() != "read_committed":
             raise OptionError(
-                prefix + "isolation.level", "is not read_committed: rows that were aborted would be mirrored"
+                prefix + "isolation.level",
+                "is not read_committed, so records of aborted transactions would be mirrored",
             )
     try:
         ClientSettings.from_options(settings, role)

@@ -33,7 +33,9 @@ class ReplicationPolicy:
         try:
             check_topic_name(name)
         except KafkaError as error:
-            raise OptionError("replication.policy.class", f"makes of topic {topic}: {error.detail}") from None
+            raise OptionError(
+                "replication.policy.class", f"gives topic {topic} a name that is not allowed: {error.detail}"
+            ) from None
         return name
 
     @property
@@ -65,7 +67,7 @@ def read_policy(name: str, *, source_alias: str, target_alias: str, separator: s
     short = name.removeprefix("org.apache.kafka.connect.mirror.")
     if short not in (DEFAULT_POLICY, IDENTITY_POLICY):
         raise OptionError(
-            "replication.policy.class", f"is {name[:80]!r}; {DEFAULT_POLICY} or {IDENTITY_POLICY}"
+            "replication.policy.class", f"is {name[:80]!r}; it must be {DEFAULT_POLICY} or {IDENTITY_POLICY}"
         )
     policy = ReplicationPolicy(
         source_alias=source_alias,

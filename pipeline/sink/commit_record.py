@@ -60,8 +60,9 @@ def encode_record(record: CommitRecord) -> str:
     if len(metadata) > ROOM_CHARS:
         raise OptionError(
             "delivery.guarantee",
-            f"exactly_once holds for batches of about 35,000 tasks with rows; this one has "
-            f"{len(record.participants)}: say coalesce, or less spark.sql.shuffle.partitions",
+            "exactly_once supports batches of up to about 35,000 tasks with rows, "
+            f"but this one has {len(record.participants)}: use coalesce, or a lower "
+            "spark.sql.shuffle.partitions",
         )
     return metadata
 
@@ -73,7 +74,7 @@ def decode_record(metadata: str) -> CommitRecord:
     except (NotBase64, ValueError):
         raise _corrupt("it is not base64") from None
     if content[:1] != bytes([VERSION]) or len(content) < 33:
-        raise _corrupt("it is none of this version")
+        raise _corrupt("its version is not supported")
     query_id, run_id = UUID(bytes=content[1:17]), UUID(bytes=content[17:33])
     numbers = _Numbers(content, 33)
     batch_id, producer_id, epoch = numbers.next(), numbers.next(), numbers.next()
@@ -82,7 +83,7 @@ def decode_record(metadata: str) -> CommitRecord:
         raise _corrupt("a number is out of bounds")
     participants = tuple(_participants(numbers, count))
     if not numbers.at_end:
-        raise _corrupt("something follows it")
+        raise _corrupt("it has bytes after its end")
     return CommitRecord(
         query_id=query_id,
         run_id=run_id,

@@ -31,10 +31,11 @@ class TransactionsLost(Exception):
 
     def __str__(self) -> str:
         return (
-            f"Batch {self.batch_id} is decided, but its rows in these transactions are lost: "
-            f"{', '.join(self.names)} ({self.outcome}). They expired before they were committed: from the "
-            "decision to the next start it took longer than kafka.transaction.timeout.ms. The query stops "
-            "rather than going on without them."
+            f"Batch {self.batch_id} was decided, but its rows in these transactions "
+            f"are lost: {', '.join(self.names)} ({self.outcome}). The transactions "
+            "expired before they were committed: the query was restarted later than "
+            "kafka.transaction.timeout.ms after the decision. The query stops, "
+            "because it would otherwise go on without these rows."
         )
 
 
@@ -49,9 +50,9 @@ class BatchExpired(Exception):
 
     def __str__(self) -> str:
         return (
-            f"Batch {self.batch_id} is not written: {', '.join(self.names)} ended before the decision "
-            f"({self.outcome}), by a newer driver or kafka.transaction.timeout.ms. "
-            "It runs again at the next start."
+            f"Batch {self.batch_id} was not written: {', '.join(self.names)} ended "
+            f"before the decision ({self.outcome}), by a newer driver or "
+            "kafka.transaction.timeout.ms. The batch is run again at the next start."
         )
 
 
@@ -80,21 +81,23 @@ def judge_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool)
             return Verdict.WRITE
         raise OptionError(
             "transactional.id",
-            f"belongs to query {record.query_id}, not to {run.query_id}: take another one, "
-            "or say transactional.id.takeover=true if that query and its checkpoint are gone",
+            f"belongs to query {record.query_id}, not to {run.query_id}: use another "
+            "id, or set transactional.id.takeover=true if that query and its "
+            "checkpoint no longer exist",
         )
     if run.batch_id > record.batch_id:
         return Verdict.WRITE
     if run.batch_id < record.batch_id:
         raise OptionError(
             "checkpointLocation",
-            f"has the query at batch {run.batch_id}, but batch {record.batch_id} is written: "
-            "it is an older copy",
+            f"is at batch {run.batch_id}, but batch {record.batch_id} was already "
+            "written: the checkpoint is an older copy",
         )
     if run.run_id == record.run_id:
         raise OptionError(
             "transactional.id",
-            f"has written batch {run.batch_id} already: a second write in foreachBatch needs one of its own",
+            f"has already written batch {run.batch_id}: a second write in "
+            "foreachBatch needs a transactional.id of its own",
         )
     return Verdict.DRAIN
 

@@ -157,7 +157,8 @@ class Driver:
         if wanted is TwoPhase.ALWAYS and not two_phase:
             raise OptionError(
                 PREFIX + "transaction.two.phase.commit.enable",
-                "is true, but the cluster does not grant it: it has a setting of the same name",
+                "is true, but the cluster does not allow it: set "
+                "transaction.two.phase.commit.enable on its nodes",
             )
         pair = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
         timeout_ms = self._options.client.transaction_timeout_ms or self._cluster.max_timeout_ms()
@@ -186,8 +187,8 @@ class Driver:
     def _fenced(self, code: ErrorCode) -> KafkaError:
         return KafkaError(
             code,
-            f"a newer driver has begun with transactional.id={self._names.group_id}: of two queries that run "
-            "at once each needs an id, and a checkpoint, of its own",
+            f"a newer driver uses transactional.id={self._names.group_id}: give each "
+            "of two queries that run at once an id, and a checkpoint, of its own",
         )
 
     # ---- after a batch ----------------------------------------------------------------------------

@@ -121,8 +121,9 @@ class KafkaSinkCluster:
         if len(parts) > 1 and len(parts) > (most := len(self._cluster.topic(ANCHOR.topic).leaders)):
             raise OptionError(
                 "delivery.guarantee",
-                f"exactly_once writes who took part in this batch to {len(parts)} partitions of"
-                f" {ANCHOR.topic}, which has {most}: say coalesce, or less spark.sql.shuffle.partitions",
+                f"exactly_once writes the participants of this batch to {len(parts)} "
+                f"partitions of {ANCHOR.topic}, which has only {most}: use coalesce, "
+                "or a lower spark.sql.shuffle.partitions",
             )
         offsets = {
             anchor: CommittedOffset(offset=record.offset, metadata=part)
@@ -143,7 +144,12 @@ class KafkaSinkCluster:
                 parts = [found[one].metadata for one in anchors if one in found]
                 return CommittedOffset(offset=first.offset, metadata=join(parts))
             count = count_parts(first.metadata)
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"the record of group {group_id} changes all the time")
+        raise KafkaError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"the record of group {group_id} keeps "
+            "changing: check that no other query "
+            "uses this transactional.id",
+        )
 
     def settle_record(self, group_id: str) -> None:
         self._cluster.settle_coordinator(Kind.GROUP, group_id)

@@ -31,13 +31,13 @@ MAX_LAG: Final = 2**31 - 1
 OF_SPARK: Final = ("checkpointLocation", "queryName")
 _OF_THE_SOURCE: Final = "is an option of the source"
 _MAY_SKIP: Final = (
-    "is not for this sink: Spark may then run a batch again with other rows than it had, "
-    "and neither guarantee would hold"
+    "is not supported by this sink: Spark could run a batch again with different "
+    "rows, and neither guarantee would hold"
 )
 REFUSED: Final[Mapping[str, str]] = {
-    "assign": f"{_OF_THE_SOURCE}: say topic",
-    "subscribe": f"{_OF_THE_SOURCE}: say topic",
-    "subscribePattern": f"{_OF_THE_SOURCE}: say topic",
+    "assign": f"{_OF_THE_SOURCE}; use topic",
+    "subscribe": f"{_OF_THE_SOURCE}; use topic",
+    "subscribePattern": f"{_OF_THE_SOURCE}; use topic",
     **dict.fromkeys(
         (
             "startingTimestamp",
@@ -61,12 +61,12 @@ REFUSED: Final[Mapping[str, str]] = {
         ),
         _OF_THE_SOURCE,
     ),
-    "includeHeaders": f"{_OF_THE_SOURCE}: a column headers is always written",
-    "path": "is not an option of this format: say topic",
+    "includeHeaders": f"{_OF_THE_SOURCE}; the sink always writes the column headers",
+    "path": "is not an option of this format; use topic",
     "asyncProgressTrackingEnabled": _MAY_SKIP,
     "asyncProgressTrackingCheckpointIntervalMs": _MAY_SKIP,
     "_asyncProgressTrackingOverrideSinkSupportCheck": _MAY_SKIP,
-    "spark.speculation": "is a setting of the session, and must be false there",
+    "spark.speculation": "is a setting of the Spark session, and must be false there",
 }
 # Said so, they are what holds anyway.
 HARMLESS: Final = frozenset({("asyncprogresstrackingenabled", "false"), ("spark.speculation", "false")})
@@ -120,7 +120,7 @@ class SinkOptions:
         else:
             for name in OF_EXACTLY_ONCE:
                 if name in own:
-                    raise OptionError(name, "is for delivery.guarantee=exactly_once alone")
+                    raise OptionError(name, "has an effect only with delivery.guarantee=exactly_once")
         return read
 
     @property
@@ -136,15 +136,16 @@ class SinkOptions:
         if not given:
             raise OptionError(
                 "transactional.id",
-                "is missing: exactly_once needs a name that is this query's alone and outlives restarts",
+                "is missing: exactly_once needs a name that only this query uses, "
+                "and that stays the same after restarts",
             )
         if len(given) > MAX_ID_CHARS or not given.isprintable():
-            raise OptionError("transactional.id", f"must have {MAX_ID_CHARS} printable characters at most")
+            raise OptionError("transactional.id", f"must have at most {MAX_ID_CHARS} printable characters")
         if self.client.acks != -1:
-            raise OptionError(PREFIX + "acks", "must be all for delivery.guarantee=exactly_once")
+            raise OptionError(PREFIX + "acks", "must be all with delivery.guarantee=exactly_once")
         if not self.client.enable_idempotence:
             raise OptionError(
-                PREFIX + "enable.idempotence", "must be true for delivery.guarantee=exactly_once"
+                PREFIX + "enable.idempotence", "must be true with delivery.guarantee=exactly_once"
             )
 
 

@@ -155,8 +155,8 @@ def _ranges(
         if end.offsets[partition] < start.offsets[partition] and _is_said(options, partition):
             raise OptionError(
                 options.end_name,
-                f"comes to offset {end.offsets[partition]} of {partition}, before {options.start_name},"
-                f" which comes to {start.offsets[partition]}",
+                f"ends at offset {end.offsets[partition]} of {partition}, before "
+                f"{options.start_name}, which begins at {start.offsets[partition]}",
             )
     return _within_logs(cluster, subscribed, options, start, end, policy)
 
@@ -191,9 +191,9 @@ def _within_logs(
         first, last = firsts[partition], max(lasts[partition], firsts[partition])
         begin, until = start.offsets[partition], end.offsets[partition]
         if isinstance(options.start, AtOffsets) and not first <= begin <= last:
-            losses.append(f"{partition} has offsets {first} to {last}, and {options.start_name} says {begin}")
+            losses.append(f"{partition} has offsets {first} to {last}, but {options.start_name} is {begin}")
         if isinstance(options.end, AtOffsets) and until > last:
-            losses.append(f"{partition} has offsets {first} to {last}, and {options.end_name} says {until}")
+            losses.append(f"{partition} has offsets {first} to {last}, but {options.end_name} is {until}")
         begin, until = min(max(begin, first), last), min(until, last)
         topic_id = subscribed.topic_ids[partition.topic]
         ranges.append(OffsetRange(partition=partition, topic_id=topic_id, start=begin, end=max(begin, until)))

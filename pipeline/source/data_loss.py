@@ -21,7 +21,7 @@ class DataLossError(Exception):
 
     def __str__(self) -> str:
         losses = "; ".join(self.losses)
-        return f"rows are lost: {losses}. With failOnDataLoss=false a query goes on with what there is."
+        return f"rows are lost: {losses}. To go on with the rows that are left, set failOnDataLoss=false."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class LossPolicy:
         if losses and self.fails:
             raise DataLossError(losses)
         for loss in losses:
-            self.warn(f"rows are lost, and failOnDataLoss is false: {loss}")
+            self.warn(f"rows are lost, but the query goes on, because failOnDataLoss is false: {loss}")
 
 
 def is_replaced(topic: str, before: SourceOffsets, after: SourceOffsets) -> bool:
@@ -51,11 +51,13 @@ def losses_between(read: SourceOffsets, ends: SourceOffsets) -> list[str]:
     for partition, offset in sorted(read.offsets.items()):
         end = ends.offsets.get(partition)
         if is_replaced(partition.topic, read, ends):
-            losses[f"topic {partition.topic} was deleted and made anew"] = None
+            losses[f"topic {partition.topic} was deleted and created again"] = None
         elif end is None:
-            losses[f"{partition} is gone, of which all before offset {offset} was read"] = None
+            losses[f"{partition} no longer exists; everything before offset {offset} was read"] = None
         elif end < offset:
-            losses[f"{partition} ends at offset {end}, and all before {offset} was read"] = None
+            losses[
+                f"{partition} ends at offset {end}, but everything before offset {offset} was already read"
+            ] = None
     return list(losses)
 
 
@@ -71,7 +73,7 @@ def new_partitions(read: SourceOffsets, ends: SourceOffsets) -> list[TopicPartit
 def losses_at_beginnings(beginnings: dict[TopicPartition, int], read: SourceOffsets) -> list[str]:
     """Of added partitions: what was deleted before it was read. A replaced topic is told of already."""
     return [
-        f"{partition} was added, and begins at offset {offset}"
+        f"{partition} was added, but begins at offset {offset}"
         for partition, offset in sorted(beginnings.items())
         if offset > 0 and partition not in read.offsets
     ]

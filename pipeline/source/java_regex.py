@@ -116,7 +116,7 @@ def translated(pattern: str) -> str:
     try:
         re.compile(text)
     except re.error as error:
-        raise PatternError(f"Python's expressions have no equal of it: {error.msg}") from None
+        raise PatternError(f"it cannot be translated for Python: {error.msg}") from None
     except (RecursionError, OverflowError) as error:
         raise PatternError(f"it is too large: {error}") from None
     return text
@@ -159,17 +159,17 @@ class _Translation:
     def whole(self) -> str:
         written = self._alternatives()
         if self.at < len(self.text):
-            self._refuse("a ) has no (")
+            self._refuse("there is a ) without a (")
         for number in self.early_references:
             if number <= self.groups:
-                self._refuse(f"\\{number} stands before group {number}, which Python does not have")
+                self._refuse(f"\\{number} comes before group {number}, which Python does not support")
         return written
 
     def _alternatives(self) -> str:
         """Read up to the end of the group or of the pattern."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            self._refuse(f"more than {MAX_DEPTH} groups lie in each other")
+            self._refuse(f"more than {MAX_DEPTH} groups are nested")
         written = []
         while (char := self._peek()) not in ("", ")"):
             if char == "|":
@@ -188,7 +188,7 @@ class _Translation:
         self._skip_comments()
         quantifier = self._quantifier()
         if quantifier and self._peek() in ("*", "+", "?", "{"):
-            self._refuse("a quantifier is quantified")
+            self._refuse("a quantifier follows another quantifier")
         if len(quantifier) > 1 and quantifier.endswith("+"):
             # Possessive. Before Python 3.11.5 its own goes wrong where the part backtracks (gh-106052).
             return f"(?>(?:{atom}){quantifier[:-1]})"
@@ -210,9 +210,9 @@ class _Translation:
             case "^" | "$":
                 return char
             case "*" | "+" | "?":
-                self._refuse(f"{char} repeats nothing", back=1)
+                self._refuse(f"there is nothing before {char} to repeat", back=1)
             case "{":
-                self._refuse("{ is no repetition here; a brace itself is \\{", back=1)
+                self._refuse("{ does not begin a repetition here; write \\{ for a brace", back=1)
             case _:
                 return self._written(self._folded(frozenset(char)))
 
@@ -223,10 +223,10 @@ class _Translation:
         elif char == "{":
             found = _REPEAT.match(self.text, self.at)
             if found is None:
-                self._refuse("{ is no repetition here; a brace itself is \\{")
+                self._refuse("{ does not begin a repetition here; write \\{ for a brace")
             least, most = found[1], found[3]
             if len(least) > 9 or len(most) > 9:
-                self._refuse("it repeats too often")
+                self._refuse("a repetition has too high a count")
             if most and int(most) < int(least):
                 self._refuse(f"{found[0]} is not a range")
             self.at = found.end()
@@ -275,7 +275,7 @@ class _Translation:
         flags = self.flags
         inner = self._alternatives()
         if self._peek() != ")":
-            self._refuse("a ( has no )")
+            self._refuse("there is a ( without a )")
         self.at += 1
         self.flags = flags
         return f"{opening}{inner})"
@@ -290,11 +290,11 @@ class _Translation:
             elif char in "idmsuxU":
                 (now.add if is_on else now.discard)(char)
             else:
-                self._refuse(f"(?{char} opens no group that there is", back=1)
+                self._refuse(f"(?{char} does not begin a known kind of group", back=1)
         self.flags = frozenset(now)
         if char == ")":
             if self._peek() in ("*", "+", "?", "{"):
-                self._refuse("flags are quantified")
+                self._refuse("a quantifier follows flags")
             return None
         written = self._rest_of_group("(?:")
         self.flags = before
@@ -303,7 +303,7 @@ class _Translation:
     def _group_name(self) -> str:
         found = _NAME.match(self.text, self.at)
         if found is None or not self.text.startswith(">", found.end()):
-            self._refuse("the name of a group is not letters and digits in <>")
+            self._refuse("the name of a group must be letters and digits between < and >")
         self.at = found.end() + 1
         return found[0]
 
@@ -380,12 +380,12 @@ class _Translation:
             case _:
                 pass
         if char in _LETTERS or char in _DIGITS:
-            self._refuse(f"\\{char} has no equal in Python, or no meaning in Java", back=2)
+            self._refuse(f"\\{char} is not supported by Python, or has no meaning in Java", back=2)
         return char
 
     def _numbered(self, found: re.Match[str] | None, base: int, escape: str, group: int = 0) -> str:
         if found is None or (code := int(found[group], base)) > 0x10FFFF:
-            self._refuse(f"{escape} is not followed by the number of a character")
+            self._refuse(f"{escape} must be followed by the number of a character")
         self.at = found.end()
         return chr(code)
 
@@ -395,12 +395,12 @@ class _Translation:
         if name == "{":
             end = self.text.find("}", self.at)
             if end < 0:
-                self._refuse("\\p{ has no }")
+                self._refuse("\\p has no closing brace")
             name = self.text[self.at : end]
             self.at = end + 1
         found = property_named(name)
         if found is None:
-            self._refuse(f"\\p{{{name[:40]}}} is not known here; names of topics are ASCII")
+            self._refuse(f"\\p{{{name[:40]}}} is not supported; names of topics are ASCII")
         return found
 
     # ---- classes ---------------------------------------------------------------------------------------
@@ -409,7 +409,7 @@ class _Translation:
         """Read a class behind its bracket: unions, and their intersection (&&)."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            self._refuse(f"more than {MAX_DEPTH} classes lie in each other")
+            self._refuse(f"more than {MAX_DEPTH} classes are nested")
         is_complement = self._peek() == "^"
         self.at += is_complement
         chosen: Chars | None = None
@@ -419,7 +419,7 @@ class _Translation:
             self._skip_comments()
             if self.text.startswith("&&", self.at):
                 if is_empty:
-                    self._refuse("&& has nothing before it")
+                    self._refuse("there is nothing before &&")
                 self.at += 2
                 if self._peek() == "&":
                     self._refuse("&& is followed by &")
@@ -430,7 +430,7 @@ class _Translation:
             if char == "]" and not is_empty:
                 break
             if char == "]" and chosen is not None:
-                self._refuse("&& has nothing behind it")
+                self._refuse("there is nothing after &&")
             union |= self._class() if char == "[" else self._range(char)
             is_empty = False
         self.depth -= 1
@@ -477,7 +477,7 @@ class _Translation:
 
     def _take(self, wanted: str = "more") -> str:
         if self.at >= len(self.text):
-            self._refuse(f"it ends where {wanted} is wanted")
+            self._refuse(f"it ends where {wanted} is expected")
         self.at += 1
         return self.text[self.at - 1]
 

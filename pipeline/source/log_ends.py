@@ -92,8 +92,9 @@ def resolve(
             if name.startswith("starting") and not options.latest_if_no_match:
                 raise OptionError(
                     name,
-                    f"no record of {partition} is as late as {moment};"
-                    " startingOffsetsByTimestampStrategy=latest begins at its end then",
+                    f"{partition} has no record at or after {moment}; with "
+                    "startingOffsetsByTimestampStrategy=latest the query begins at "
+                    "its end",
                 )
             found[partition] = LATEST
     return _resolve_markers(cluster, found, subscribed)
@@ -105,7 +106,7 @@ def check_names_partitions(limit: RangeLimit, subscribed: Subscribed, name: str)
         case AtOffsets(edges=edges):
             topics = {one.topic for one in subscribed.partitions}
             if unread := sorted(edges.keys() - topics):
-                raise OptionError(name, f"names topic {unread[0]}, which is not among those that are read")
+                raise OptionError(name, f"names topic {unread[0]}, which this query does not read")
             _check_partitions(_with_edges(limit, subscribed), subscribed, name)
         case AtTimestamps(timestamps_ms=moments):
             _check_partitions(moments, subscribed, name)
@@ -132,10 +133,10 @@ def _check_partitions(given: Mapping[TopicPartition, int], subscribed: Subscribe
     if unnamed := sorted(set(subscribed.partitions) - given.keys()):
         raise OptionError(
             name,
-            f"does not name {unnamed[0]}; all partitions are to be named, -1 for latest, -2 for earliest",
+            f"does not name {unnamed[0]}; name all partitions, with -1 for latest and -2 for earliest",
         )
     if unknown := sorted(given.keys() - set(subscribed.partitions)):
-        raise OptionError(name, f"names {unknown[0]}, which is not among the partitions that are read")
+        raise OptionError(name, f"names {unknown[0]}, which this query does not read")
 
 
 def _check_ids(given: SourceOffsets, subscribed: Subscribed, name: str) -> None:
@@ -144,4 +145,4 @@ def _check_ids(given: SourceOffsets, subscribed: Subscribed, name: str) -> None:
             ZERO_UUID not in (topic_id, found := subscribed.topic_ids.get(topic, ZERO_UUID))
             and topic_id != found
         ):
-            raise OptionError(name, f"is of a topic {topic} that was deleted, and made anew")
+            raise OptionError(name, f"is of a topic {topic} that was deleted and created again")

@@ -32,10 +32,10 @@ HONOURED: Final = (
     WHERE,
 )
 REFUSED: Final[Mapping[str, str]] = {
-    "delivery.guarantee": "is an option of the sink: what is read is read once for each batch of a query",
-    "path": "is not an option of this format: topics are named by subscribe, subscribePattern or assign",
-    "topic": "is an option of the sink: say subscribe",
-    "transactional.id": "is an option of the sink: say kafka.isolation.level=read_committed",
+    "delivery.guarantee": ("is an option of the sink; a query reads each row once for each of its batches"),
+    "path": ("is not an option of this format; name topics with subscribe, subscribePattern or assign"),
+    "topic": "is an option of the sink; use subscribe",
+    "transactional.id": ("is an option of the sink; use kafka.isolation.level=read_committed"),
 }
 
 

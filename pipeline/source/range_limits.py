@@ -60,7 +60,7 @@ def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edg
     """What the one of the options that is given says, and its name; OptionError, also for a second one."""
     given = [name for name in names if name in own]
     if len(given) > 1:
-        raise OptionError(given[1], f"contradicts {given[0]}: say one of {one_of(names)}")
+        raise OptionError(given[1], f"cannot be used together with {given[0]}; use one of {one_of(names)}")
     by_timestamp, by_timestamps, by_offsets = names
     if by_timestamp in own:
         return _read_timestamp(own[by_timestamp].strip(), by_timestamp), by_timestamp
@@ -74,7 +74,9 @@ def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edg
             return edge, by_offsets
     if not text.startswith("{"):
         edges = one_of([edge.value for edge in Edge])
-        raise OptionError(by_offsets, f"is {text[:80]!r}; {edges}, or offsets by topic and partition in JSON")
+        raise OptionError(
+            by_offsets, f"is {text[:80]!r}; it must be {edges}, or offsets by topic and partition in JSON"
+        )
     value = open_json(text, by_offsets)
     whole: dict[str, int] = {}
     if isinstance(value, dict):  # {"topic": "earliest"} stands for all partitions of it (SPARK-58774)
@@ -109,8 +111,8 @@ def limit_of(limit: RangeLimit, partitions: Collection[TopicPartition]) -> Range
 def check_start(limit: RangeLimit, name: str) -> None:
     """A batch does not begin where nothing is yet; OptionError."""
     if limit is Edge.LATEST:
-        raise OptionError(name, "is latest, behind which a batch finds nothing")
-    _refuse_marker(limit, name, LATEST, "is latest (-1), behind which a batch finds nothing")
+        raise OptionError(name, "is latest, after which a batch finds nothing")
+    _refuse_marker(limit, name, LATEST, "is latest (-1), after which a batch finds nothing")
 
 
 def check_end(limit: RangeLimit, name: str) -> None:
@@ -133,7 +135,7 @@ def check_order(start: RangeLimit, start_name: str, end: RangeLimit, end_name: s
         case AtTimestamps(timestamps_ms=firsts), AtTimestamps(timestamps_ms=lasts):
             _compare(firsts, start_name, lasts, end_name)
         case AtTimestamp(timestamp_ms=one), AtTimestamp(timestamp_ms=other) if one > other:
-            raise OptionError(end_name, f"is {other}, before {start_name}, {one}")
+            raise OptionError(end_name, f"is {other}, which is before {start_name}, {one}")
         case _:
             pass
 
@@ -147,11 +149,11 @@ def _compare(
     if lone := starts.keys() ^ ends.keys():
         one = min(lone)
         has, lacks = (start_name, end_name) if one in starts else (end_name, start_name)
-        raise OptionError(lacks, f"does not name {one}, which {has} names")
+        raise OptionError(lacks, f"does not name {one}, but {has} does")
     for partition, start in sorted(starts.items()):
         if start >= 0 and 0 <= ends[partition] < start:
             raise OptionError(
-                end_name, f"has {ends[partition]} for {partition}, before {start_name}, {start}"
+                end_name, f"is {ends[partition]} for {partition}, which is before {start_name}, {start}"
             )
 
 
@@ -159,13 +161,13 @@ def _refuse_marker(limit: RangeLimit, name: str, marker: int, problem: str) -> N
     if isinstance(limit, AtOffsets):
         for partition, offset in limit.offsets.offsets.items():
             if offset == marker:
-                raise OptionError(name, f"of {partition} {problem}")
+                raise OptionError(name, f"{problem} (for {partition})")
         for topic, edge in limit.edges.items():
             if edge == marker:
-                raise OptionError(name, f"of {topic} {problem}")
+                raise OptionError(name, f"{problem} (for {topic})")
 
 
 def _read_timestamp(text: str, name: str) -> AtTimestamp:
     if not _LONG.fullmatch(text) or not 0 <= int(text) <= _MAX_TIMESTAMP_MS:
-        raise OptionError(name, f"is {text[:40]!r}; milliseconds since 1970")
+        raise OptionError(name, f"is {text[:40]!r}; it must be milliseconds since 1970")
     return AtTimestamp(timestamp_ms=int(text))

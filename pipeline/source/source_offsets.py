@@ -79,12 +79,14 @@ def read_partitions(text: str, where: str) -> frozenset[TopicPartition]:
     for topic, numbers in _members(open_json(text, where), where, '{"topic": [0, 1]}').items():
         _check_name(topic, where)
         if not isinstance(numbers, list):
-            raise OptionError(where, f'has no list of partitions of topic {topic}; as in {{"topic": [0, 1]}}')
+            raise OptionError(
+                where, f'has no list of partitions for topic {topic}; write it as in {{"topic": [0, 1]}}'
+            )
         for number in numbers:
             partition = read_number(number, f"of a partition of {topic}", where, most=_MAX_PARTITION)
             found.add(TopicPartition(topic, partition))
     if not found:
-        raise OptionError(where, 'names no partition; as in {"topic": [0, 1]}')
+        raise OptionError(where, 'names no partition; write them as in {"topic": [0, 1]}')
     return frozenset(found)
 
 
@@ -93,25 +95,25 @@ def read_number(number: object, what: str, where: str, *, least: int = 0, most: 
     if not isinstance(number, int) or isinstance(number, bool):
         raise OptionError(where, f"{str(number)[:40]!r} {what} is not a whole number")
     if not least <= number <= most:
-        raise OptionError(where, f"{number} {what} is not {least} to {most}")
+        raise OptionError(where, f"{number} {what} is not from {least} to {most}")
     return number
 
 
 def open_json(text: str, where: str) -> object:
     """JSON in which no name comes twice; OptionError."""
     if len(text) > MAX_JSON_CHARACTERS:
-        raise OptionError(where, f"has {len(text)} characters; {MAX_JSON_CHARACTERS} is the most")
+        raise OptionError(where, f"has {len(text)} characters; at most {MAX_JSON_CHARACTERS} are allowed")
     try:
         return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as fault:
-        raise OptionError(where, f"{text[:80]!r} is not read as JSON: {str(fault)[:200]}") from None
+        raise OptionError(where, f"{text[:80]!r} is not valid JSON: {str(fault)[:200]}") from None
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     members = dict(pairs)
     if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)[:80]!r} comes twice")
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)[:80]!r} is given twice")
     return members
 
 

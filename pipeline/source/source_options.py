@@ -171,7 +171,9 @@ class SourceOptions:
     def _check(self) -> None:
         least, most = self.min_offsets_per_trigger, self.max_offsets_per_trigger
         if least is not None and most is not None and least > most:
-            raise OptionError("minOffsetsPerTrigger", f"is {least}, more than maxOffsetsPerTrigger, {most}")
+            raise OptionError(
+                "minOffsetsPerTrigger", f"is {least}, which is more than maxOffsetsPerTrigger, {most}"
+            )
 
 
 def check_for_any_mode(options: Mapping[str, str]) -> SourceOptions:
@@ -194,9 +196,11 @@ def check_for_any_mode(options: Mapping[str, str]) -> SourceOptions:
 def _read_subscription(own: Mapping[str, str]) -> Subscription:
     given = [name for name in SUBSCRIPTIONS if name in own]
     if not given:
-        raise OptionError("subscribe", f"is missing: say one of {one_of(SUBSCRIPTIONS)}")
+        raise OptionError("subscribe", f"is missing; use one of {one_of(SUBSCRIPTIONS)}")
     if len(given) > 1:
-        raise OptionError(given[1], f"contradicts {given[0]}: say one of {one_of(SUBSCRIPTIONS)}")
+        raise OptionError(
+            given[1], f"cannot be used together with {given[0]}; use one of {one_of(SUBSCRIPTIONS)}"
+        )
     name, text = given[0], own[given[0]].strip()
     if name == "assign":
         return Assigned(partitions=read_partitions(text, name))
@@ -207,7 +211,7 @@ def _read_subscription(own: Mapping[str, str]) -> Subscription:
     try:
         return TopicPattern(pattern=re.compile(translated(text)))
     except PatternError as fault:
-        raise OptionError(name, f"{text[:80]!r} is not a regular expression of Java's: {fault}") from None
+        raise OptionError(name, f"{text[:80]!r} is not a Java regular expression: {fault}") from None
 
 
 def _topic_names(text: str) -> tuple[str, ...]:
@@ -228,7 +232,7 @@ def _read_end(
     if mode is Mode.STREAM:
         for name in ENDS:
             if name in own:
-                raise OptionError(name, "is for batches: a stream has no end")
+                raise OptionError(name, "is for batch reads: a stream has no end")
         return Edge.LATEST, ENDS[-1]
     end, end_name = read_limit(own, ENDS, Edge.LATEST)
     check_start(start, start_name)
@@ -241,7 +245,7 @@ def _read_filter(own: Mapping[str, str], mode: Mode) -> RecordFilter:
     if WHERE not in own:
         return KEEPS_ALL
     if mode is Mode.STREAM:
-        raise OptionError(WHERE, "is for batches: the rows of a stream are filtered in its query")
+        raise OptionError(WHERE, "is for batch reads: filter the rows of a stream in its query")
     return read_where(own[WHERE])
 
 
@@ -294,5 +298,7 @@ def _duration_ms(values: OptionValues, name: str, default_ms: int) -> int:
         return default_ms
     found = re.fullmatch(r"([0-9]{1,12})([a-z]*)", text.lower())
     if found is None or (found[2] or "ms") not in _UNITS_MS:
-        raise OptionError(name, f"is {shown(text)}; a number with one of {', '.join(_UNITS_MS)}, as in 15m")
+        raise OptionError(
+            name, f"is {shown(text)}; it must be a number with one of {', '.join(_UNITS_MS)}, as in 15m"
+        )
     return int(found[1]) * _UNITS_MS[found[2] or "ms"]

@@ -31,11 +31,11 @@ def check_columns(columns: Sequence[tuple[str, str, bool]], *, include_headers: 
     for name, kind, nullable in columns:
         option = f"column {name[:80]}"
         if name not in known:
-            raise OptionError(option, f"is none of this source, which has {', '.join(known)}")
+            raise OptionError(option, f"is not a column of this source, which has {', '.join(known)}")
         if kind != known[name]:
-            raise OptionError(option, f"is {kind}, and this source has {known[name]}: cast it in the query")
+            raise OptionError(option, f"is {kind}, but this source has {known[name]}: cast it in the query")
         if not nullable:
-            raise OptionError(option, "is NOT NULL, which this source does not promise")
+            raise OptionError(option, "is NOT NULL, but this source does not guarantee that")
         if name == HEADERS and not include_headers:
             raise OptionError(option, "needs the option includeHeaders=true")
     names = tuple(name for name, _, _ in columns)

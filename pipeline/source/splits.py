@@ -52,7 +52,9 @@ def _share(one: OffsetRange, total: int, parts: int) -> int:
 def _cut(one: OffsetRange, parts: int, option: str) -> list[OffsetRange]:
     """Pieces whose sizes differ by one at most; the last ones are the longer ones."""
     if parts > MAX_PARTS:
-        raise OptionError(option, f"cuts {one.partition} into {parts} tasks; {MAX_PARTS} is the most")
+        raise OptionError(
+            option, f"would split {one.partition} into {parts} tasks, but at most {MAX_PARTS} are allowed"
+        )
     pieces = []
     start, left = one.start, _size(one)
     for part in range(parts):

@@ -25,7 +25,9 @@ class Subscribed:
     def check(self) -> None:
         """OptionError if something that was named is not there."""
         if self.missing:
-            raise OptionError(self.option, f"names what does not exist: {', '.join(self.missing)}")
+            raise OptionError(
+                self.option, f"names topics or partitions that do not exist: {', '.join(self.missing)}"
+            )
 
 
 def find_subscribed(cluster: Cluster, subscription: Subscription) -> Subscribed:

@@ -60,7 +60,7 @@ _END: Final = _Token(kind="end", value="")
 def read_where(text: str) -> RecordFilter:
     """Return the filter that the option says; OptionError for what is not of its syntax."""
     if len(text) > MAX_CHARACTERS:
-        raise OptionError(WHERE, f"has {len(text)} characters; {MAX_CHARACTERS} is the most")
+        raise OptionError(WHERE, f"has {len(text)} characters; at most {MAX_CHARACTERS} are allowed")
     reader = _Reader(list(_tokens(text)))
     conditions = reader.conjunction()
     if reader.next is not _END:
@@ -77,7 +77,7 @@ def _tokens(text: str) -> Iterator[_Token]:
         found = _TOKEN.match(text, position)
         if found is None:
             raise OptionError(
-                WHERE, f"is not understood at {shown(text[position:].strip())}, as in {_EXAMPLE}"
+                WHERE, f"cannot be read at {shown(text[position:].strip())}; write it as in {_EXAMPLE}"
             )
         kind = found.lastgroup
         assert kind is not None, found
@@ -111,12 +111,14 @@ class _Reader:
         """Raise OptionError for the next token."""
         token = self.next
         if token.is_word("OR") or token.is_word("NOT") or token.is_word("LIKE") or token.is_word("IS"):
-            problem = f"has {token.value.upper()}, which is for the query: conditions are joined by AND alone"
+            problem = (
+                f"has {token.value.upper()}, which only the query can use: here conditions are joined by AND"
+            )
         elif token is _END:
             problem = f"ends where {expected} is expected"
         else:
             problem = f"has {shown(token.value)} where {expected} is expected"
-        raise OptionError(WHERE, f"{problem}, as in {_EXAMPLE}")
+        raise OptionError(WHERE, f"{problem}; write it as in {_EXAMPLE}")
 
     def _part(self) -> list[Condition]:
         # Brackets change nothing in a conjunction, so they are taken here only to be left out; no recursion,
@@ -223,7 +225,9 @@ def _value(column: str, token: _Token) -> str | int:
     if token.kind == "number":
         digits = token.value.replace(" ", "")
         if len(digits) > 20:
-            raise OptionError(WHERE, f"compares {column} with {shown(digits)}, which is beyond 64 bits")
+            raise OptionError(
+                WHERE, f"compares {column} with {shown(digits)}, which does not fit into 64 bits"
+            )
         return int(digits) * (US_PER_MS if column == "timestamp" else 1)
     if column != "timestamp":
         raise OptionError(WHERE, f"compares {column} with {shown(token.value)}, which is not a whole number")

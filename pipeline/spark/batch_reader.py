@@ -82,4 +82,4 @@ def loss_policy(options: SourceOptions) -> LossPolicy:
 def tell_without_effect(options: SourceOptions) -> None:
     """A line in the log of Spark for each option that was given in vain."""
     for name, why in options.without_effect:
-        LOG.warning("%s is without effect: %s", name, why)
+        LOG.warning("%s has no effect: %s", name, why)

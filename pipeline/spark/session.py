@@ -93,9 +93,9 @@ def _check_format(session: SparkSession, variable: str, program: str) -> None:
     except (Py4JJavaError, PySparkException) as error:
         reason = str(error).strip().splitlines()[-1]
     raise NoFormatError(
-        f'Spark finds no format("{FORMAT}"), as it looks for it with the Python {program}: {reason}. Install'
-        f" {FORMAT} there, or set {variable} to a Python that has it (this one is {sys.executable}),"
-        " and start this program anew"
+        f'Spark does not find format("{FORMAT}"), which it looks for with the Python '
+        f"{program}: {reason}. Install {FORMAT} there, or set {variable} to a Python "
+        f"that has it (this one is {sys.executable}), and start this program again"
     )
 
 

@@ -12,9 +12,9 @@ def names_of(text: str, option: str, columns: Collection[str], *, may_be_empty: 
     """`carrier, origin`: names that are among `columns`, each once."""
     names = [name.strip() for name in text.split(",")] if text.strip() else []
     if not names and not may_be_empty:
-        raise OptionError(option, "needs the name of a column at least")
+        raise OptionError(option, "needs the name of at least one column")
     if len(names) > MAX_NAMES:
-        raise OptionError(option, f"has {len(names)} names; {MAX_NAMES} are the most")
+        raise OptionError(option, f"has {len(names)} names; at most {MAX_NAMES} are allowed")
     for index, name in enumerate(names):
         name_of(name, option, columns)
         if name in names[:index]:
@@ -26,7 +26,7 @@ def name_of(text: str, option: str, columns: Collection[str]) -> str:
     """The name of one column, which is there."""
     name = text.strip()
     if name not in columns:
-        raise OptionError(option, f"names {name!r}, and the columns are {', '.join(sorted(columns))}")
+        raise OptionError(option, f"names {name!r}, but the columns are {', '.join(sorted(columns))}")
     return name
 
 
@@ -34,14 +34,14 @@ def interval_of(text: str, option: str, *, may_be_zero: bool = False) -> str:
     """A time in Spark's words, `10 minutes`; as milliseconds, so that all that read it agree."""
     interval_ms = parse_interval_ms(text, option)
     if not interval_ms and not may_be_zero:
-        raise OptionError(option, "is to be more than no time")
+        raise OptionError(option, "must be longer than 0")
     return f"{interval_ms} milliseconds"
 
 
 def one_of(text: str, option: str, choices: Collection[str]) -> str:
     """One of the words there are."""
     if text not in choices:
-        raise OptionError(option, f"is {text!r}, and can be {', '.join(choices)}")
+        raise OptionError(option, f"is {text!r}; it must be one of {', '.join(choices)}")
     return text
 
 
@@ -50,9 +50,9 @@ def number_of(text: str, option: str, *, least: int, most: int) -> int:
     try:
         number = int(text)
     except ValueError:
-        raise OptionError(option, f"is {text!r} and to be a whole number") from None
+        raise OptionError(option, f"is {text!r}; it must be a whole number") from None
     if not least <= number <= most:
-        raise OptionError(option, f"is {number} and to be between {least} and {most}")
+        raise OptionError(option, f"is {number}; it must be from {least} to {most}")
     return number
 
 
@@ -60,4 +60,4 @@ def refuse_taken(names: Collection[str], option: str, columns: Collection[str]) 
     """Refuse to give a second column a name: what reads it would be told that it is ambiguous, much later."""
     taken = sorted(set(names) & set(columns))
     if taken:
-        raise OptionError(option, f"would make a second column {taken[0]}")
+        raise OptionError(option, f"would add a second column {taken[0]}")

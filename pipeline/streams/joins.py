@@ -78,7 +78,7 @@ def _pairs(
     names = names_of(key, options[0], left.columns)
     others = names_of(right_key, options[1], right.columns)
     if len(names) != len(others):
-        raise OptionError(options[1], f"has {len(others)} columns, and {options[0]} has {len(names)}")
+        raise OptionError(options[1], f"has {len(others)} columns, but {options[0]} has {len(names)}")
     return names, others
 
 

@@ -57,7 +57,7 @@ def _schema_of(text: str) -> StructType:
     except ParseException as error:
         raise OptionError("schema", f"cannot be read: {error.getMessage() or error}") from None
     if not isinstance(schema, StructType):
-        raise OptionError("schema", "is one type, and to be names with their types")
+        raise OptionError("schema", "is a single type; it must be names with their types")
     return schema
 
 

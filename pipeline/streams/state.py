@@ -85,7 +85,7 @@ def streaks(rows: DataFrame, *, by: str, value: str, order: str, over: str, leng
 def require_rocksdb(spark: SparkSession) -> None:
     """Say which setting is missing before Spark fails in the middle of a query."""
     if spark.conf.get(PROVIDER, "") != ROCKSDB:
-        raise OptionError(PROVIDER, f"is to be {ROCKSDB}: transformWithState needs it")
+        raise OptionError(PROVIDER, f"must be {ROCKSDB}, which transformWithState needs")
 
 
 def read_state(spark: SparkSession, checkpoint: str, *, variable: str = "", operator: int = 0) -> DataFrame:

@@ -37,7 +37,9 @@ def latest(rows: DataFrame) -> DataFrame:
     """
     missing = [name for name in COLUMNS if name not in rows.columns]
     if missing:
-        raise OptionError("table", f"has no column {missing[0]}: it is to be records as they were read")
+        raise OptionError(
+            "table", f"has no column {missing[0]}; it must have the columns of records as they are read"
+        )
     row = F.struct(*[F.col(name) for name in COLUMNS])
     # One shuffle by key serves both steps.
     by_log = (

@@ -118,7 +118,7 @@ def test_a_voter_with_another_secret_is_named_by_both_ends_and_in_what_they_wait
 
         port = two.voters.by_id[2].port
         assert f"Waiting for voter 2 at {HOST}:{port} (" in str(one.links.waits_for())
-        assert "The connection ended" not in caplog.text
+        assert "The connection was closed" not in caplog.text
         return running
 
     play(scene)

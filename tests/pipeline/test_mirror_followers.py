@@ -78,7 +78,7 @@ def test_a_topic_that_the_target_refuses_is_told(make_mirrored: MakeMirrored) ->
     mirrored = make_mirrored(replication_factor="99")
     topic = mirrored.make("orders")
 
-    with pytest.raises(KafkaError, match=f"making topic '{mirrored.remote(topic)}'"):
+    with pytest.raises(KafkaError, match=f"creating topic '{mirrored.remote(topic)}'"):
         mirrored.topic_follower().follow()
 
 

@@ -41,7 +41,7 @@ def test_what_fails_is_told_and_keeps_nothing_else_from_its_turn(make_mirrored: 
     rounds.run_due()
 
     assert [*rounds.status.problems] == ["topics"]
-    assert f"making topic '{mirrored.remote(topic)}'" in rounds.status.problems["topics"]
+    assert f"creating topic '{mirrored.remote(topic)}'" in rounds.status.problems["topics"]
     assert rounds.status.groups_synced_ms > 0
 
 

@@ -229,5 +229,5 @@ def test_a_topic_that_is_made_anew_is_another_one(
     with pytest.raises(TopicGone):
         read(cluster, filled, 0, 1, topic_id=topic_id)
     make_topic(bootstrap, name=filled.topic)
-    with pytest.raises(TopicReplaced, match="was deleted and made anew"):
+    with pytest.raises(TopicReplaced, match="was deleted and created again"):
         read(cluster, filled, 0, 1, topic_id=topic_id)

@@ -245,7 +245,7 @@ def test_a_record_of_many_tasks_is_committed_whole_or_not_at_all(sink: Sink) -> 
 
         assert cluster.read_record(group) == committed
     with pytest.raises(
-        OptionError, match=r"to 6 partitions of __consumer_offsets, which has 4: say coalesce"
+        OptionError, match=r"to 6 partitions of __consumer_offsets, which has only 4: use coalesce"
     ):
         write(9, 24_000)
 
@@ -355,7 +355,7 @@ def test_a_second_write_of_a_batch_is_refused_in_the_run_that_found_it_written_t
     sink.driver.commit([drained], 0)
     record = sink.driver.begin().record
 
-    with pytest.raises(OptionError, match=r"transactional\.id: has written batch 0 already"):
+    with pytest.raises(OptionError, match=r"transactional\.id: has already written batch 0"):
         judge_batch(run, record, takes_over=False)
     # The next run drains it once more, and goes on.
     begun = sink.new_driver().begin()
@@ -372,7 +372,7 @@ def test_a_run_that_found_a_batch_written_says_nothing_once_a_newer_driver_has_b
     )
     record = sink.new_driver().begin().record
 
-    with pytest.raises(KafkaError, match=r"a newer driver has begun with transactional\.id=T") as refused:
+    with pytest.raises(KafkaError, match=r"a newer driver uses transactional\.id=T") as refused:
         old.commit([drained], 0)
 
     assert refused.value.code in FENCED
@@ -471,7 +471,7 @@ def test_a_batch_whose_transactions_expire_before_the_decision_runs_again(
     task = sink.task(sink.driver.begin(), 0).write("a")
 
     wait_until_expired(sink, task)
-    with pytest.raises(BatchExpired, match=f"Batch 0 is not written: {task.name} ended"):
+    with pytest.raises(BatchExpired, match=f"Batch 0 was not written: {task.name} ended"):
         sink.driver.commit([task.report()], 0)
     sink.driver.abort([task.report()], 0)
     again = sink.task(sink.new_driver().begin(), 0).write("a")
@@ -490,7 +490,7 @@ def test_a_decided_batch_whose_transactions_expired_stops_every_start_by_name(
     wait_until_expired(sink, tasks[0])
 
     for _ in range(2):
-        with pytest.raises(TransactionsLost, match=f"Batch 0 is decided, .*{tasks[0].name}"):
+        with pytest.raises(TransactionsLost, match=f"Batch 0 was decided, .*{tasks[0].name}"):
             sink.new_driver().begin()
 
 

@@ -113,7 +113,7 @@ def test_a_loss_stops_a_query_before_its_next_batch_is_begun(bootstrap: str, top
     read = driver.latestOffset(driver.initialOffset(), ReadAllAvailable())
     delete_topic(bootstrap, topic)
 
-    with pytest.raises(DataLossError, match=f"{topic}-0 is gone"):
+    with pytest.raises(DataLossError, match=f"{topic}-0 no longer exists"):
         driver.latestOffset(read, ReadAllAvailable())
 
 
@@ -198,8 +198,8 @@ def test_what_has_no_effect_is_named_in_the_log(
     with caplog.at_level(logging.WARNING):
         driver.initialOffset()
 
-    assert "kafka.client.rack is without effect: rows are fetched from leaders" in caplog.text
-    assert "maxTriggerDelay is without effect" in caplog.text
+    assert "kafka.client.rack has no effect: rows are fetched from leaders" in caplog.text
+    assert "maxTriggerDelay has no effect" in caplog.text
 
 
 def test_a_reader_travels_to_tasks_and_takes_no_connection_with_it(bootstrap: str, topic: str) -> None:

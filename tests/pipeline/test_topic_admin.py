@@ -71,7 +71,7 @@ def test_each_topic_has_an_answer_of_its_own(client: MakeClient) -> None:
         ErrorCode.INVALID_CONFIG,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
     ]
-    assert f"making topic '{wrong.name}'" in str(made[wrong.name])
+    assert f"creating topic '{wrong.name}'" in str(made[wrong.name])
 
 
 def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:

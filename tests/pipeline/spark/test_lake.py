@@ -137,7 +137,7 @@ def test_a_query_with_another_checkpoint_is_refused(
     lake = tmp_path / "lake"
     assert copy(stream(spark, inbox), lake, checkpoint).awaitTermination(TIMEOUT_S)
 
-    with pytest.raises(Exception, match=r"belongs to query .*, and not to query"):
+    with pytest.raises(Exception, match=r"belongs to query .*, not to query"):
         copy(stream(spark, inbox), lake, checkpoint + "-2").awaitTermination(TIMEOUT_S)
 
     assert ids(lake) == list(range(30))

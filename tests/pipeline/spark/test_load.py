@@ -123,7 +123,7 @@ def test_a_topic_that_was_made_anew_is_told(spark: SparkSession, bootstrap: str,
     make_topic(bootstrap, name=topic)
     fill(bootstrap, topic, values(10, 15))
 
-    with pytest.raises(DataLossError, match=f"topic {topic} was deleted and made anew"):
+    with pytest.raises(DataLossError, match=f"topic {topic} was deleted and created again"):
         run(spark, bootstrap, lake, subscribe=topic)
     run(spark, bootstrap, lake, subscribe=topic, failOnDataLoss="false")
 
@@ -146,7 +146,10 @@ def test_a_manifest_that_somebody_changed_is_told(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"partitionBy": "year"}, r"partitionBy: names year; a load has topic, partition, date, hour"),
+        (
+            {"partitionBy": "year"},
+            r"partitionBy: names year, but a load can be partitioned only by topic, partition, date, hour",
+        ),
         ({"value__format": "json"}, r"value\.format: is 'json'"),
         ({"maxOffsetsPerBatch": "0"}, r"maxOffsetsPerBatch: is 0"),
         ({"subscribe": ""}, r"subscribe: names no topic"),

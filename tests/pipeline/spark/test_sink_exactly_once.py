@@ -124,7 +124,7 @@ def test_a_second_write_of_a_batch_under_one_id_is_refused(
     )
     told = refused(query.awaitTermination)
 
-    assert "transactional.id: has written batch 0 already" in told
+    assert "transactional.id: has already written batch 0" in told
 
 
 def test_a_write_under_another_job_group_is_refused(
@@ -167,7 +167,7 @@ def test_what_cannot_be_exactly_once_is_refused_by_name(
     told = refused(
         lambda: run(frame, checkpoint, {**options, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"})
     )
-    assert "_asyncProgressTrackingOverrideSinkSupportCheck: is not for this sink" in told
+    assert "_asyncProgressTrackingOverrideSinkSupportCheck: is not supported by this sink" in told
 
     assert values_of(read_topic(bootstrap, topic)) == {}
 

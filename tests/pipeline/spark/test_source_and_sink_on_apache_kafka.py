@@ -85,7 +85,7 @@ def test_a_decided_batch_whose_transactions_expired_stops_the_query_by_name(
     writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
 
     for _ in range(2):
-        with pytest.raises(StreamingQueryException, match=f"Batch 0 is decided, .*{task.name}"):
+        with pytest.raises(StreamingQueryException, match=f"Batch 0 was decided, .*{task.name}"):
             writer.option("checkpointLocation", checkpoint).trigger(
                 availableNow=True
             ).start().awaitTermination()

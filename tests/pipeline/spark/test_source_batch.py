@@ -207,13 +207,16 @@ def test_a_table_that_declares_columns_is_told_that_it_has_no_options(
     [
         ({"startingOfsets": "earliest"}, "startingofsets: is not an option of this source; startingOffsets?"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger: is 0; it must be from 1"),
-        ({"assign": '{"t": [0]}'}, "assign: contradicts subscribe"),
-        ({"subscribe": "nobody-has-it"}, "subscribe: names what does not exist: topic nobody-has-it"),
+        ({"assign": '{"t": [0]}'}, "assign: cannot be used together with subscribe"),
+        (
+            {"subscribe": "nobody-has-it"},
+            "subscribe: names topics or partitions that do not exist: topic nobody-has-it",
+        ),
         ({"startingOffsets": "latest"}, "startingOffsets: is latest"),
         ({"where": "value = 'v'"}, "where: names 'value'; topic, partition, offset, timestamp"),
         (
             {"startingOffsets": "earliest", "startingTimestamp": "1"},
-            "startingOffsets: contradicts startingTimestamp",
+            "startingOffsets: cannot be used together with startingTimestamp",
         ),
     ],
 )

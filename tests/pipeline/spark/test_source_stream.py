@@ -159,7 +159,7 @@ def test_a_topic_made_anew_while_a_query_was_down_stops_it_or_is_read_from_its_b
     make_topic(bootstrap, name=topic)
     fill(bootstrap, topic, HUNDRED[:7])
 
-    with pytest.raises(StreamingQueryException, match=f"topic {topic} was deleted and made anew"):
+    with pytest.raises(StreamingQueryException, match=f"topic {topic} was deleted and created again"):
         query.run()
 
     query.options["failOnDataLoss"] = "false"
@@ -224,5 +224,7 @@ def test_a_filter_of_a_stream_is_its_querys(spark: SparkSession, bootstrap: str,
 def test_a_stream_refuses_an_end_by_name(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
     query = Query(spark, bootstrap, checkpoint, subscribe="t", endingOffsets="latest")
 
-    with pytest.raises(StreamingQueryException, match="endingOffsets: is for batches: a stream has no end"):
+    with pytest.raises(
+        StreamingQueryException, match="endingOffsets: is for batch reads: a stream has no end"
+    ):
         query.run()

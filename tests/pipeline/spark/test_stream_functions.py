@@ -134,21 +134,21 @@ def test_what_cannot_be_done_is_refused_by_the_arguments_name(spark: SparkSessio
     rows = spark.createDataFrame([("UA", 1, NOON)], "carrier STRING, count LONG, at TIMESTAMP")
     times = {"time": "at", "watermark": "1 hour"}
 
-    with pytest.raises(OptionError, match="by: would make a second column count"):
+    with pytest.raises(OptionError, match="by: would add a second column count"):
         windows.count_and_sum(rows, **times, window="1 hour", by="count")
     with pytest.raises(OptionError, match="slide: must be a number and a unit"):
         windows.count_and_sum(rows, **times, window="1 hour", slide="often")
-    with pytest.raises(OptionError, match="gap: is to be more than no time"):
+    with pytest.raises(OptionError, match="gap: must be longer than 0"):
         sessions.sessions(rows, **times, gap="0 hours", by="carrier")
     with pytest.raises(OptionError, match="key: names 'plane'"):
         dedup.once(rows, **times, key="plane")
-    with pytest.raises(OptionError, match="prefix: would make a second column at"):
+    with pytest.raises(OptionError, match="prefix: would add a second column at"):
         joins.with_table(rows, rows, key="carrier", table_key="carrier", prefix="")
-    with pytest.raises(OptionError, match="table_key: has 2 columns, and key has 1"):
+    with pytest.raises(OptionError, match="table_key: has 2 columns, but key has 1"):
         joins.with_table(rows, rows, key="carrier", table_key="carrier, count")
     with pytest.raises(OptionError, match="table: has no column key"):
         table.latest(rows)
     with pytest.raises(OptionError, match="schema: "):
         parse(rows.selectExpr("carrier AS value"), schema="carrier, delay")
-    with pytest.raises(OptionError, match=r"stateStore.providerClass: is to be .*RocksDB"):
+    with pytest.raises(OptionError, match=r"stateStore.providerClass: must be .*RocksDB"):
         state.streaks(rows, by="carrier", value="count", order="count", over="1", length="3")

@@ -12,7 +12,7 @@ MISSING = VoterSet.of([ONE, TWO])
 REFUSAL = KafkaError(
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Node 3 has a different cluster.secret than this node."
 )
-ENDED = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection ended.")
+ENDED = KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was closed.")
 
 
 def test_the_voters_that_are_waited_for_are_named_with_addresses_and_reasons() -> None:

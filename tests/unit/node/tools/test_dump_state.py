@@ -113,7 +113,10 @@ def test_a_log_that_holds_is_replayed_to_its_end(tmp_path: Path, capsys: pytest.
 
     assert main(["replay", str(directory)]) == 0
 
-    assert capsys.readouterr().out == "2 batches up to offset 1 were replayed into 2 entries without a problem.\n"
+    assert (
+        capsys.readouterr().out
+        == "2 batches up to offset 1 were replayed into 2 entries without a problem.\n"
+    )
 
 
 def test_the_batch_at_which_a_log_goes_wrong_is_named(

@@ -286,7 +286,7 @@ def test_a_batch_of_the_shortest_records_takes_little_memory_at_a_time() -> None
 def test_offsets_that_do_not_rise_are_corrupt_rather_than_asked_for_ever() -> None:
     record = b"\x10\0\0\0\x01\x01\x02\0\0"  # offset delta 0, one header
 
-    with pytest.raises(KafkaError, match="do not rise from 0"):
+    with pytest.raises(KafkaError, match="do not increase from 0"):
         open_all(sealed(record * 2, records_count=2, last_offset_delta=1), max_opened_headers=1)
 
 

@@ -46,7 +46,7 @@ def test_the_job_file_of_the_documentation_is_right(tmp_path: Path) -> None:
         ),
         (
             ["source: {format: rate}", "sink: {format: lake, path: 's3a://a/b'}"],
-            "path: is 's3a://a/b'; a directory",
+            "path: is 's3a://a/b', but must be a directory",
         ),
         (
             ["source: {format: rate}", "sink: {format: lake, path: /a}", "outputMode: complete"],

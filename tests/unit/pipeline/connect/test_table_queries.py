@@ -218,7 +218,7 @@ def test_a_checkpoint_gives_back_what_it_got(options: dict[str, str], position: 
         ({"table": "others"}, "table: is rows, but the checkpoint was written with others"),
         ({"incrementing": "7"}, "checkpoint: has incrementing that is not a whole number"),
         ({"incrementing": True}, "checkpoint: has incrementing that is not a whole number"),
-        ({"timestamp": 7}, "checkpoint: has an offset that mode incrementing does not make"),
+        ({"timestamp": 7}, "checkpoint: has an offset that mode incrementing does not produce"),
         ({"timestamp": [7]}, "checkpoint: has a timestamp that is neither text nor a number"),
         ({"beyond": {}}, "checkpoint: has a beyond that is neither text nor a number"),
     ],

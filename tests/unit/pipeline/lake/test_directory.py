@@ -76,19 +76,19 @@ def test_a_batch_says_what_it_has(lake: LakeDirectory) -> None:
 def test_a_batch_that_is_there_is_not_replaced(lake: LakeDirectory) -> None:
     add(lake, 0, [1])
 
-    with pytest.raises(LakeError, match="batch=0: is there already"):
+    with pytest.raises(LakeError, match="batch=0: already exists"):
         add(lake, 0, [2])
 
     assert seen(lake) == [1, 1]
 
 
 def test_another_writer_is_refused(lake: LakeDirectory) -> None:
-    with pytest.raises(LakeError, match="belongs to query 1, and not to query 2"):
+    with pytest.raises(LakeError, match="belongs to query 1, not to query 2"):
         LakeDirectory(lake.path, Owner(writer="query 2", partition_by=("carrier",))).claim()
 
 
 def test_another_layout_is_refused(lake: LakeDirectory) -> None:
-    with pytest.raises(LakeError, match="is laid out by carrier, and not by nothing"):
+    with pytest.raises(LakeError, match="is partitioned by carrier, not by nothing"):
         LakeDirectory(lake.path, Owner(writer="query 1", partition_by=())).claim()
 
 
@@ -105,7 +105,7 @@ def test_a_file_that_was_cut_is_told(lake: LakeDirectory) -> None:
     file = lake.batch_path(0) / "carrier=AA" / "part-0.parquet"
     os.truncate(file, 7)
 
-    with pytest.raises(LakeError, match=r"part-0\.parquet: has 7 bytes of"):
+    with pytest.raises(LakeError, match=r"part-0\.parquet: has 7 bytes, but should have"):
         lake.read_batch(0)
 
 

@@ -9,5 +9,5 @@ from ottla.pipeline.words import OptionError
 def test_a_load_is_refused_a_filter_of_records() -> None:
     given = {"path": "/lake", "kafka.bootstrap.servers": "h:1", "subscribe": "t", "Where": "offset >= 5"}
 
-    with pytest.raises(OptionError, match="where: is for batches"):
+    with pytest.raises(OptionError, match="where: is for batch reads"):
         LoadOptions.from_options(given)

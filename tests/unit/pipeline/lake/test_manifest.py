@@ -59,14 +59,14 @@ FILE = {"path": "a", "bytes": 1, "rows": 3}
         (changed(batch=2**63), "batch is not a number"),
         (changed(rows=4), "rows is not the sum"),
         (changed(files={}), "files is not a list"),
-        (changed(files=[FILE | {"path": "../b"}]), "files[0].path leads out of the batch"),
-        (changed(files=[FILE | {"path": "/b"}]), "files[0].path leads out of the batch"),
+        (changed(files=[FILE | {"path": "../b"}]), "files[0].path points outside the batch"),
+        (changed(files=[FILE | {"path": "/b"}]), "files[0].path points outside the batch"),
         (changed(files=[FILE | {"bytes": 1.5}]), "files[0].bytes is not a number"),
         (changed(progress=...), "progress"),
         (changed(startOffsets={"flights": {"x": 1}}), "startOffsets"),
         (changed(startOffsets={"flights": {"1": 1}}), "endOffsets has other partitions than startOffsets"),
-        (changed(startOffsets={"flights": {"0": 9}}), "endOffsets of flights-0 fits neither"),
-        (changed(progress={"flights": {"0": 9}}), "endOffsets of flights-0 fits neither"),
+        (changed(startOffsets={"flights": {"0": 9}}), "endOffsets of flights-0 does not match"),
+        (changed(progress={"flights": {"0": 9}}), "endOffsets of flights-0 does not match"),
     ],
 )
 def test_what_nobody_wrote_is_told_with_its_place(text: bytes, told: str) -> None:

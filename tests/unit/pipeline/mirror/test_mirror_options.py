@@ -88,19 +88,23 @@ def test_the_identity_policy_marks_rows_unless_it_is_told_not_to() -> None:
     ("option", "text", "problem"),
     [
         ("source.cluster.alias", "", "is missing"),
-        ("target.cluster.alias", "b.c", "is 'b.c': a name of letters"),
-        ("target.cluster.alias", "a", "is a, as the source's"),
+        ("target.cluster.alias", "b.c", "is 'b.c': use at most 64 letters"),
+        ("target.cluster.alias", "a", "is a, which is also the alias of the source"),
         ("topics", "(", r"'\(' is not a regular expression"),
         ("refresh.topics.interval.seconds", "0", "is 0; it must be from 1"),
         ("offset.lag.max", "many", "is 'many'; it must be a whole number"),
-        ("replication.factor", "0", "is 0; -1 is the target cluster's default"),
+        ("replication.factor", "0", "is 0; use -1 for the default of the target cluster"),
         ("sync.topic.configs.enabled", "yes", "is 'yes'; it must be true or false"),
         ("startingOffsets", "middle", "one of earliest, latest"),
-        ("source.cluster.isolation.level", "read_uncommitted", "rows that were aborted would be mirrored"),
+        (
+            "source.cluster.isolation.level",
+            "read_uncommitted",
+            "records of aborted transactions would be mirrored",
+        ),
         ("source.cluster.bootstrap.servers", "x:y", "'x:y' is not an address"),
         ("target.cluster.acks", "0", "cannot be sent again"),
-        ("emit.heartbeats.enabled", "true", "is not taken: the progress"),
-        ("sync.topic.acls.enabled", "true", "access lists are not served yet"),
+        ("emit.heartbeats.enabled", "true", "is not supported: the progress"),
+        ("sync.topic.acls.enabled", "true", "ACLs do not exist yet"),
         ("tasks.max", "3", "is not an option here; the options are .*topics.exclude"),
         ("transactional.id", "", "is empty"),
     ],
@@ -117,7 +121,7 @@ def test_names_are_told_apart_without_case_as_spark_does_it() -> None:
 
     assert not options.fail_on_data_loss
     assert options.source_client["kafka.client.id"] == "x"
-    with pytest.raises(OptionError, match="rows that were aborted would be mirrored"):
+    with pytest.raises(OptionError, match="records of aborted transactions would be mirrored"):
         options_of(Source_Cluster_Isolation_Level="read_uncommitted")
     with pytest.raises(OptionError, match="is given twice"):
         options_of(topics="a", Topics="b")

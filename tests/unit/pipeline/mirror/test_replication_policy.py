@@ -57,10 +57,10 @@ def test_a_separator_is_no_expression() -> None:
 
 @pytest.mark.parametrize("name", ["x" * 248, "with space"])
 def test_a_name_that_kafka_does_not_take_is_refused(name: str) -> None:
-    with pytest.raises(OptionError, match=r"replication.policy.class: makes of topic"):
+    with pytest.raises(OptionError, match=r"replication.policy.class: gives topic"):
         default().remote_topic(name)
 
 
 def test_other_policies_are_refused() -> None:
-    with pytest.raises(OptionError, match="Mine'; DefaultReplicationPolicy or"):
+    with pytest.raises(OptionError, match="Mine'; it must be DefaultReplicationPolicy or"):
         read_policy("com.example.Mine", source_alias="a", target_alias="b", separator=".")

@@ -55,7 +55,7 @@ def test_seven_hundred_participants_fit_into_one_part_and_too_many_are_refused_b
     assert len(encode_record(record_of(700))) <= MAX_PART_CHARS
 
     with pytest.raises(
-        OptionError, match=r"delivery.guarantee: exactly_once holds .* this one has 45000: say"
+        OptionError, match=r"delivery.guarantee: exactly_once supports .* this one has 45000: use"
     ):
         encode_record(record_of(45_000))
 

@@ -63,9 +63,9 @@ def test_a_record_of_another_query_is_refused_or_taken_over() -> None:
 
 
 def test_an_older_checkpoint_and_a_second_write_are_refused() -> None:
-    with pytest.raises(OptionError, match=r"checkpointLocation: has the query at batch 6, but batch 7 is"):
+    with pytest.raises(OptionError, match=r"checkpointLocation: is at batch 6, but batch 7 was"):
         judge_batch(run(6), record(), takes_over=True)
-    with pytest.raises(OptionError, match=r"transactional\.id: has written batch 7 already"):
+    with pytest.raises(OptionError, match=r"transactional\.id: has already written batch 7"):
         judge_batch(run(7, run_id=RUN), record(), takes_over=True)
 
 
@@ -149,5 +149,5 @@ def test_what_is_lost_is_told_by_name() -> None:
     lost = str(TransactionsLost(7, ("T-1-0", "T-1-1"), "it is CompleteAbort"))
     again = str(BatchExpired(7, ("T-1-0",), "it is Empty"))
 
-    assert "Batch 7 is decided" in lost and "T-1-0, T-1-1 (it is CompleteAbort)" in lost
-    assert "Batch 7 is not written: T-1-0 ended before the decision" in again
+    assert "Batch 7 was decided" in lost and "T-1-0, T-1-1 (it is CompleteAbort)" in lost
+    assert "Batch 7 was not written: T-1-0 ended before the decision" in again

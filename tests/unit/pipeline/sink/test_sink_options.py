@@ -55,7 +55,10 @@ def test_what_is_off_is_no_reason_to_refuse(name: str) -> None:
         ({"fruit": "t"}, "fruit: is not an option of this sink"),
         ({"topic": "a b"}, "topic: Topic name 'a b' is not allowed"),
         ({"topic": ""}, "topic: Topic name '' is not allowed: it is empty"),
-        ({"offset.syncs.topic": "t"}, "offset.syncs.topic: is for delivery.guarantee=exactly_once alone"),
+        (
+            {"offset.syncs.topic": "t"},
+            "offset.syncs.topic: has an effect only with delivery.guarantee=exactly_once",
+        ),
         ({"offset.lag.max": "-1"}, "offset.lag.max: is -1; it must be from 0"),
         (
             {"delivery.guarantee": "at_most_once"},
@@ -63,19 +66,31 @@ def test_what_is_off_is_no_reason_to_refuse(name: str) -> None:
         ),
         ({"delivery.guarantee": "exactly_once"}, "transactional.id: is missing"),
         ({"delivery.guarantee": "exactly_once", "transactional.id": " "}, "transactional.id: is missing"),
-        ({"transactional.id": "T"}, "transactional.id: is for delivery.guarantee=exactly_once alone"),
-        ({"transactional.id.takeover": "true"}, "transactional.id.takeover: is for delivery.guarantee"),
+        (
+            {"transactional.id": "T"},
+            "transactional.id: has an effect only with delivery.guarantee=exactly_once",
+        ),
+        (
+            {"transactional.id.takeover": "true"},
+            "transactional.id.takeover: has an effect only with delivery.guarantee",
+        ),
         (
             {**ONCE, "transactional.id.takeover": "yes"},
             "transactional.id.takeover: is 'yes'; it must be true or false",
         ),
-        ({**ONCE, "transactional.id": "a\nb"}, "transactional.id: must have 200 printable characters"),
-        ({**ONCE, "transactional.id": "a" * 201}, "transactional.id: must have 200 printable characters"),
+        (
+            {**ONCE, "transactional.id": "a\nb"},
+            "transactional.id: must have at most 200 printable characters",
+        ),
+        (
+            {**ONCE, "transactional.id": "a" * 201},
+            "transactional.id: must have at most 200 printable characters",
+        ),
         ({**ONCE, "kafka.transactional.id": "T"}, "kafka.transactional.id: is an option of this format"),
-        ({**ONCE, "kafka.acks": "1"}, "kafka.acks: must be all for delivery.guarantee=exactly_once"),
+        ({**ONCE, "kafka.acks": "1"}, "kafka.acks: must be all with delivery.guarantee=exactly_once"),
         (
             {**ONCE, "kafka.enable.idempotence": "false"},
-            "kafka.enable.idempotence: must be true for delivery.guarantee=exactly_once",
+            "kafka.enable.idempotence: must be true with delivery.guarantee=exactly_once",
         ),
     ],
 )

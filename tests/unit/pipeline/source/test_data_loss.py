@@ -30,10 +30,10 @@ def at(topic_id: bytes = OLD, **offsets: int) -> SourceOffsets:
     [
         (at(a0=5), at(a0=5), []),
         (at(a0=5), at(a0=9, a1=3, b0=1), []),
-        (at(a0=5, a1=1), at(a0=5), ["a-1 is gone, of which all before offset 1 was read"]),
-        (at(a0=5), at(a0=4), ["a-0 ends at offset 4, and all before 5 was read"]),
-        (at(a0=5, a1=5), at(NEW, a0=9, a1=1), ["topic a was deleted and made anew"]),
-        (at(a0=5, a1=5), at(NEW, a0=9), ["topic a was deleted and made anew"]),
+        (at(a0=5, a1=1), at(a0=5), ["a-1 no longer exists; everything before offset 1 was read"]),
+        (at(a0=5), at(a0=4), ["a-0 ends at offset 4, but everything before offset 5 was already read"]),
+        (at(a0=5, a1=5), at(NEW, a0=9, a1=1), ["topic a was deleted and created again"]),
+        (at(a0=5, a1=5), at(NEW, a0=9), ["topic a was deleted and created again"]),
     ],
 )
 def test_what_cannot_be_read_on_is_told(read: SourceOffsets, ends: SourceOffsets, losses: list[str]) -> None:
@@ -53,7 +53,7 @@ def test_partitions_of_which_nothing_was_read_are_new() -> None:
 
 
 def test_an_added_partition_that_does_not_begin_at_0_has_lost_rows() -> None:
-    assert losses_at_beginnings({A1: 3, B0: 0}, at(a0=1)) == ["a-1 was added, and begins at offset 3"]
+    assert losses_at_beginnings({A1: 3, B0: 0}, at(a0=1)) == ["a-1 was added, but begins at offset 3"]
     assert losses_at_beginnings({A0: 3}, at(a0=1)) == []
 
 
@@ -62,10 +62,13 @@ def test_losses_stop_a_query_or_are_told_of() -> None:
 
     LossPolicy(fails=True, warn=told.append).judge([])
     LossPolicy(fails=False, warn=told.append).judge(["a-0 is gone"])
-    with pytest.raises(DataLossError, match=r"a-0 is gone; b-0 is gone\. With failOnDataLoss=false"):
+    with pytest.raises(
+        DataLossError,
+        match=r"a-0 is gone; b-0 is gone\. To go on with the rows that are left",
+    ):
         LossPolicy(fails=True, warn=told.append).judge(["a-0 is gone", "b-0 is gone"])
 
-    assert told == ["rows are lost, and failOnDataLoss is false: a-0 is gone"]
+    assert told == ["rows are lost, but the query goes on, because failOnDataLoss is false: a-0 is gone"]
 
 
 # ---- lag ----------------------------------------------------------------------------------------

@@ -212,21 +212,21 @@ def refused(mode: Mode, given: Mapping[str, str]) -> OptionError:
 
 
 REFUSALS: list[tuple[dict[str, Any], str, str]] = [
-    ({"subscribe": None}, "subscribe", "is missing: say one of subscribe, subscribePattern or assign"),
-    ({"subscribePattern": "x"}, "subscribePattern", "contradicts subscribe"),
-    ({"assign": '{"t": [0]}'}, "assign", "contradicts subscribe"),
+    ({"subscribe": None}, "subscribe", "is missing; use one of subscribe, subscribePattern or assign"),
+    ({"subscribePattern": "x"}, "subscribePattern", "cannot be used together with subscribe"),
+    ({"assign": '{"t": [0]}'}, "assign", "cannot be used together with subscribe"),
     ({"subscribe": " , "}, "subscribe", "names no topic"),
     ({"subscribe": "a b"}, "subscribe", "not allowed"),
-    ({"subscribe": None, "subscribePattern": "("}, "subscribePattern", "not a regular expression"),
+    ({"subscribe": None, "subscribePattern": "("}, "subscribePattern", "not a Java regular expression"),
     ({"subscribe": None, "subscribePattern": " "}, "subscribePattern", "is empty"),
     ({"startingOffsets": '{"a": "newest"}'}, "startingOffsets", "'newest' is not of the form"),
     ({"startingOffsets": '{"a/b": "latest"}'}, "startingOffsets", "a/b"),
-    ({"subscribe": None, "assign": "t:0"}, "assign", "is not read as JSON"),
+    ({"subscribe": None, "assign": "t:0"}, "assign", "is not valid JSON"),
     ({"subscribe": None, "assign": "{}"}, "assign", "names no partition"),
     ({"subscribe": None, "assign": '{"t": 0}'}, "assign", "no list of partitions"),
     ({"subscribe": None, "assign": '{"t": ["0"]}'}, "assign", "not a whole number"),
     ({"subscribe": None, "assign": '{"t": [true]}'}, "assign", "not a whole number"),
-    ({"subscribe": None, "assign": '{"t": [2147483648]}'}, "assign", "is not 0 to 2147483647"),
+    ({"subscribe": None, "assign": '{"t": [2147483648]}'}, "assign", "is not from 0 to 2147483647"),
     ({"startingOffset": "earliest"}, "startingoffset", "is not an option of this source; startingOffsets?"),
     ({"x-y-z": "1"}, "x-y-z", "is not an option of this source"),
     ({"topic": "t"}, "topic", "of the sink"),
@@ -250,28 +250,29 @@ REFUSALS: list[tuple[dict[str, Any], str, str]] = [
     ({"maxTriggerDelay": "5 weeks"}, "maxTriggerDelay", "15m"),
     ({"groupIdPrefix": ""}, "groupIdPrefix", "is empty"),
     ({"startingOffsets": "early"}, "startingOffsets", "earliest or latest, or offsets"),
-    ({"startingOffsets": '{"t": {"0": 1'}, "startingOffsets", "is not read as JSON"),
-    ({"startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets", "-3 of t-0 is not -2 to"),
+    ({"startingOffsets": '{"t": {"0": 1'}, "startingOffsets", "is not valid JSON"),
+    ({"startingOffsets": '{"t": {"0": -3}}'}, "startingOffsets", "-3 of t-0 is not from -2 to"),
     ({"startingOffsets": '{"t": {"zero": 3}}'}, "startingOffsets", "'zero' is not a partition of topic t"),
     ({"startingOffsets": '{"t": {"0": 1.5}}'}, "startingOffsets", "not a whole number"),
     ({"startingOffsets": '{"t": [1]}'}, "startingOffsets", "is not of the form"),
     ({"startingTimestamp": "yesterday"}, "startingTimestamp", "milliseconds since 1970"),
     ({"startingTimestamp": "-1"}, "startingTimestamp", "milliseconds since 1970"),
-    ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "startingOffsetsByTimestamp", "is not 0 to"),
+    ({"startingOffsetsByTimestamp": '{"t": {"0": -1}}'}, "startingOffsetsByTimestamp", "is not from 0 to"),
     (
         {"startingOffsets": "earliest", "startingTimestamp": "5"},
         "startingOffsets",
-        "contradicts startingTimestamp: say one of startingTimestamp, startingOffsetsByTimestamp or",
+        "cannot be used together with startingTimestamp; use one of startingTimestamp,"
+        " startingOffsetsByTimestamp or",
     ),
     (
         {"startingTimestamp": "5", "startingOffsetsByTimestamp": '{"t": {"0": 5}}'},
         "startingOffsetsByTimestamp",
-        "contradicts startingTimestamp",
+        "cannot be used together with startingTimestamp",
     ),
     (
         {"startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"t": {"0": 5}}'},
         "startingOffsets",
-        "contradicts startingOffsetsByTimestamp",
+        "cannot be used together with startingOffsetsByTimestamp",
     ),
     (
         {"startingOffsetsByTimestampStrategy": "guess"},
@@ -280,50 +281,54 @@ REFUSALS: list[tuple[dict[str, Any], str, str]] = [
     ),
 ]
 OF_STREAMS: list[tuple[dict[str, Any], str, str]] = [
-    ({"where": "offset >= 1"}, "where", "the rows of a stream are filtered in its query"),
+    ({"where": "offset >= 1"}, "where", "filter the rows of a stream in its query"),
     ({"endingOffsets": "latest"}, "endingOffsets", "a stream has no end"),
     ({"endingTimestamp": "1"}, "endingTimestamp", "a stream has no end"),
     ({"endingOffsetsByTimestamp": OFFSETS}, "endingOffsetsByTimestamp", "a stream has no end"),
     (
         {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
         "minOffsetsPerTrigger",
-        "is 5, more than maxOffsetsPerTrigger, 4",
+        "is 5, which is more than maxOffsetsPerTrigger, 4",
     ),
 ]
 OF_BATCHES: list[tuple[dict[str, Any], str, str]] = [
     ({"where": "key = 1"}, "where", "names 'key'"),
     ({"startingOffsets": "latest"}, "startingOffsets", "is latest"),
-    ({"startingOffsets": OFFSETS}, "startingOffsets", "of t-1 is latest"),
+    ({"startingOffsets": OFFSETS}, "startingOffsets", "is latest"),
     ({"endingOffsets": "earliest"}, "endingOffsets", "is earliest"),
-    ({"endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets", "of t-0 is earliest"),
+    ({"endingOffsets": '{"t": {"0": -2}}'}, "endingOffsets", "is earliest"),
     (
         {"startingOffsets": '{"t": {"0": 5}}', "endingOffsets": '{"t": {"0": 4}}'},
         "endingOffsets",
-        "has 4 for t-0, before startingOffsets, 5",
+        "is 4 for t-0, which is before startingOffsets, 5",
     ),
     (
         {"startingOffsets": '{"t": {"0": 5}}', "endingOffsets": '{"t": {"0": 9, "1": 9}}'},
         "startingOffsets",
-        "does not name t-1, which endingOffsets names",
+        "does not name t-1, but endingOffsets does",
     ),
     (
         {"endingOffsets": "latest", "endingTimestamp": "5"},
         "endingOffsets",
-        "contradicts endingTimestamp: say one of",
+        "cannot be used together with endingTimestamp; use one of",
     ),
     (
         {"endingTimestamp": "5", "endingOffsetsByTimestamp": '{"t": {"0": 5}}'},
         "endingOffsetsByTimestamp",
-        "contradicts endingTimestamp",
+        "cannot be used together with endingTimestamp",
     ),
-    ({"startingTimestamp": "5", "endingTimestamp": "4"}, "endingTimestamp", "is 4, before startingTimestamp"),
+    (
+        {"startingTimestamp": "5", "endingTimestamp": "4"},
+        "endingTimestamp",
+        "is 4, which is before startingTimestamp",
+    ),
     (
         {
             "startingOffsetsByTimestamp": '{"t": {"0": 5}}',
             "endingOffsetsByTimestamp": '{"t": {"0": 4}}',
         },
         "endingOffsetsByTimestamp",
-        "has 4 for t-0",
+        "is 4 for t-0",
     ),
 ]
 

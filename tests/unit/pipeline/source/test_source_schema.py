@@ -23,8 +23,11 @@ def test_a_schema_names_some_columns_in_its_own_order() -> None:
 @pytest.mark.parametrize(
     ("column", "reason"),
     [
-        (("values", "binary", True), "column values: is none of this source, which has key, value, topic"),
-        (("value", "string", True), "column value: is string, and this source has binary"),
+        (
+            ("values", "binary", True),
+            "column values: is not a column of this source, which has key, value, topic",
+        ),
+        (("value", "string", True), "column value: is string, but this source has binary"),
         (("offset", "bigint", False), "column offset: is NOT NULL"),
         (("headers", HEADERS_TYPE, True), "column headers: needs the option includeHeaders=true"),
     ],

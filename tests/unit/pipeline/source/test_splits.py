@@ -68,5 +68,5 @@ def test_pieces_are_the_ranges_in_their_order(
 
 
 def test_too_many_tasks_are_refused_by_name() -> None:
-    with pytest.raises(OptionError, match="maxRecordsPerPartition: cuts t-0 into"):
+    with pytest.raises(OptionError, match="maxRecordsPerPartition: would split t-0 into"):
         divide(ranges(MAX_PARTS + 1), min_partitions=None, max_records_per_partition=1)

@@ -16,11 +16,11 @@ def test_names_are_parted_by_commas() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "by: needs the name of a column at least"),
-        ("carrier, plane", "by: names 'plane', and the columns are carrier, dest, origin"),
-        ("carrier,,dest", "by: names '', and the columns are carrier, dest, origin"),
+        ("", "by: needs the name of at least one column"),
+        ("carrier, plane", "by: names 'plane', but the columns are carrier, dest, origin"),
+        ("carrier,,dest", "by: names '', but the columns are carrier, dest, origin"),
         ("dest, dest", "by: names dest twice"),
-        (",".join(["dest"] * 1_001), "by: has 1001 names; 1000 are the most"),
+        (",".join(["dest"] * 1_001), "by: has 1001 names; at most 1000 are allowed"),
     ],
 )
 def test_names_that_are_not_there_are_refused(text: str, problem: str) -> None:
@@ -39,7 +39,7 @@ def test_a_name_is_one_column() -> None:
 def test_a_time_is_more_than_none_where_that_is_needed() -> None:
     assert interval_of("2 hours", "window") == "7200000 milliseconds"
     assert interval_of("0 ms", "watermark", may_be_zero=True) == "0 milliseconds"
-    with pytest.raises(OptionError, match="window: is to be more than no time"):
+    with pytest.raises(OptionError, match="window: must be longer than 0"):
         interval_of("0 ms", "window")
     with pytest.raises(OptionError, match="window: must be a number and a unit"):
         interval_of("-1 hour", "window")
@@ -47,7 +47,7 @@ def test_a_time_is_more_than_none_where_that_is_needed() -> None:
 
 def test_a_word_is_one_of_those_there_are() -> None:
     assert one_of("left", "kind", ("inner", "left")) == "left"
-    with pytest.raises(OptionError, match="kind: is 'outer', and can be inner, left"):
+    with pytest.raises(OptionError, match="kind: is 'outer'; it must be one of inner, left"):
         one_of("outer", "kind", ("inner", "left"))
 
 
@@ -60,5 +60,5 @@ def test_a_number_is_whole_and_within_bounds(text: str) -> None:
 
 def test_a_second_column_of_a_name_is_refused() -> None:
     refuse_taken(["count"], "by", COLUMNS)
-    with pytest.raises(OptionError, match="by: would make a second column dest"):
+    with pytest.raises(OptionError, match="by: would add a second column dest"):
         refuse_taken(["count", "dest"], "by", COLUMNS)
