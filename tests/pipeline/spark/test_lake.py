@@ -149,7 +149,7 @@ def test_a_query_with_another_checkpoint_is_refused(
         ({"partitionBy": "carier"}, r"partitionBy: names carier, but the columns are id, carrier"),
         ({"partitionBy": "id,carrier"}, r"partitionBy: names every column"),
         ({"compression": "rar"}, r"compression: is 'rar'; it must be one of zstd"),
-        ({"path": "s3a://bucket/lake"}, r"path: is 's3a://bucket/lake'; a directory that is mounted"),
+        ({"path": "s3a://bucket/lake"}, r"path: is 's3a://bucket/lake', but must be a directory"),
         ({"paht": "/lake"}, r"paht: is not an option here"),
     ],
 )

@@ -33,7 +33,7 @@ def test_an_identity_is_read_as_it_was_written() -> None:
 
     assert identity_of_text(identity.as_text()) == identity
     for damaged in ("", "1", "1:2:3", "1:", ":1", "-1:2", "1:x", "1:\u0662"):
-        with pytest.raises(ValueError, match="names no file"):
+        with pytest.raises(ValueError, match="does not identify a file"):
             identity_of_text(damaged)
 
 

@@ -593,7 +593,7 @@ def test_a_stopped_throttle_lets_nobody_wait() -> None:
     throttle = Throttle(lambda: 1.0)
     throttle.stop()
 
-    with pytest.raises(Exception, match="the node stops"):
+    with pytest.raises(Exception, match="the node is stopping"):
         throttle.wait(1_000_000)
 
 
