@@ -38,7 +38,7 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
 ) -> None:
     topic = make_topic(cluster, "charted", partitions=6)
     console.open("#/")
-    console.sees("Charts of", "Produce takes")
+    console.sees("Charts of", "Produce latency")
 
     def send(led_by: int | None) -> None:
         for partition in range(6):
@@ -50,7 +50,7 @@ def test_the_charts_show_what_goes_through_the_cluster_or_a_node(
         label = console.script(
             "return document.querySelector('.charts svg[role=img]').getAttribute('aria-label')"
         )
-        return re.fullmatch(r"Bytes of clients: in [1-9][0-9.,]* [KM]?i?B/s, out .*", label) is not None
+        return re.fullmatch(r"Client traffic: in [1-9][0-9.,]* [KM]?i?B/s, out .*", label) is not None
 
     # What only another node takes is seen too: in the whole, and with that node.
     console.eventually(lambda: moves(led_by=2), "the chart of the cluster shows nothing")
@@ -85,7 +85,7 @@ def test_the_quorum_shows_its_voters(console: ConsolePage, cluster: Cluster) -> 
     console.sees("Metadata quorum", "every node is a voter")
     names_the_controller(console, cluster)
     roles = {node_id: console.cells_of(str(node_id))[1:3] for node_id in cluster.node_ids}
-    assert sorted(role for role, _ in roles.values()) == ["follows", "follows", "leads"]
+    assert sorted(role for role, _ in roles.values()) == ["follower", "follower", "leader"]
     assert all(log_end.replace(",", "").isdigit() for _, log_end in roles.values())
 
 
@@ -110,7 +110,7 @@ def test_voters_without_a_vote_say_why(console: ConsolePage, cluster: Cluster) -
 
     console.sees("Metadata quorum", "no vote: old disk", "no vote yet: copied disk")
     roles = sorted(console.cells_of(str(node_id))[1] for node_id in cluster.node_ids)
-    assert roles == ["leads", "no vote yet: copied disk", "no vote: old disk"]
+    assert roles == ["leader", "no vote yet: copied disk", "no vote: old disk"]
     console.load()
 
 
@@ -118,8 +118,8 @@ def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Clust
     topic = make_topic(cluster, "led", partitions=6)
     console.open("#/brokers/2")
     console.click("Drain…")
-    console.sees("Other brokers take over its leadership")
-    console.click("Drain it")
+    console.sees("Other brokers become the leaders of its partitions")
+    console.click("Drain")
     console.sees("moved.")
 
     console.open("#/brokers")
@@ -127,7 +127,7 @@ def test_a_broker_is_drained_and_taken_back(console: ConsolePage, cluster: Clust
     assert 2 not in {cluster.leader_of(topic, one) for one in range(6)}
 
     console.open("#/brokers/2")
-    console.click("Take back")
+    console.click("End the drain")
     console.sees("moved.")
     console.open("#/brokers")
     console.eventually(lambda: int(console.cells_of("2")[4]) > 0, "it leads nothing")
@@ -149,13 +149,13 @@ def test_log_directories_and_configs_of_a_broker(console: ConsolePage) -> None:
     console.fill("Search", "log.cleaner.threads")
     console.click("Change log.cleaner.threads")
     console.fill("Value for broker 1", "2")
-    console.click("Set it")
-    console.sees("log.cleaner.threads of broker 1 is 2.")
+    console.click("Set")
+    console.sees("log.cleaner.threads of broker 1 is set to 2.")
     console.row("log.cleaner.threads", "this broker")
 
     console.click("Reset log.cleaner.threads")
-    console.click("Reset it")
-    console.sees("log.cleaner.threads follows the default.")
+    console.click("Reset")
+    console.sees("log.cleaner.threads of broker 1 is reset to its default.")
 
 
 def test_what_cannot_be_changed_has_no_button(console: ConsolePage) -> None:
@@ -182,8 +182,8 @@ def test_a_partition_moves_with_its_progress_and_is_stopped(
         console.fill("Search", f"{kind}.replication.throttled.rate")
         console.click(f"Change {kind}.replication.throttled.rate")
         console.fill(f"Value for broker {broker}", "10")
-        console.click("Set it")
-        console.sees(f"of broker {broker} is 10.")
+        console.click("Set")
+        console.sees(f"of broker {broker} is set to 10.")
 
     console.open("#/reassignments")
     console.fill("Topic", topic)
@@ -202,8 +202,8 @@ def test_a_partition_moves_with_its_progress_and_is_stopped(
         console.open(f"#/brokers/{broker}")
         console.fill("Search", f"{kind}.replication.throttled.rate")
         console.click(f"Reset {kind}.replication.throttled.rate")
-        console.click("Reset it")
-        console.sees("follows the default.")
+        console.click("Reset")
+        console.sees("is reset to its default.")
 
     console.open("#/reassignments")
     console.fill("Topic", topic)
@@ -224,7 +224,7 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.sees("All is well.")
 
     cluster.kill(2)
-    console.sees("under-replicated.", "2 of 3 brokers running", "A replica is behind or its broker is down.")
+    console.sees("under-replicated.", "2 of 3 brokers running", "it is behind, or its broker is down.")
     console.sees(f"{topic}-0")
     assert console.cells_of("2")[1] == "fenced"
     console.click(f"{topic}-0")
@@ -240,9 +240,9 @@ def test_the_overview_says_what_is_wrong_while_a_node_is_down(console: ConsolePa
     console.click("Move…")
     console.click("Move it")
     console.open(f"#/topics/{lone}")
-    console.click("Elect one that is not in sync…")
+    console.click("Unclean leader election…")
     console.sees("are lost, although they were acknowledged")
-    console.click("Elect it, and lose records")
+    console.click("Elect and lose records")
     console.sees("1 leader moved.")
     console.eventually(lambda: console.cells_of("0")[1] == "1", "broker 1 does not lead it")
 

@@ -86,7 +86,7 @@ def test_a_reset_is_shown_before_it_is_done(console: ConsolePage, cluster: Clust
     console.open(f"#/groups/{group}")
     console.click("Reset offsets")
 
-    console.choose("To", "an offset")
+    console.choose("Reset to", "an offset")
     console.fill("Offset", "3")
     console.click("Show what would change")
     console.sees("What would change")
@@ -109,6 +109,20 @@ def test_a_reset_of_a_group_at_work_is_refused(console: ConsolePage, member: tup
     console.sees("is active", client)
 
 
+def test_a_reset_of_partitions_needs_their_topic(console: ConsolePage, cluster: Cluster, topic: str) -> None:
+    group = name_of("whole")
+    commit(cluster, group, topic, 9)
+    console.open(f"#/groups/{group}/reset")
+
+    console.fill("Partitions", "0")
+    console.click("Show what would change")
+    console.sees("Enter the topic that these partitions belong to.")
+    console.fill("Topic", topic)
+    console.click("Show what would change")
+
+    assert console.cells(topic)[:4] == [topic, "0", "9", "0"]
+
+
 def test_a_group_is_deleted_after_one_question(console: ConsolePage, cluster: Cluster, topic: str) -> None:
     group = name_of("goes")
     commit(cluster, group, topic, 1)
@@ -120,4 +134,4 @@ def test_a_group_is_deleted_after_one_question(console: ConsolePage, cluster: Cl
 
     console.sees(f"Group {group} is deleted.")
     console.fill("Search", group)
-    console.sees("No group has that in its id.", "groups")
+    console.sees("No group id contains this text.", "groups")

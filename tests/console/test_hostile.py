@@ -47,7 +47,7 @@ def test_a_live_tail_shows_them_harmlessly_too(
 ) -> None:
     topic = make_topic(cluster, "hostile-live")
     hostile.open(f"#/topics/{topic}/records")
-    hostile.sees("No records there.")
+    hostile.sees("No records found.")
     hostile.click("Live tail")
 
     def comes() -> bool:

@@ -341,7 +341,7 @@ def test_a_node_that_is_cut_off_says_so_on_every_page(browser: webdriver.Chrome)
             if "{" not in address:
                 page.open(address)
                 page.eventually(lambda: is_drawn(page), f"{address} is not drawn")
-                page.sees("This page shows an old state of the cluster; the controller is unknown.")
+                page.sees("This page may be out of date, and the controller is unknown.")
         page.open("#/quorum")
         page.eventually(lambda: page.fact("Controller") == "unknown", "a leader is shown")
         browser.get("about:blank")

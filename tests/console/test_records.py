@@ -22,7 +22,7 @@ def test_records_are_read_from_the_end_the_beginning_and_an_offset(
     console.open(f"#/topics/{topic}/records")
     console.sees("value-29.", "30 records")
 
-    console.fill("How many", "5")
+    console.fill("Maximum records", "5")
     console.click("Read")
     console.sees("5 records", "value-25.")
     assert "value-24." not in console.text()
@@ -131,12 +131,12 @@ def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> Non
     console.open(f"#/topics/{topic}/produce")
 
     console.fill("Partition", "1")
-    console.choose("Key is", "text")
+    console.choose("Key type", "text")
     console.fill("Key", "a key")
-    console.choose("Value is", "JSON")
+    console.choose("Value type", "JSON")
     console.fill("Value", '{"id": ')
     console.click("Produce")
-    console.sees("Value is no JSON.")
+    console.sees("Value is not valid JSON.")
     console.fill("Value", f'{{"id": {LARGE}}}')
     console.click("Add a header")
     console.keys("origin")
@@ -144,7 +144,7 @@ def test_a_record_is_made_by_hand(console: ConsolePage, cluster: Cluster) -> Non
     console.keys("by hand")
     console.click("Produce")
 
-    console.sees("Partition 1, offset 0: it is in the log.")
+    console.sees("The record was written to partition 1, offset 0.")
     console.click("Show it")
     console.sees("a key", f'{{"id": {LARGE}}}')
     console.click("Show offset 0 of partition 1")
@@ -167,16 +167,16 @@ def test_bytes_are_made_from_base64_and_nothing_from_null(console: ConsolePage, 
     topic = make_topic(cluster, "binary")
     console.open(f"#/topics/{topic}/produce")
 
-    console.choose("Value is", "base64")
+    console.choose("Value type", "base64")
     console.fill("Value", "no base64!")
     console.click("Produce")
-    console.sees("Value is no base64.")
+    console.sees("Value is not valid base64.")
     console.fill("Value", "/wB/")
     console.click("Produce")
-    console.sees("offset 0: it is in the log.")
-    console.choose("Value is", "null")
+    console.sees("offset 0.")
+    console.choose("Value type", "null")
     console.click("Produce")
-    console.sees("offset 1: it is in the log.")
+    console.sees("offset 1.")
 
     console.open(f"#/topics/{topic}/records")
     console.sees("ff 00 7f", "null")
@@ -202,13 +202,13 @@ def test_the_newest_that_a_filter_wants_are_searched_for_to_the_oldest(
     console.sees("50 records, the newest first")
 
     console.fill("Filter", "needle")
-    console.fill("How many", "1")
+    console.fill("Maximum records", "1")
     console.click("Read")
     console.sees("needle-1", "1 record, the newest first; searched back to offset 4,502 of partition 0.")
     console.misses("needle-0")
-    console.click("Search on")
+    console.click("Continue searching")
 
-    console.sees("needle-0", "needle-1", "2 records, the newest first; searched all, back to the oldest.")
+    console.sees("needle-0", "needle-1", "2 records, the newest first; searched back to the oldest record.")
 
 
 def test_the_newest_are_those_by_time_over_partitions_of_which_one_has_few(
@@ -224,10 +224,10 @@ def test_the_newest_are_those_by_time_over_partitions_of_which_one_has_few(
     console.sees("50 records, the newest first")
 
     console.fill("Filter", "needle")
-    console.fill("How many", "1")
+    console.fill("Maximum records", "1")
     console.click("Read")
 
-    console.sees("needle-new", "the newest first; searched all, back to the oldest.")
+    console.sees("needle-new", "the newest first; searched back to the oldest record.")
 
 
 def test_a_live_tail_draws_what_comes_at_once_together(

@@ -15,11 +15,11 @@ def test_limits_are_set_shown_and_taken_away_after_one_question(
     topic = make_topic(cluster, "slow")
     console.open("#/reassignments")
     console.click("Throttles")
-    console.sees("Replicas in sync are not slowed down.")
+    console.sees("replicas in sync are not slowed down.")
 
     console.fill("Sent, MiB/s", "fast")
     console.click("Set the limits")
-    console.sees("Sent, MiB/s is to be a number above zero.")
+    console.sees("Sent, MiB/s must be a number above zero.")
     console.fill("Sent, MiB/s", "1.5")
     console.fill("Fetched, MiB/s", "2")
     console.fill("Brokers", "0,1")
@@ -36,7 +36,7 @@ def test_limits_are_set_shown_and_taken_away_after_one_question(
 
     console.click("Remove all limits…")
     console.sees("as fast as disks and network allow")
-    console.click("Remove them")
+    console.click("Remove all limits")
 
     console.sees("All limits were removed.", "There are no limits.")
 

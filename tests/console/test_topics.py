@@ -18,10 +18,10 @@ def test_a_topic_is_made_and_deleted(console: ConsolePage, cluster: Cluster) -> 
     console.click("Create a topic…")
     console.fill("Name", name)
     console.fill("Partitions", "4")
-    console.fill("Replicas", "3")
+    console.fill("Replication factor", "3")
     console.fill("Configs", "retention.ms=86400000")
-    console.click("Only check")
-    console.sees(f"Topic {name} could be created so.")
+    console.click("Validate only")
+    console.sees(f"Topic {name} can be created with these values.")
     console.click("Create")
 
     console.sees(f"Topic {name} is created.")
@@ -38,7 +38,7 @@ def test_a_topic_is_made_and_deleted(console: ConsolePage, cluster: Cluster) -> 
 
     console.sees(f"Topic {name} is deleted.")
     console.fill("Search", name)
-    console.sees("No topic has that in its name.")
+    console.sees("No topic name contains this text.")
 
 
 def test_what_the_cluster_refuses_is_told_in_the_form(console: ConsolePage) -> None:
@@ -50,7 +50,7 @@ def test_what_the_cluster_refuses_is_told_in_the_form(console: ConsolePage) -> N
 
     console.fill("Partitions", "many")
     console.click("Create")
-    console.sees("Partitions is to be a whole number of at least 1.")
+    console.sees("Partitions must be a whole number of at least 1.")
     console.click("Cancel")
 
 
@@ -74,7 +74,7 @@ def test_internal_topics_are_shown_when_asked_for(console: ConsolePage, cluster:
     console.sees(topic)
     assert "__consumer_offsets" not in console.text()
 
-    console.click("internal topics too")
+    console.click("show internal topics")
 
     console.sees("__consumer_offsets", "internal")
 
@@ -104,10 +104,10 @@ def test_another_replica_is_given_the_lead(console: ConsolePage, cluster: Cluste
     wanted = (before + 1) % 3
     console.open(f"#/topics/{topic}")
 
-    console.click("Have another broker lead partition 0")
-    console.sees("nothing is copied")
+    console.click("Transfer the leadership of partition 0")
+    console.sees("no data is copied")
     console.choose("Broker", f"broker {wanted}")
-    console.click("Make it the leader")
+    console.click("Transfer leadership")
 
     console.sees("1 leader moved.")
     console.eventually(lambda: console.cells_of("0")[1] == str(wanted), "it does not lead")
@@ -127,19 +127,19 @@ def test_preferred_leaders_are_elected(console: ConsolePage, cluster: Cluster) -
     console.click("Move it")
 
     console.open(f"#/topics/{topic}")
-    console.sees("not led by the replica that stands first")
+    console.sees("not led by the preferred leader")
     console.click("Elect preferred leaders")
 
     console.sees("1 leader moved.")
     console.eventually(lambda: console.cells_of("0")[1] == str(second), "it does not lead")
-    console.misses("not led by the replica that stands first")
+    console.misses("not led by the preferred leader")
 
 
 def test_partitions_are_added_after_one_question(console: ConsolePage, cluster: Cluster) -> None:
     topic = make_topic(cluster, "grows", partitions=1)
     console.open(f"#/topics/{topic}")
 
-    console.fill("Partitions altogether", "3")
+    console.fill("New number of partitions", "3")
     console.click("Add partitions…")
     console.sees("cannot be removed again")
     console.click("Add the partitions")
@@ -157,16 +157,16 @@ def test_a_config_is_set_and_taken_back(console: ConsolePage, cluster: Cluster) 
 
     console.click("Change retention.ms")
     console.fill(f"Value for topic {topic}", "soon")
-    console.click("Set it")
+    console.click("Set")
     console.eventually(console.problem, "no reason is told")
     console.fill(f"Value for topic {topic}", "3600000")
-    console.click("Set it")
-    console.sees(f"retention.ms of topic {topic} is 3600000.")
+    console.click("Set")
+    console.sees(f"retention.ms of topic {topic} is set to 3600000.")
     console.row("3600000", "this topic")
 
     console.click("Reset retention.ms")
-    console.click("Reset it")
-    console.sees("retention.ms follows the default.")
+    console.click("Reset")
+    console.sees(f"retention.ms of topic {topic} is reset to its default.")
     console.row("604800000", "default")
 
 
@@ -180,6 +180,6 @@ def test_configs_come_with_their_documentation(console: ConsolePage, cluster: Cl
     )
 
     assert missing == 0
-    console.click("only what was set")
+    console.click("only changed settings")
     console.misses("cleanup.policy")
     console.row("file.delete.delay.ms", "the broker's file")

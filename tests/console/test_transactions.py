@@ -22,7 +22,7 @@ def test_an_open_transaction_is_found_and_aborted(console: ConsolePage, cluster:
 
     console.open("#/transactions")
     console.fill("Search", transactional_id)
-    console.click("only what is open")
+    console.click("only open transactions")
     console.row(transactional_id, "Ongoing")
     console.click(transactional_id)
     assert console.fact("State") == "Ongoing"
@@ -30,7 +30,7 @@ def test_an_open_transaction_is_found_and_aborted(console: ConsolePage, cluster:
 
     console.click("Abort…")
     console.sees("its producer is fenced")
-    console.click("Abort it")
+    console.click("Abort the transaction")
 
     console.sees(f"The transaction of {transactional_id} is aborted.")
     console.eventually(lambda: console.fact("State") == "Empty", "it is not aborted")
@@ -62,22 +62,22 @@ def test_a_hanging_transaction_is_found_and_ended(console: ConsolePage, cluster:
     assert console.cells_of(topic)[1:4] == ["0", "0", str(2**40)]
 
     console.click("Abort at offset 0")
-    console.sees(f"Abort what {topic}, partition 0, has open from 0?")
-    console.click("Write the marker")
+    console.sees(f"Abort the transaction open in {topic}, partition 0, from offset 0?")
+    console.click("Write the abort marker")
 
-    console.sees("The marker is written.")
-    console.sees("None hangs.")
+    console.sees("The abort marker is written.")
+    console.sees("No hanging transactions found.")
 
 
 def test_hanging_transactions_are_searched_for(console: ConsolePage) -> None:
     console.open("#/transactions/hanging")
-    console.sees("None hangs.")
+    console.sees("No hanging transactions found.")
 
     console.fill("Minutes without a new record", "soon")
     console.click("Search")
-    console.sees("Minutes is to be a whole number")
+    console.sees("Minutes must be a whole number")
     console.fill("Minutes without a new record", "30")
     console.click("Search")
 
-    console.misses("Minutes is to be a whole number")
-    console.sees("None hangs.")
+    console.misses("Minutes must be a whole number")
+    console.sees("No hanging transactions found.")

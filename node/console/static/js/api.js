@@ -103,5 +103,5 @@ export function refusal(status, content) {
   } catch {
     // No JSON: the status has to do.
   }
-  return new Refused(`The node refused (HTTP ${status}).`, status, status);
+  return new Refused(`The node rejected the request with HTTP status ${status}.`, status, status);
 }

@@ -11,11 +11,11 @@ export function configList(view, { owner, load, alter, reset }) {
   const takeBack = async (one, refresh) => {
     const isDone = await ask({
       title: `Reset ${one.name}?`,
-      what: `${owner} gives up its own value, ${one.value ?? "a hidden one"}, and follows the default at once.`,
-      action: "Reset it",
+      what: `The value set for ${owner}, ${one.value ?? "which is hidden"}, is removed. The default takes effect at once.`,
+      action: "Reset",
       act: () => reset(one.name),
     });
-    if (isDone) say(`${one.name} follows the default.`);
+    if (isDone) say(`${one.name} of ${owner} is reset to its default.`);
     refresh();
   };
   const change = (one, { refresh }) =>
@@ -36,11 +36,11 @@ export function configList(view, { owner, load, alter, reset }) {
     counts: (one, onlySet) => !onlySet || !one.isDefault,
     words: (one) => `${one.name} ${one.documentation ?? ""}`,
     noun: "setting",
-    placeholder: "part of a name or of its text",
-    box: "only what was set",
+    placeholder: "part of a name or description",
+    box: "only changed settings",
     caption: `Settings of ${owner}`,
     key: (one) => one.name,
-    none: "Nothing was set.",
+    none: "No setting was changed: all have their defaults.",
     notFound: "No setting matches.",
     columns: (list) => [
       {
@@ -49,7 +49,7 @@ export function configList(view, { owner, load, alter, reset }) {
         cell: (one) => [dotted(one.name), one.documentation && h("p", { class: "doc" }, one.documentation)],
       },
       { title: "Value", cell: value },
-      { title: "Comes from", cell: (one) => (one.isDefault ? "default" : badge("plain", one.source)) },
+      { title: "Source", cell: (one) => (one.isDefault ? "default" : badge("plain", one.source)) },
       { title: "Change", cell: (one) => change(one, list) },
     ],
   });
@@ -66,7 +66,7 @@ function openEditor(owner, one, alter, refresh) {
   const act = async ({ value }) => {
     await alter(one.name, value);
     close();
-    say(`${one.name} of ${owner} is ${one.isSensitive ? "set" : value}.`);
+    say(`${one.name} of ${owner} is set${one.isSensitive ? "" : ` to ${value}`}.`);
     refresh();
   };
   const close = open(
@@ -74,7 +74,7 @@ function openEditor(owner, one, alter, refresh) {
     null,
     one.documentation && h("p", { class: "doc" }, one.documentation),
     form(
-      { label: `Change ${one.name}`, action: "Set it", act, others: [button("Cancel", () => close())] },
+      { label: `Change ${one.name}`, action: "Set", act, others: [button("Cancel", () => close())] },
       field(
         `Value for ${owner}`,
         input("value", {

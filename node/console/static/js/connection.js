@@ -26,9 +26,9 @@ export function pause(everyMs) {
 export function tellIn(place) {
   state.watchers.push(() => {
     const time = new Date(state.since).toLocaleTimeString();
-    const sentence = `The node at ${location.host} has not answered since ${time}. This page shows the state of that time; the node is asked again every two seconds.`;
+    const sentence = `The node at ${location.host} has not answered since ${time}. This page shows what it answered last. The console asks it again every two seconds.`;
     const old = state.cutOff
-      ? `This node has been cut off from the metadata quorum since ${new Date(state.cutOff).toLocaleTimeString()}. This page shows an old state of the cluster; the controller is unknown.`
+      ? `This node has been cut off from the metadata quorum since ${new Date(state.cutOff).toLocaleTimeString()}. This page may be out of date, and the controller is unknown.`
       : "";
     place.textContent = state.isUp ? old : sentence;
   });

@@ -80,7 +80,7 @@ export function decimal(value, label, { optional = false } = {}) {
   const trimmed = value.trim();
   if (optional && trimmed === "") return null;
   if (!/^\d{0,12}(\.\d{1,6})?$/.test(trimmed) || !(Number(trimmed) > 0)) {
-    throw new Error(`${label} is to be a number above zero.`);
+    throw new Error(`${label} must be a number above zero.`);
   }
   return Number(trimmed);
 }
@@ -90,7 +90,8 @@ export function whole(value, label, { least = 0, optional = false } = {}) {
   const trimmed = String(value ?? "").trim();
   if (optional && trimmed === "") return null;
   if (!/^-?\d{1,18}$/.test(trimmed) || Number(trimmed) < least) {
-    throw new Error(`${label} is to be a whole number of at least ${least}.`);
+    const limit = least > -Number.MAX_SAFE_INTEGER ? ` of at least ${least}` : "";
+    throw new Error(`${label} must be a whole number${limit}.`);
   }
   return Number(trimmed);
 }

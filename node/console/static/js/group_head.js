@@ -10,7 +10,7 @@ export function groupHead(group, page) {
   const erase = async () => {
     const isDone = await ask({
       title: `Delete group ${group}?`,
-      what: "Its committed offsets are deleted. Consumers that join it again start where auto.offset.reset says.",
+      what: "Its committed offsets are deleted. Consumers that join it again start where their auto.offset.reset says.",
       action: "Delete the group",
       act: () => deleteGroup(group),
     });

@@ -21,20 +21,20 @@ export function sentence({ moved, failed, kept }) {
   const first = `${many(moved, "leader")} moved.`;
   if (stayed.length === 0) return first;
   const [place, reason] = stayed[0];
-  return `${first} ${many(stayed.length, "partition")} stayed: ${place.topic}-${place.partition}: ${reason}`;
+  return `${first} ${many(stayed.length, "partition")} kept their leaders, such as ${place.topic}-${place.partition}: ${reason}`;
 }
 
 /** Have the user choose who leads one partition; `one` is as /v1/topics/{topic}/partitions tells it. */
 export function openTransfer(topic, one, refresh) {
   const able = one.isr.filter((replica) => replica !== one.leader);
   const close = open(
-    `Who leads ${topic}, partition ${one.partition}?`,
+    `Choose the leader of ${topic}, partition ${one.partition}`,
     null,
-    h("p", {}, "It becomes the leader at once, and the preferred leader from now on. Only replicas in sync can be chosen, so nothing is copied."),
+    h("p", {}, "The broker becomes the leader at once and is the preferred leader from then on. Only brokers with an in-sync replica can be chosen, so no data is copied."),
     form(
       {
         label: "Transfer leadership",
-        action: "Make it the leader",
+        action: "Transfer leadership",
         act: async ({ leader }) => {
           const told = await transferLeader(topic, one.partition, Number(leader));
           close();
@@ -60,12 +60,12 @@ export function openTransfer(topic, one, refresh) {
 export async function askUnclean(partitions, refresh) {
   const words = many(partitions.length, "partition");
   await ask({
-    title: `Elect a leader that is not in sync for ${words}?`,
+    title: `Run an unclean leader election for ${words}?`,
     what: [
-      "Records that only the replicas now down have are lost, although they were acknowledged to their producers.",
-      "If possible, start the brokers with those replicas instead.",
+      "A replica that is not in sync becomes the leader. Records that it lacks are lost, although they were acknowledged to their producers.",
+      "If possible, start the brokers with the in-sync replicas instead.",
     ],
-    action: "Elect it, and lose records",
+    action: "Elect and lose records",
     act: async () => say(sentence(await electUnclean(partitions))),
   });
   refresh();

@@ -42,10 +42,10 @@ const latency = (api, what) => (told) => told.requests.find((one) => one.api ===
 
 // Title, how its values are written, whether they are sizes, and its lines.
 const CHARTS = [
-  ["Bytes of clients", perSecond(bytes), 1024, { in: meter("bytes_in"), out: meter("bytes_out") }],
-  ["Records of producers", perSecond(digits), 1000, { in: meter("messages_in") }],
+  ["Client traffic", perSecond(bytes), 1024, { in: meter("bytes_in"), out: meter("bytes_out") }],
+  ["Records produced", perSecond(digits), 1000, { in: meter("messages_in") }],
   [
-    "Bytes of replicas",
+    "Replication traffic",
     perSecond(bytes),
     1024,
     { in: meter("replication_bytes_in"), out: meter("replication_bytes_out") },
@@ -57,16 +57,16 @@ const CHARTS = [
     { Produce: request("Produce", "requests_per_second"), Fetch: request("Fetch", "requests_per_second") },
   ],
   [
-    "Produce takes",
+    "Produce latency",
     duration,
     1000,
-    { "half within": latency("Produce", "p50_ms"), "99 % within": latency("Produce", "p99_ms") },
+    { p50: latency("Produce", "p50_ms"), p99: latency("Produce", "p99_ms") },
   ],
   [
-    "Fetch takes, its wait for records too",
+    "Fetch latency, including the wait for records",
     duration,
     1000,
-    { "half within": latency("Fetch", "p50_ms"), "99 % within": latency("Fetch", "p99_ms") },
+    { p50: latency("Fetch", "p50_ms"), p99: latency("Fetch", "p99_ms") },
   ],
 ];
 
@@ -105,7 +105,7 @@ function chosen(told, nodeId) {
 function tellSilent({ silent }) {
   return (
     silent.length > 0 &&
-    note("warn", `Without ${silent.map((id) => `node ${id}`).join(", ")}, of which nothing could be heard.`)
+    note("warn", `The charts leave out ${silent.map((id) => `node ${id}`).join(", ")}, which did not answer.`)
   );
 }
 

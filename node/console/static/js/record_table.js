@@ -16,7 +16,7 @@ export function recordTable(topic, records, state, again) {
     caption: `Records of ${topic}`,
     rows: records,
     key: (one) => `${one.partition}:${one.offset}`,
-    empty: "No records there.",
+    empty: "No records found.",
     state,
     again,
     columns: [

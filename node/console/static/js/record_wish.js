@@ -1,7 +1,7 @@
 // Which records somebody wants, from what stands in the form, and the page that comes of it.
 
 import { whole } from "./form.js";
-import { count } from "./format.js";
+import { count, many } from "./format.js";
 
 const MAX_COUNT = 10_000; // the node's
 
@@ -10,8 +10,8 @@ const MAX_COUNT = 10_000; // the node's
  * to be searched for, as with a filter. An error names its field.
  */
 export function wishOf(values) {
-  const wanted = whole(values.count, "How many", { least: 1 });
-  if (wanted > MAX_COUNT) throw new Error(`How many is to be at most ${MAX_COUNT}.`);
+  const wanted = whole(values.count, "Maximum records", { least: 1 });
+  if (wanted > MAX_COUNT) throw new Error(`Maximum records must be at most ${MAX_COUNT}.`);
   const asked = {
     partition: values.partition === "" ? null : Number(values.partition),
     filter: values.filter,
@@ -42,19 +42,25 @@ export function newestOf(records, newest) {
 
 /** What of an answer is shown: {records, cursor or null, words about them}. */
 export function pageOf({ newest }, { records, begins, cursor, isEnd, unread }) {
-  const without = unread.length === 0 ? "" : `; partition ${unread.join(", ")} cannot be read now`;
+  const without = unreadWords(unread);
   if (newest === null) return { records, cursor: isEnd ? null : cursor, words: without };
-  const newer = isEnd || unread.length > 0 ? "" : " of what could be read; there are newer ones";
+  const newer = isEnd || unread.length > 0 ? "" : " of those that could be read; newer records exist";
   const short = begins.filter((one) => one.fellShort);
-  const older = short.length === 0 ? "" : `; there may be more before ${placesOf(short)}, which was not searched`;
+  const older = short.length === 0 ? "" : `; records before ${placesOf(short)} were not searched`;
   return { records, cursor: null, words: `, the newest first${newer}${older}${without}` };
+}
+
+/** Name the partitions that could not be read, to end a sentence; empty without any. */
+export function unreadWords(unread) {
+  if (unread.length === 0) return "";
+  return `; ${unread.length === 1 ? "partition" : "partitions"} ${unread.join(", ")} cannot be read now`;
 }
 
 /** How far back a search came, in words; all of a log is what needs no place. */
 export function searchedWords(places) {
   const open = places.filter((one) => !one.isStart);
   if (places.length === 0) return "nothing searched yet";
-  if (open.length === 0) return "searched all, back to the oldest";
+  if (open.length === 0) return "searched back to the oldest record";
   return `searched back to ${placesOf(open)}`;
 }
 
@@ -63,5 +69,5 @@ const NAMED = 5; // places that a sentence names
 function placesOf(places) {
   const named = places.slice(0, NAMED).map((one) => `offset ${count(one.offset)} of partition ${one.partition}`);
   const more = places.length - named.length;
-  return named.join(", ") + (more > 0 ? ` and places in ${count(more)} more` : "");
+  return named.join(", ") + (more > 0 ? ` and so on in ${many(more, "more partition")}` : "");
 }

@@ -5,8 +5,8 @@ import { duration, many, time, words } from "./format.js";
 import { badge } from "./parts.js";
 
 export function drawTimeline({ rebalances }) {
-  if (rebalances === null) return h("p", { class: "empty" }, "This server does not record rebalances.");
-  if (rebalances.length === 0) return h("p", { class: "empty" }, "There was no rebalance since the current coordinator took over the group.");
+  if (rebalances === null) return h("p", { class: "empty" }, "This group's coordinator does not record rebalances.");
+  if (rebalances.length === 0) return h("p", { class: "empty" }, "No rebalance since the current coordinator took over the group.");
   const newest = [...rebalances].sort((one, other) => other.began_ms - one.began_ms);
   return h("ol", { class: "timeline" }, newest.map(rebalance));
 }

@@ -13,12 +13,12 @@ export function openTopicForm(create, refresh) {
     await create(
       name,
       whole(values.partitions, "Partitions", { least: 1, optional: true }),
-      whole(values.replicas, "Replicas", { least: 1, optional: true }),
+      whole(values.replicas, "Replication factor", { least: 1, optional: true }),
       parseConfigs(values.configs),
       onlyCheck,
     );
     if (onlyCheck) {
-      verdict.textContent = `Topic ${name} could be created so.`;
+      verdict.textContent = `Topic ${name} can be created with these values. Nothing was created yet.`;
       return;
     }
     close();
@@ -27,7 +27,7 @@ export function openTopicForm(create, refresh) {
     location.hash = topicHref(name);
   };
   const verdict = h("p", { class: "hint", role: "status" });
-  const check = button("Only check", async () => {
+  const check = button("Validate only", async () => {
     const problem = made.querySelector(".problem");
     problem.textContent = "";
     verdict.textContent = "";
@@ -44,18 +44,26 @@ export function openTopicForm(create, refresh) {
       act: run(false),
       others: [check, button("Cancel", () => close())],
     },
-    field("Name", input("name", { autofocus: true, maxlength: 249 })),
+    field(
+      "Name",
+      input("name", { autofocus: true, maxlength: 249 }),
+      "1 to 249 characters: letters, digits, dots, underscores and hyphens.",
+    ),
     field(
       "Partitions",
       input("partitions", { inputmode: "numeric" }),
-      "Empty: the cluster's num.partitions.",
+      "Leave empty for the cluster's default, num.partitions.",
     ),
     field(
-      "Replicas",
+      "Replication factor",
       input("replicas", { inputmode: "numeric" }),
-      "Empty: the cluster's default.replication.factor.",
+      "Copies of each partition, at most one per broker. Leave empty for the cluster's default, default.replication.factor.",
     ),
-    field("Configs", area("configs", { rows: 3 }), "name=value, one a line, as retention.ms=86400000"),
+    field(
+      "Configs",
+      area("configs", { rows: 3 }),
+      "One name=value per line, such as retention.ms=86400000. Other settings keep their defaults.",
+    ),
   );
   const close = open("Create a topic", null, made, verdict);
 }
@@ -68,7 +76,7 @@ export function parseConfigs(text) {
     .map((one) => one.trim())
     .filter(Boolean)) {
     const at = line.indexOf("=");
-    if (at < 1) throw new Error(`“${line}” is not name=value.`);
+    if (at < 1) throw new Error(`“${line}” is not a setting. Write name=value, such as retention.ms=86400000.`);
     found[line.slice(0, at).trim()] = line.slice(at + 1).trim();
   }
   return found;

@@ -39,12 +39,12 @@ function actions(broker) {
     button("Drain…", () =>
       ask({
         title: `Drain broker ${broker}?`,
-        what: "Other brokers take over its leadership, across restarts too, until you return it. Its replicas stay and follow.",
-        action: "Drain it",
+        what: "Other brokers become the leaders of its partitions and stay so, even if it restarts, until you end the drain. Its replicas stay and keep up with the new leaders.",
+        action: "Drain",
         act: async () => say(sentence(await drain(broker))),
       }),
     ),
-    button("Take back", () => tellMoves(() => undrain(broker))),
+    button("End the drain", () => tellMoves(() => undrain(broker))),
     button("Decommission…", () => leave(broker), { class: "danger-quiet" }),
   ];
 }
@@ -57,9 +57,9 @@ async function leave(broker) {
       title: `Decommission broker ${broker}?`,
       what:
         held.count === 0
-          ? "It holds nothing any more. If it is stopped, it is now removed from the cluster; otherwise stop it first."
-          : `It holds ${many(held.count, "replica")}. ${many(planned.length, "partition")} move to other brokers, which copies all that is in them. When it is empty, stop it and come here again: then it is forgotten.`,
-      action: held.count === 0 ? "Remove it from the cluster" : "Move everything away",
+          ? "It holds no replicas. If it is stopped, it is now removed from the cluster. If it still runs, stop it first."
+          : `It holds ${many(held.count, "replica")}. The data of ${many(planned.length, "partition")} is copied to other brokers. When this broker holds no replicas, stop it and choose Decommission again to remove it from the cluster.`,
+      action: held.count === 0 ? "Remove it from the cluster" : "Move its replicas",
       act: async () => say(`Broker ${broker}: ${(await decommission(broker)).stage}.`),
     });
   } catch (error) {
@@ -72,7 +72,7 @@ function drawDirs(all) {
     caption: "Log directories",
     rows: all,
     key: (one) => one.path,
-    empty: "The broker reports none.",
+    empty: "The broker reports no log directories.",
     columns: [
       {
         title: "Directory",
@@ -80,9 +80,9 @@ function drawDirs(all) {
         cell: (one) => [code(one.path), one.error && [" ", badge("bad", one.error.message)]],
       },
       { title: "Replicas", number: true, cell: (one) => count(one.replicas) },
-      { title: "Logs", number: true, cell: (one) => bytes(one.replica_bytes) },
+      { title: "Size of logs", number: true, cell: (one) => bytes(one.replica_bytes) },
       { title: "Free", number: true, cell: (one) => bytes(one.usable_bytes) },
-      { title: "Disk", number: true, cell: (one) => bytes(one.total_bytes) },
+      { title: "Size of disk", number: true, cell: (one) => bytes(one.total_bytes) },
     ],
   });
 }

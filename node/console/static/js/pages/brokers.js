@@ -39,17 +39,17 @@ export function brokerTable(told) {
     caption: "Brokers",
     rows: told.brokers,
     key: (one) => one.id,
-    empty: "No broker is known.",
+    empty: "No brokers are known.",
     columns: [
       { title: "Broker", head: true, cell: (one) => link(brokerHref(one.id), String(one.id)) },
       { title: "State", cell: (one) => brokerState(one, told.controller_id) },
       { title: "Address", cell: (one) => (one.host ? `${one.host}:${one.port}` : "–") },
       { title: "Rack", cell: (one) => one.rack ?? "–" },
-      { title: "Leads", number: true, cell: (one) => count(one.leads) },
+      { title: "Leader of", number: true, cell: (one) => count(one.leads) },
       { title: "Replicas", number: true, cell: (one) => count(one.replicas) },
       { title: "In sync", number: true, cell: (one) => count(one.in_sync) },
-      { title: "Clients send", number: true, cell: (one) => flow(one.id, "bytes_in_per_second") },
-      { title: "Clients read", number: true, cell: (one) => flow(one.id, "bytes_out_per_second") },
+      { title: "Bytes in", number: true, cell: (one) => flow(one.id, "bytes_in_per_second") },
+      { title: "Bytes out", number: true, cell: (one) => flow(one.id, "bytes_out_per_second") },
     ],
   });
 }

@@ -58,7 +58,7 @@ function drawMembers({ members }) {
 }
 
 function assignment(partitions) {
-  if (partitions.length === 0) return h("span", { class: "hint" }, "nothing");
+  if (partitions.length === 0) return h("span", { class: "hint" }, "no partitions");
   const byTopic = new Map();
   for (const { topic, partition } of partitions)
     byTopic.set(topic, [...(byTopic.get(topic) ?? []), partition]);
@@ -81,14 +81,14 @@ function drawLags({ lags, members }, state, place) {
     caption: "Lag by partition",
     rows: lags,
     key: (one) => `${one.topic}:${one.partition}`,
-    empty: "It has no committed offsets and reads no partitions.",
+    empty: "The group has no committed offsets and no assigned partitions.",
     state,
     again: place.draw,
     columns: [
       { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
       { title: "Partition", cell: (one) => String(one.partition) },
       { title: "Committed", number: true, cell: (one) => count(one.committed) },
-      { title: "End", number: true, cell: (one) => count(one.log_end_offset) },
+      { title: "End offset", number: true, cell: (one) => count(one.log_end_offset) },
       { title: "Lag", number: true, cell: (one) => count(one.lag) },
       { title: "Lag in time", number: true, cell: (one) => duration(one.lag_ms) },
       { title: "Client", cell: (one) => clients.get(one.member_id) || UNKNOWN },

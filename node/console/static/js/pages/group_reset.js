@@ -10,26 +10,34 @@ import { button, say, section } from "../parts.js";
 import { table } from "../table.js";
 
 const TARGETS = [
-  ["earliest", "the oldest record"],
-  ["latest", "the end"],
+  ["earliest", "the earliest offset"],
+  ["latest", "the latest offset"],
   ["offset", "an offset"],
-  ["shift", "forward or back by"],
+  ["shift", "the committed offset, shifted"],
   ["datetime", "a time"],
-  ["duration", "so long ago"],
+  ["duration", "some time ago"],
 ];
 
 export function groupResetPage(view, { group }) {
   const plan = h("div", { "aria-live": "polite" });
   const to = choice("to", TARGETS, "earliest");
   const fields = {
-    offset: field("Offset", input("offset", { inputmode: "numeric" })),
-    shift: field("Records", input("shift"), "As -100 or 100."),
+    offset: field(
+      "Offset",
+      input("offset", { inputmode: "numeric" }),
+      "The next record to read, the same in each partition.",
+    ),
+    shift: field("Shift by", input("shift"), "A number of records: 100 skips 100, -100 reads the last 100 again."),
     datetime: field(
       "Time",
       input("datetime", { type: "datetime-local", step: "1" }),
-      "Of this computer's time zone.",
+      "In this computer's time zone. Each partition goes to its first record at or after this time.",
     ),
-    duration: field("Minutes ago", input("duration", { inputmode: "decimal" })),
+    duration: field(
+      "Minutes ago",
+      input("duration", { inputmode: "decimal" }),
+      "Such as 90 or 0.5. Each partition goes to its first record since then.",
+    ),
   };
   const adapt = () =>
     Object.entries(fields).forEach(([name, one]) => {
@@ -48,10 +56,14 @@ export function groupResetPage(view, { group }) {
         plan.append(drawPlan(group, wish, changes, plan));
       },
     },
-    field("To", to),
+    field("Reset to", to),
     Object.values(fields),
-    field("Topic", input("topic"), "Empty: all topics with committed offsets."),
-    field("Partitions", input("partitions"), "As 0,1,2. Empty: all of the topic."),
+    field("Topic", input("topic"), "Leave empty for all topics in which the group has committed offsets."),
+    field(
+      "Partitions",
+      input("partitions"),
+      "Numbers separated by commas, such as 0,1,2. Leave empty for all partitions of the topic.",
+    ),
   );
   view.show(`Reset ${group}`, groupHead(group, "reset"), made, plan);
 }
@@ -60,7 +72,7 @@ function drawPlan(group, wish, changes, plan) {
   const apply = async () => {
     const isDone = await ask({
       title: `Reset the offsets of ${group}?`,
-      what: `${many(changes.length, "partition")} get the offsets that are shown. The members that come next read from there: again what lies behind, or not at all what is skipped.`,
+      what: `${many(changes.length, "partition gets", "partitions get")} the new offsets shown here. Members that join next start there: after a step back they read records again, after a step forward they never read the skipped ones.`,
       action: "Reset the offsets",
       act: () => resetOffsets(group, { ...wish, dry_run: false }),
     });
@@ -79,7 +91,7 @@ function drawPlan(group, wish, changes, plan) {
         { title: "Partition", cell: (one) => String(one.partition) },
         { title: "Committed", number: true, cell: (one) => count(one.offset) },
         { title: "New offset", number: true, cell: (one) => count(one.new_offset) },
-        { title: "Remark", cell: (one) => one.warning ?? "" },
+        { title: "Note", cell: (one) => one.warning ?? "" },
       ],
     }),
     changes.length > 0 &&
@@ -91,7 +103,7 @@ function drawPlan(group, wish, changes, plan) {
 function wishOf(values) {
   const wish = { to: values.to };
   if (values.to === "offset") wish.value = whole(values.offset, "Offset");
-  if (values.to === "shift") wish.value = whole(values.shift, "Records", { least: -Number.MAX_SAFE_INTEGER });
+  if (values.to === "shift") wish.value = whole(values.shift, "Shift by", { least: -Number.MAX_SAFE_INTEGER });
   if (values.to === "datetime") {
     wish.value = new Date(values.datetime).getTime();
     if (Number.isNaN(wish.value)) throw new Error("Enter a date and a time.");
@@ -101,6 +113,6 @@ function wishOf(values) {
   if (topic) {
     const partitions = wholes(values.partitions, "Partitions", { optional: true });
     wish.topics = [{ topic, partitions: partitions ?? undefined }];
-  }
+  } else if (values.partitions.trim()) throw new Error("Enter the topic that these partitions belong to.");
   return wish;
 }

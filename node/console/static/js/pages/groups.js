@@ -18,8 +18,8 @@ export function groupsPage(view) {
     placeholder: "part of an id",
     caption: "Groups",
     key: (one) => one.group_id,
-    none: "No consumer has joined a group yet.",
-    notFound: "No group has that in its id.",
+    none: "There are no groups yet. A group appears when a consumer joins it or commits offsets.",
+    notFound: "No group id contains this text.",
     columns: () => [
       { title: "Group", head: true, cell: (one) => link(groupHref(one.group_id), one.group_id) },
       { title: "State", cell: (one) => groupState(one.state) },

@@ -25,7 +25,11 @@ export function hangingPage(view) {
         list.refresh();
       },
     },
-    field("Minutes without a new record", input("minutes", { value: "20", inputmode: "numeric" })),
+    field(
+      "Minutes without a new record",
+      input("minutes", { value: "20", inputmode: "numeric" }),
+      "Transactions that wrote a record later than this are not listed. Default: 20.",
+    ),
   );
   view.show(
     "Hanging transactions",
@@ -34,7 +38,7 @@ export function hangingPage(view) {
     h(
       "p",
       { class: "hint" },
-      "They are open in a partition, but not known to any coordinator. Consumers with isolation level read_committed cannot read past them.",
+      "These transactions are open in a partition, but no coordinator knows them. Consumers with isolation.level=read_committed cannot read past them.",
     ),
     search,
     list,
@@ -44,25 +48,25 @@ export function hangingPage(view) {
 function draw(all, list) {
   const abort = async (one) => {
     const isDone = await ask({
-      title: `Abort what ${one.topic}, partition ${one.partition}, has open from ${one.open_from}?`,
+      title: `Abort the transaction open in ${one.topic}, partition ${one.partition}, from offset ${one.open_from}?`,
       what: "An abort marker is written to this partition only. If the producer is still alive, its transaction may be committed in other partitions and aborted in this one.",
-      action: "Write the marker",
+      action: "Write the abort marker",
       act: () => abortInLog(one.topic, one.partition, one.open_from),
     });
-    if (isDone) say("The marker is written.");
+    if (isDone) say("The abort marker is written.");
     list.refresh();
   };
   return table({
     caption: "Hanging transactions",
     rows: all,
     key: (one) => `${one.topic}:${one.partition}:${one.open_from}`,
-    empty: "None hangs.",
+    empty: "No hanging transactions found.",
     columns: [
       { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
       { title: "Partition", cell: (one) => String(one.partition) },
       { title: "Open from offset", number: true, cell: (one) => count(one.open_from) },
-      { title: "Producer", number: true, cell: (one) => String(one.producer) },
-      { title: "Silent for", number: true, cell: (one) => duration(one.silent_for_ms) },
+      { title: "Producer id", number: true, cell: (one) => String(one.producer) },
+      { title: "Idle for", number: true, cell: (one) => duration(one.silent_for_ms) },
       {
         title: "Change",
         cell: (one) =>

@@ -14,21 +14,21 @@ const TROUBLES = [
     "leaderless",
     "without a leader",
     "bad",
-    "They can be neither written nor read until one of their in-sync replicas is back.",
+    "Clients cannot read or write them until one of their in-sync replicas comes back.",
   ],
   [
     "offline",
     "with an offline replica",
     "warn",
-    "One of their replicas is on a broker or a disk that is down.",
+    "At least one of their replicas is on a broker or a disk that is down.",
   ],
-  ["under_min_isr", "under min.insync.replicas", "bad", "Producers with acks=all are rejected."],
-  ["under_replicated", "under-replicated", "warn", "A replica is behind or its broker is down."],
+  ["under_min_isr", "under min.insync.replicas", "bad", "Too few replicas are in sync, so producers with acks=all are rejected."],
+  ["under_replicated", "under-replicated", "warn", "At least one replica is not in sync: it is behind, or its broker is down."],
   [
     "unclean",
     "without a replica in sync",
     "bad",
-    "Only an unclean election could give them a leader now, and it would lose records.",
+    "Only an unclean leader election can give them a leader now, and it may lose acknowledged records.",
   ],
 ];
 
@@ -41,7 +41,7 @@ export function overviewPage(view) {
     h("h1", {}, "Overview"),
     view.live({ every: 3_000, ask: health, draw }),
     voters,
-    h("section", {}, h("div", { class: "head" }, h("h2", {}, "Live"), choose), charts),
+    h("section", {}, h("div", { class: "head" }, h("h2", {}, "Throughput and latency"), choose), charts),
   );
 }
 
@@ -96,7 +96,7 @@ function sentence(told, troubles, running) {
     );
   return running < told.brokers.length
     ? `${many(told.brokers.length - running, "broker is", "brokers are")} not running.`
-    : "Something is wrong.";
+    : "The cluster is not healthy. Run ottla doctor to find out why.";
 }
 
 /** How many voters follow the one that leads, and have their vote; a majority has to. */

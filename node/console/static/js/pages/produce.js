@@ -42,17 +42,21 @@ export function producePage(view, { topic }) {
           value: typed(values["value-type"], values.value, "Value"),
           headers: headersIn(headers),
         });
-        const where = `Partition ${told.partition_id}, offset ${count(told.offset)}`;
+        const where = `partition ${told.partition_id}, offset ${count(told.offset)}`;
         sent.replaceChildren(
-          note("good", `${where}: it is in the log. `, link(topicHref(topic, "records"), "Show it")),
+          note("good", `The record was written to ${where}. `, link(topicHref(topic, "records"), "Show it")),
         );
-        say(`Produced to ${topic}. ${where}.`);
+        say(`Produced to ${topic}, ${where}.`);
       },
     },
-    field("Partition", input("partition", { inputmode: "numeric" }), "Empty: by the key, or any."),
-    field("Key is", choice("key-type", TYPES, "NULL")),
+    field("Partition", input("partition", { inputmode: "numeric" }), "Leave empty to choose the partition by the key, or any if the key is null."),
+    field("Key type", choice("key-type", TYPES, "NULL")),
     field("Key", area("key", { rows: 2 })),
-    field("Value is", choice("value-type", TYPES, "STRING")),
+    field(
+      "Value type",
+      choice("value-type", TYPES, "STRING"),
+      "null is a tombstone: it deletes the key from a compacted topic.",
+    ),
     field("Value", area("value", { rows: 6 })),
     section("Headers", headers, button("Add a header", addHeader)),
   );
@@ -63,10 +67,10 @@ export function producePage(view, { topic }) {
 function typed(type, text, label) {
   if (type === "NULL") return null;
   if (type === "BINARY") {
-    if (!/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(text)) throw new Error(`${label} is no base64.`);
+    if (!/^[A-Za-z0-9+/\s]*={0,2}\s*$/.test(text)) throw new Error(`${label} is not valid base64.`);
     return { type, data: text.replace(/\s/g, "") };
   }
-  if (type === "JSON" && !isJson(text)) throw new Error(`${label} is no JSON.`);
+  if (type === "JSON" && !isJson(text)) throw new Error(`${label} is not valid JSON.`);
   return { type: "STRING", data: text };
 }
 

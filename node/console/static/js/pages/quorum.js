@@ -19,16 +19,16 @@ function draw(told) {
       ["High watermark", count(told.high_watermark)],
       ["Voters", count(told.voters.length)],
     ]),
-    section("Voters", members("Voters", told.voters, told, "Nobody votes.")),
-    section("Observers", members("Observers", told.observers, told, "There are none: every node is a voter.")),
+    section("Voters", members("Voters", told.voters, told, "No voters are known.")),
+    section("Observers", members("Observers", told.observers, told, "There are no observers: every node is a voter.")),
   ];
 }
 
 function role(one, told) {
   if (one.is_disk_copied) return badge("warn", "no vote yet: copied disk");
-  if (one.node === told.leader) return badge("good", "leads");
+  if (one.node === told.leader) return badge("good", "leader");
   if (one.is_disk_old) return badge("warn", "no vote: old disk");
-  return isVoterThere(one, told) ? badge("plain", "follows") : badge("warn", "is silent");
+  return isVoterThere(one, told) ? badge("plain", "follower") : badge("warn", "silent");
 }
 
 function members(caption, rows, told, empty) {
@@ -45,10 +45,10 @@ function members(caption, rows, told, empty) {
         title: "Role",
         cell: (one) => role(one, told),
       },
-      { title: "Log end", number: true, cell: (one) => count(one.log_end_offset) },
-      { title: "Behind", number: true, cell: (one) => count(behind(one)) },
+      { title: "Log end offset", number: true, cell: (one) => count(one.log_end_offset) },
+      { title: "Lag", number: true, cell: (one) => count(behind(one)) },
       {
-        title: "Last heard",
+        title: "Last fetch",
         number: true,
         cell: (one) =>
           one.node === told.leader || silence(one, told) === Infinity

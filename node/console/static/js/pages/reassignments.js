@@ -22,17 +22,17 @@ export function reassignmentsPage(view) {
         const replicas = wholes(values.replicas, "Brokers");
         const isDone = await ask({
           title: `Move ${topic}, partition ${partition}?`,
-          what: `It will be on the brokers ${replicas.join(", ")}, the first of which is preferred as its leader. Brokers that do not have it yet copy it.`,
+          what: `Its replicas will be on ${replicas.length === 1 ? "broker" : "brokers"} ${replicas.join(", ")}, and broker ${replicas[0]} will be the preferred leader. Brokers without a replica copy the data first.`,
           action: "Move it",
           act: () => reassign(topic, partition, replicas),
         });
-        if (isDone) say(`${topic}, partition ${partition}, is on its way.`);
+        if (isDone) say(`${topic}, partition ${partition}, is being moved.`);
         list.refresh();
       },
     },
     field("Topic", input("topic")),
     field("Partition", input("partition", { inputmode: "numeric" })),
-    field("Brokers", input("replicas"), "As 1,2,0: the preferred leader first."),
+    field("Brokers", input("replicas"), "Ids of all brokers that are to have a replica, the preferred leader first, such as 1,2,0."),
   );
   view.show("Reassignments", moveHead("#/reassignments"), list, section("Move a partition", made));
 }
@@ -41,7 +41,7 @@ function draw(all, list) {
   const stop = async (one) => {
     const isDone = await ask({
       title: `Stop the move of ${one.topic}, partition ${one.partition}?`,
-      what: "The replicas stay where they were; data copied so far is deleted.",
+      what: "The replicas stay where they were before the move. Data copied so far is deleted.",
       action: "Stop the move",
       act: () => cancel(one.topic, one.partition),
     });
@@ -56,9 +56,9 @@ function draw(all, list) {
     columns: [
       { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
       { title: "Partition", cell: (one) => String(one.partition) },
-      { title: "On", cell: (one) => one.replicas.join(", ") },
-      { title: "Comes to", cell: (one) => one.adding.join(", ") || "–" },
-      { title: "Leaves", cell: (one) => one.removing.join(", ") || "–" },
+      { title: "Replicas", cell: (one) => one.replicas.join(", ") },
+      { title: "Adding", cell: (one) => one.adding.join(", ") || "–" },
+      { title: "Removing", cell: (one) => one.removing.join(", ") || "–" },
       { title: "Copied", cell: progress },
       {
         title: "Change",

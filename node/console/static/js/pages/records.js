@@ -9,7 +9,7 @@ import { followRecords } from "../live_tail.js";
 import { morph } from "../morph.js";
 import { button, note } from "../parts.js";
 import { recordTable } from "../record_table.js";
-import { newestOf, pageOf, searchedWords, wishOf } from "../record_wish.js";
+import { newestOf, pageOf, searchedWords, unreadWords, wishOf } from "../record_wish.js";
 import { topicHead } from "../topic_head.js";
 
 const MAX_KEPT = 500; // of a live tail; older ones leave the page
@@ -33,7 +33,7 @@ export function recordsPage(view, { topic }) {
   const at = field(
     "Time",
     input("at", { type: "datetime-local", step: "0.001" }),
-    "Of this computer's zone.",
+    "In this computer's time zone. Starts at the first record at or after this time.",
   );
   const adapt = () => {
     place.hidden = from.value !== "offset";
@@ -52,9 +52,9 @@ export function recordsPage(view, { topic }) {
     field(
       "Filter",
       input("filter", { type: "search", placeholder: "text in key or value" }),
-      "Or a field of JSON, as $.user.id=42.",
+      "Or a field of a JSON value, such as $.user.id=42. Leave empty for all records.",
     ),
-    field("How many", input("count", { value: "50", inputmode: "numeric" })),
+    field("Maximum records", input("count", { value: "50", inputmode: "numeric" }), "1 to 10,000. Default: 50."),
   );
 
   const read = (wish) => (wish.isSearch ? search(wish) : readPage(wish));
@@ -74,7 +74,7 @@ export function recordsPage(view, { topic }) {
     const isWhole = () => (known.places ?? [null]).every((one) => one?.isStart);
     const words = () => {
       const { all: found, unread } = known;
-      const without = unread.length === 0 ? "" : `; partition ${unread.join(", ")} cannot be read now`;
+      const without = unreadWords(unread);
       return `${many(found.length, "record")}, the newest first; ${searchedWords(known.places ?? [])}${without}.`;
     };
     const on = () => search(wish, { ...known, goal: known.all.length + wish.newest });
@@ -93,7 +93,7 @@ export function recordsPage(view, { topic }) {
     } catch (problem) {
       if (!mine.signal.aborted || view.signal.aborted) throw problem;
     }
-    if (searching === mine) draw(known.all, words(), isWhole() ? null : button("Search on", on));
+    if (searching === mine) draw(known.all, words(), isWhole() ? null : button("Continue searching", on));
   }
 
   async function readPage(wish) {
@@ -107,7 +107,7 @@ export function recordsPage(view, { topic }) {
     );
     const more =
       page.cursor &&
-      button("Read on", () =>
+      button("Read more", () =>
         readPage({ ...wish, asked: { ...wish.asked, offset: page.cursor, timestamp: null } }),
       );
     draw(

@@ -13,9 +13,9 @@ import { table } from "../table.js";
 const MIB = 1024 * 1024;
 // Kinds of rates, as the API calls them: what a broker sends, what it fetches, what it copies among its disks.
 const KINDS = [
-  ["leader", "Sent, MiB/s"],
-  ["follower", "Fetched, MiB/s"],
-  ["log_dirs", "Between its disks, MiB/s"],
+  ["leader", "Sent, MiB/s", "What a broker sends to followers (leader.replication.throttled.rate)."],
+  ["follower", "Fetched, MiB/s", "What a broker fetches from leaders (follower.replication.throttled.rate)."],
+  ["log_dirs", "Between its disks, MiB/s", "What a broker copies between its log directories."],
 ];
 
 export function throttlesPage(view) {
@@ -30,9 +30,9 @@ export function throttlesPage(view) {
         list.refresh();
       },
     },
-    KINDS.map(([kind, word]) => field(word, input(kind, { inputmode: "decimal" }))),
-    field("Brokers", input("brokers"), "As 0,1. Empty: all that run."),
-    field("Topics", input("topics"), "As orders,payments. Their replicas are held to the first two."),
+    KINDS.map(([kind, word, hint]) => field(word, input(kind, { inputmode: "decimal" }), hint)),
+    field("Brokers", input("brokers"), "Ids separated by commas, such as 0,1. Leave empty for all running brokers."),
+    field("Topics", input("topics"), "Names separated by commas, such as orders,payments. The rates for sending and fetching apply to their replicas."),
   );
   view.show(
     "Throttles",
@@ -40,7 +40,7 @@ export function throttlesPage(view) {
     h(
       "p",
       { class: "hint" },
-      "Replicas in sync are not slowed down. Empty fields leave limits unchanged; a rate has no effect until topics are named.",
+      "Limits slow down replicas that are catching up; replicas in sync are not slowed down. Empty fields keep the present limits. Rates for sending and fetching have no effect until topics are named.",
     ),
     list,
     section("Set limits", made),
@@ -60,8 +60,8 @@ function draw(told, list) {
   const clear = async () => {
     const isDone = await ask({
       title: "Remove all limits?",
-      what: "Replicas are copied as fast as disks and network allow, from all brokers and of all topics.",
-      action: "Remove them",
+      what: "The limits of all brokers and topics are removed. Replicas are then copied as fast as disks and network allow.",
+      action: "Remove all limits",
       act: clearThrottles,
     });
     if (isDone) say("All limits were removed.");
@@ -74,7 +74,7 @@ function draw(told, list) {
       caption: "Limits of brokers",
       rows: told.brokers,
       key: (one) => one.broker_id,
-      empty: "No broker has a limit, so the limits of the topics have no effect.",
+      empty: "No broker has a rate, so naming topics has no effect.",
       columns: [
         {
           title: "Broker",
@@ -87,14 +87,14 @@ function draw(told, list) {
       ],
     }),
     table({
-      caption: "Limited topics",
+      caption: "Limits of topics",
       rows: told.topics,
       key: (one) => one.topic,
-      empty: "No topic is limited, so the rates have no effect.",
+      empty: "No topic is named, so the rates for sending and fetching have no effect.",
       columns: [
         { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
-        { title: "Replicas as senders", cell: (one) => replicas(one.leader_replicas) },
-        { title: "Replicas as followers", cell: (one) => replicas(one.follower_replicas) },
+        { title: "Throttled when sending", cell: (one) => replicas(one.leader_replicas) },
+        { title: "Throttled when fetching", cell: (one) => replicas(one.follower_replicas) },
       ],
     }),
     h("div", { class: "actions" }, button("Remove all limits…", clear, { class: "danger-quiet" })),

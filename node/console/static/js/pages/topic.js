@@ -25,7 +25,7 @@ export function topicPage(view, { topic }) {
       act: async (values) => {
         const wanted = whole(values.count, "Partitions", { least: 1 });
         const isDone = await ask({
-          title: `Let ${topic} have ${many(wanted, "partition")}?`,
+          title: `Increase ${topic} to ${many(wanted, "partition")}?`,
           what: "Partitions cannot be removed again, and records with a key may go to different partitions than before.",
           action: "Add the partitions",
           act: () => addPartitions(topic, wanted),
@@ -36,7 +36,11 @@ export function topicPage(view, { topic }) {
         }
       },
     },
-    field("Partitions altogether", input("count", { inputmode: "numeric" })),
+    field(
+      "New number of partitions",
+      input("count", { inputmode: "numeric" }),
+      "The total, not how many to add. It can only grow.",
+    ),
   );
   view.show(topic, topicHead(topic, ""), list, section("More partitions", more));
 }
@@ -79,9 +83,9 @@ function draw(topic, all, list) {
           cell: (one) =>
             one.leader !== null && one.isr.length > 1
               ? button("Leader…", () => openTransfer(topic, one, list.refresh), {
-                  "aria-label": `Have another broker lead partition ${one.partition}`,
+                  "aria-label": `Transfer the leadership of partition ${one.partition}`,
                 })
-              : h("span", { class: "hint" }, "no other in sync"),
+              : h("span", { class: "hint" }, "no other replica in sync"),
         },
       ],
     }),
@@ -101,9 +105,9 @@ function drawElections(topic, all, refresh) {
         h(
           "p",
           {},
-          `${many(leaderless.length, "partition has", "partitions have")} no leader: no replica in sync is up. Each has one again as soon as a broker comes back that was in sync.`,
+          `${many(leaderless.length, "partition has", "partitions have")} no leader, because no broker with an in-sync replica is running. They get a leader again as soon as such a broker comes back.`,
         ),
-        button("Elect one that is not in sync…", () => askUnclean(places(leaderless), refresh), {
+        button("Unclean leader election…", () => askUnclean(places(leaderless), refresh), {
           class: "danger-quiet",
         }),
       ),
@@ -114,7 +118,7 @@ function drawElections(topic, all, refresh) {
         h(
           "p",
           {},
-          `${many(others.length, "partition is", "partitions are")} not led by the replica that stands first.`,
+          `${many(others.length, "partition is", "partitions are")} not led by the preferred leader, the first replica.`,
         ),
         button("Elect preferred leaders", async () => {
           await tellMoves(() => electPreferred(places(others)));

@@ -15,11 +15,11 @@ export function topicsPage(view) {
     words: (one) => one.name,
     noun: "topic",
     placeholder: "part of a name",
-    box: "internal topics too",
+    box: "show internal topics",
     caption: "Topics",
     key: (one) => one.name,
     none: "There are no topics yet.",
-    notFound: "No topic has that in its name.",
+    notFound: "No topic name contains this text.",
     columns: () => [
       {
         title: "Name",

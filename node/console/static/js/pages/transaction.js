@@ -10,9 +10,9 @@ import { timeLimit, transactionState } from "../states.js";
 import { table } from "../table.js";
 
 const LOST =
-  "Its records are never shown to consumers with isolation level read_committed, and its producer is fenced: it gets an error at its next request.";
+  "Its records are never shown to consumers with isolation.level=read_committed, and its producer is fenced: it gets an error at its next request.";
 const PREPARED =
-  "It is part of a two-phase commit: if the other system has decided to commit, its part stays and this part is lost.";
+  "It belongs to a two-phase commit. If the other system has already decided to commit, that part stays and this part is lost.";
 
 export function transactionPage(view, { id }) {
   let isTwoPhase = false;
@@ -20,7 +20,7 @@ export function transactionPage(view, { id }) {
     const isDone = await ask({
       title: `Abort the transaction of ${id}?`,
       what: isTwoPhase ? [PREPARED, LOST] : LOST,
-      action: "Abort it",
+      action: "Abort the transaction",
       act: () => abortTransaction(id),
     });
     if (isDone) say(`The transaction of ${id} is aborted.`);
@@ -49,8 +49,8 @@ function draw(told) {
     facts([
       ["State", transactionState(told.state)],
       ["Open for", duration(told.open_for_ms)],
-      ["Began", time(told.began_ms)],
-      ["Time limit", timeLimit(told)],
+      ["Started", time(told.began_ms)],
+      ["Timeout", timeLimit(told)],
       ["Producer", `${told.producer}, epoch ${told.epoch}`],
       ["Coordinator", told.coordinator],
     ]),
@@ -60,7 +60,7 @@ function draw(told) {
         caption: "Partitions of the transaction",
         rows: told.partitions,
         key: (one) => `${one.topic}:${one.partition}`,
-        empty: "No partition is open in it.",
+        empty: "The transaction has no open partitions.",
         columns: [
           { title: "Topic", head: true, cell: (one) => link(topicHref(one.topic), one.topic) },
           { title: "Partition", cell: (one) => String(one.partition) },
