@@ -160,7 +160,7 @@ def _make_member(*args: Any, **kwargs: Any) -> raft_core.RaftMember:
 # ---- the quorum --------------------------------------------------------------------------------------------
 
 
-@mutant(METADATA, 1)
+@mutant(METADATA, 4)
 def the_journal_is_never_synced(patch: Patch) -> None:
     sync = VirtualFile.sync
 
@@ -237,7 +237,7 @@ def the_high_watermark_does_not_wait_for_the_isr(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "high_watermark", lambda isr, leader_end_offset, **_: leader_end_offset)
 
 
-@mutant(REPLICAS, 24)
+@mutant(REPLICAS, 4)
 def the_high_watermark_follows_the_fastest_replica(patch: Patch) -> None:
     def fastest(isr: InSyncReplicas, leader_end_offset: int, **_: Any) -> int:
         return max((one.log_end_offset for one in isr.followers.values()), default=leader_end_offset)
@@ -258,7 +258,7 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "propose_shrinking", propose_and_count)
 
 
-@mutant(GROWN, 56, 30, 64)
+@mutant(GROWN, 64, 56, 30)
 def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
@@ -355,7 +355,7 @@ def anybody_who_lives_may_lead(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 
 
-@mutant(POWER, 1)
+@mutant(POWER, 2)
 def a_hole_that_a_power_cut_left_counts_as_compactions(patch: Patch) -> None:
     patch.setattr(LogDir, "compacted_to", lambda *_: LONG_MAX)
 

@@ -144,7 +144,7 @@ def an_open_transaction_admits_every_epoch(patch: Patch) -> None:
     patch.setattr(ProducerState, "has_ongoing_transaction", has_ongoing)
 
 
-@mutant(TXN, 2)
+@mutant(TXN, 3)
 def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
     """As Apache Kafka 4.3.1 has it."""
     check_first = Verifications.check_first
@@ -256,7 +256,7 @@ def markers_leave_before_the_decision_is_replicated(patch: Patch) -> None:
     patch.setattr(CoordinatorLog, "when_committed", at_once)
 
 
-@mutant(FAILOVERS, 8)
+@story_mutant(txn_stories.a_coordinator_dies_with_a_decision_that_nobody_else_has)
 def a_coordinator_answers_before_its_word_is_replicated(patch: Patch) -> None:
     answer_when_committed = CoordinatorLog.answer_when_committed
 

@@ -31,6 +31,7 @@ async def a_coordinator_dies_with_a_decision_that_nobody_else_has(simulation: Si
     decided = _shard_of(coordinator, producer).transactions
     await until(lambda: decided[producer.transactional_id].state is not TransactionState.ONGOING)
     await asyncio.sleep(0.2)
+    assert not ending.done(), "a producer was told of a decision that one node alone has"
 
     ending.cancel()
     coordinator.kill()
