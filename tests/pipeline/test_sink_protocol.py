@@ -101,7 +101,11 @@ class Sink:
         return Task(self, begun, self.run(batch_id))
 
     def open_ids(self) -> set[str]:
-        return KafkaSinkCluster(self.cluster).list_open(self.names.prefix) or set()
+        """Return the ids whose transaction is open, once every coordinator has answered."""
+        cluster = KafkaSinkCluster(self.cluster)
+        found = eventually(lambda: cluster.list_open(self.names.prefix), lambda found: found is not None)
+        assert found is not None, "no coordinator tells what is open"
+        return found
 
 
 MakeSink = Callable[..., Sink]
@@ -126,13 +130,19 @@ def sink(bootstrap: str, make_sink: MakeSink) -> Sink:
     return make_sink(bootstrap, make_topic(bootstrap))
 
 
-def without_markers(addresses: list[str]) -> list[str]:
-    """The ids of all transactions that are decided, and whose markers are still on their way."""
+def without_markers(addresses: list[str]) -> list[str] | None:
+    """Return the ids of all transactions that are decided and whose markers are still on their way.
+
+    None while a coordinator is being loaded, which lists none of its own.
+    """
     found = []
     for address in addresses:
         with suppress(ConnectionRefusedError), WireClient(address) as client:  # a dead node coordinates none
             states = ["PrepareCommit", "PrepareAbort"]
             answer = client.call("list_transactions", 1, state_filters=states, producer_id_filters=[])
+            if answer.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return None
+            assert answer.error_code == ErrorCode.NONE, answer
             found += [one.transactional_id for one in answer.transaction_states]
     return found
 

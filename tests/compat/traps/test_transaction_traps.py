@@ -14,8 +14,8 @@ Connect = Callable[..., WireClient]
 NONE, UNKNOWN_TOPIC, NOT_LOADED, NO_COORDINATOR, NOT_ENOUGH_REPLICAS, INVALID_ID = 0, 3, 14, 15, 19, 42
 INVALID_EPOCH, INVALID_TXN_STATE, INVALID_TIMEOUT, CONCURRENT, NOT_ATTEMPTED = 47, 48, 50, 51, 55
 NOT_COORDINATOR, FENCED, ABORTABLE = 16, 90, 120
-# The transaction before has markers under way; to a leader the coordinator is not there yet.
-PASSES = {NOT_LOADED, NO_COORDINATOR, NOT_ENOUGH_REPLICAS, CONCURRENT}
+# The transaction before has markers under way; the coordinator is not there yet, or unknown to a leader.
+PASSES = {NOT_LOADED, NO_COORDINATOR, NOT_COORDINATOR, NOT_ENOUGH_REPLICAS, CONCURRENT}
 LAST_VERSION_OF_V1, FIRST_VERSION_OF_V2 = 4, 5  # of EndTxn
 
 
@@ -26,7 +26,15 @@ def transaction(client: WireClient, topic: str) -> Transaction:
 
 
 def init(client: WireClient, transactional_id: str | None, timeout_ms: int = 60_000, version: int = 4) -> Any:
-    """Asked until the coordinator serves and has ended what was open."""
+    """Asked until the coordinator serves and has ended what was open.
+
+    A search for the coordinator makes the internal topic; without it nobody ever becomes the coordinator.
+    """
+    if transactional_id:
+        eventually(
+            lambda: client.call("find_coordinator", 4, key_type=1, coordinator_keys=[transactional_id]),
+            lambda found: only(found.coordinators).error_code == NONE,
+        )
     return eventually(
         lambda: client.call(
             "init_producer_id",

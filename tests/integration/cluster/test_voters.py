@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from ottla.logstore.words.errors import ErrorCode
 from ottla.node.cli.local_cluster import NodeHome
 from tests.compat.wire_client import WireClient
+from tests.compat.wire_client import eventually as asked_until
 from tests.integration.cluster.conftest import QUICK, Cluster, eventually
 from tests.integration.cluster.test_cluster import consume, create
 from tests.integration.cluster.test_failures import Load, in_sync
@@ -50,8 +52,12 @@ class Growing:
         return base64.urlsafe_b64decode(line.partition("=")[2] + "==")
 
     def ask(self, node_id: int, api: str, version: int, **fields: Any) -> Any:
+        """One node's answer, asked again while the quorum has no leader: a change of voters may depose it."""
         with contextlib.closing(WireClient(self.cluster.nodes[node_id].bootstrap)) as client:
-            answer = client.call(api, version, **fields)
+            answer = asked_until(
+                lambda: client.call(api, version, **fields),
+                lambda found: found.error_code != ErrorCode.NOT_CONTROLLER,
+            )
         assert answer.error_code == 0, answer.error_message
         return answer
 
