@@ -6,6 +6,9 @@ records                TopicRecord, PartitionRecord, ConfigRecord ... in Kafka's
 metadata_version       which records all brokers can read
 cluster_features       the features that a node knows
 record_codec           records and their batches as bytes
+persistent_map         a mapping that never changes; one with changes shares its memory
+acl                    access control entries, filters of them, the words and numbers in them
+acl_set                who may do what, decided by access control entries
 image                  MetadataImage: what brokers see, immutable
 delta                  what records change: image, records -> next image
 image_changes          what differs between two images

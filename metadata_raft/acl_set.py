@@ -1,0 +1,460 @@
+"""Decides by access control entries who may do what, as Apache Kafka's StandardAuthorizer does.
+
+An `AclSet` never changes; the next one shares its memory. A question looks up the literal name, the prefixes
+of the name in the lengths that entries have, and `*`; and in each of these the caller and everybody, at the
+caller's host and at all hosts. So its work grows with the length of names, not with the number of entries.
+
+Super users and `allow.everyone.if.no.acl.found` are settings of a node, so each question brings them along.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import (
+    ANY_USER,
+    KNOWN_OPERATIONS,
+    WILDCARD,
+    AccessControlEntry,
+    AclFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
+from ottla.metadata_raft.persistent_map import PersistentMap
+
+_PERMISSIONS: Final = (AclPermissionType.DENY, AclPermissionType.ALLOW)
+_PATTERN_TYPES: Final = (PatternType.LITERAL, PatternType.PREFIXED)
+_DENIED_SHIFT: Final = 128  # above the bits of allowed operations, which an int8 numbers
+
+
+class AuthorizerSettings(NamedTuple):
+    """What a node's configuration says of access."""
+
+    super_users: frozenset[str] = frozenset()  # as `Type:name`
+    allow_everyone_if_no_acl_found: bool = False
+
+
+class DefaultRule(Enum):
+    """Why something is allowed or denied where no entry says so, in the words of Kafka's audit log."""
+
+    SUPER_USER = "SuperUser"
+    ALLOW = "DefaultAllow"
+    DENY = "DefaultDeny"
+    NOT_LOADED = "NotLoaded"  # the metadata of this node has not been read yet
+
+
+class Decision(NamedTuple):
+    """Whether something is allowed, and the rule that said so."""
+
+    is_allowed: bool
+    rule: AccessControlEntry | DefaultRule
+
+    @property
+    def rule_text(self) -> str:
+        """The rule in the words of Kafka's audit log."""
+        if isinstance(self.rule, DefaultRule):
+            return self.rule.value
+        return f"MatchingAcl(acl={self.rule})"
+
+
+class Asker(NamedTuple):
+    """Who asks: a principal as `Type:name`, and the numeric address of its host."""
+
+    principal: str
+    host: str
+
+
+class Pattern(NamedTuple):
+    """What an entry says of the resources that it is for."""
+
+    resource_type: int
+    pattern_type: int
+    name: str
+
+
+# What one pattern's entries say to principals at hosts: the bit n for the operation n if it is allowed, and
+# the bit _DENIED_SHIFT + n if it is denied.
+_Bits: TypeAlias = PersistentMap[Asker, int]
+_NO_BITS: Final[_Bits] = PersistentMap()
+# By type, principal, host and operation: the patterns that allow it.
+_AllowedKey: TypeAlias = tuple[int, str, str, int]
+_Allowed: TypeAlias = PersistentMap[_AllowedKey, PersistentMap[Pattern, bool]]
+
+SUPER_USER: Final = Decision(True, DefaultRule.SUPER_USER)
+DEFAULT_ALLOW: Final = Decision(True, DefaultRule.ALLOW)
+DEFAULT_DENY: Final = Decision(False, DefaultRule.DENY)
+NOT_LOADED: Final = Decision(False, DefaultRule.NOT_LOADED)
+
+
+def _bits(*operations: AclOperation) -> int:
+    return sum(1 << operation for operation in {AclOperation.ALL, *operations})
+
+
+# By what an entry must allow so that the asked operation is allowed; denials imply no other operation.
+_ALLOWING: Final = {one: _bits(one) for one in AclOperation if one >= AclOperation.ALL} | {
+    AclOperation.DESCRIBE: _bits(
+        AclOperation.DESCRIBE,
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+    ),
+    AclOperation.DESCRIBE_CONFIGS: _bits(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+}
+_DENYING: Final = {
+    operation: (1 << operation | 1 << AclOperation.ALL) << _DENIED_SHIFT
+    for operation in AclOperation
+    if operation >= AclOperation.ALL
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclSet:
+    """All access control entries, made by `changed`."""
+
+    by_id: PersistentMap[bytes, AccessControlEntry] = field(default_factory=PersistentMap)
+    ids: PersistentMap[AccessControlEntry, bytes] = field(default_factory=PersistentMap, compare=False)
+    _patterns: PersistentMap[Pattern, _Bits] = field(default_factory=PersistentMap, compare=False)
+    _allowed: _Allowed = field(default_factory=PersistentMap, compare=False)
+    # By type: how many prefixes there are of each length, the longest first.
+    _lengths: Mapping[int, Mapping[int, int]] = field(default_factory=dict, compare=False)
+
+    def __len__(self) -> int:
+        return len(self.by_id)
+
+    def changed(self, changes: Mapping[bytes, AccessControlEntry | None]) -> "AclSet":
+        """Return the set with these entries; ids that come with None are not in it.
+
+        CORRUPT_MESSAGE if an id would stand for two entries, or an entry under two ids, or if an entry
+        neither allows nor denies: no controller writes one, and to pass over it could allow what it denies.
+        """
+        if not changes:
+            return self
+        gone = [self.by_id.get(entry_id) for entry_id, new in changes.items() if new is None]
+        removed = {entry: None for entry in gone if entry is not None}
+        added = {new: entry_id for entry_id, new in changes.items() if new is not None}
+        ids: dict[AccessControlEntry, bytes | None] = {**removed, **added}
+        for entry, entry_id in added.items():
+            if entry_id in self.by_id or (entry in self.ids and entry not in removed):
+                raise _corrupt(entry_id, "already exists, or another one of its content")
+            if (
+                entry.permission_type not in _PERMISSIONS
+                or entry.pattern_type not in _PATTERN_TYPES
+                or not 0 <= entry.operation < _DENIED_SHIFT
+            ):
+                raise _corrupt(entry_id, "neither allows nor denies an operation on a name or a prefix")
+        if len(added) + len(gone) != len(changes):
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "Two added access control entries are the same.")
+        patterns, allowed = self._changed_indexes(removed, added)
+        after = self._patterns.changed(patterns)
+        return AclSet(
+            by_id=self.by_id.changed(changes),
+            ids=self.ids.changed(ids),
+            _patterns=after,
+            _allowed=self._allowed.changed(allowed),
+            _lengths=self._changed_lengths(patterns, after),
+        )
+
+    def decide(
+        self,
+        asker: Asker,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        settings: AuthorizerSettings,
+    ) -> Decision:
+        """Return whether the asker may do this to the resource of this name.
+
+        The rule is that of the most specific pattern: the literal name, then the longest prefix, at last `*`.
+        """
+        if asker.principal in settings.super_users:
+            return SUPER_USER
+        askers = _askers(asker)
+        denying, allowing = _DENYING[operation], _ALLOWING[operation]
+        has_entries, decision = False, None
+        for pattern, bits in self._standing_for(resource_type, name):
+            has_entries = True
+            for one in askers:
+                found = bits.get(one) or 0
+                if found & denying:
+                    return _decision(pattern, bits, askers, denying)
+                if decision is None and found & allowing:
+                    decision = _decision(pattern, bits, askers, allowing)
+        if decision is not None:
+            return decision
+        return DEFAULT_DENY if has_entries else _default(settings)
+
+    def decide_by_resource_type(
+        self, asker: Asker, operation: AclOperation, resource_type: ResourceType, settings: AuthorizerSettings
+    ) -> Decision:
+        """Return whether the asker may do this to some resource of the type, whichever it is.
+
+        No operation implies another one here, as in Kafka. It does not matter which of several patterns is
+        told as the rule. The work grows with the patterns that allow this to the asker and are denied again.
+        """
+        first = self.decide(asker, operation, resource_type, "hardcode", settings)
+        if first.is_allowed:
+            return first
+        askers = _askers(asker)
+        denying = _DENYING[operation]
+        allowing = denying >> _DENIED_SHIFT
+        every = Pattern(resource_type, PatternType.LITERAL, WILDCARD)
+        bits = self._patterns.get(every) or _NO_BITS
+        said = _said(bits, askers)
+        if said & (denying | allowing):
+            return _decision(every, bits, askers, said & denying or said & allowing)
+        denial = None
+        for one in askers:
+            for each in (operation, AclOperation.ALL):
+                patterns = self._allowed.get((resource_type, one.principal, one.host, each))
+                for pattern in patterns or ():
+                    denied = self._denied(pattern, askers, denying)
+                    if denied is None:
+                        return _decision(pattern, self._patterns[pattern], askers, allowing)
+                    denial = denial or denied
+        return denial or DEFAULT_DENY
+
+    def authorized_operations(
+        self, asker: Asker, resource_type: ResourceType, name: str, settings: AuthorizerSettings
+    ) -> int:
+        """Return which operations the asker may do to the resource, as a response has them: bit n for n."""
+        known = KNOWN_OPERATIONS[resource_type]
+        if asker.principal in settings.super_users:
+            return sum(1 << operation for operation in known)
+        askers = _askers(asker)
+        has_entries, said = False, 0
+        for _, bits in self._standing_for(resource_type, name):
+            has_entries = True
+            said |= _said(bits, askers)
+        if not has_entries and settings.allow_everyone_if_no_acl_found:
+            return sum(1 << operation for operation in known)
+        return sum(
+            1 << operation
+            for operation in known
+            if said & _ALLOWING[operation] and not said & _DENYING[operation]
+        )
+
+    def matching(self, selected: AclFilter) -> Iterator[tuple[bytes, AccessControlEntry]]:
+        """Give the entries that a filter selects, with their ids, in no order that means anything.
+
+        Without a name or a type all entries are looked at, as the caller takes them.
+        """
+        if selected.resource_name is None or selected.resource_type == ResourceType.ANY:
+            for entry_id, entry in self.by_id.items():
+                if selected.matches(entry):
+                    yield entry_id, entry
+            return
+        for pattern in self._selected_patterns(selected, selected.resource_name):
+            for entry in _entries(pattern, self._patterns.get(pattern) or _NO_BITS):
+                if selected.matches(entry):
+                    yield self.ids[entry], entry
+
+    # ---- patterns --------------------------------------------------------------------------------------
+
+    def _standing_for(self, resource_type: int, name: str) -> Iterator[tuple[Pattern, _Bits]]:
+        """Give the patterns that stand for a resource, the most specific first, with what they say."""
+        for pattern in self._patterns_of(resource_type, name):
+            bits = self._patterns.get(pattern)
+            if bits is not None:
+                yield pattern, bits
+
+    def _patterns_of(self, resource_type: int, name: str) -> Iterator[Pattern]:
+        """Give the patterns that may stand for a resource, the most specific first."""
+        yield Pattern(resource_type, PatternType.LITERAL, name)
+        yield from self._prefixes(resource_type, name)
+        if name != WILDCARD:
+            yield Pattern(resource_type, PatternType.LITERAL, WILDCARD)
+
+    def _prefixes(self, resource_type: int, name: str) -> Iterator[Pattern]:
+        """Give the beginnings of a name, in the lengths that some entry of the type has."""
+        for length in self._lengths.get(resource_type, ()):
+            if length <= len(name):
+                yield Pattern(resource_type, PatternType.PREFIXED, name[:length])
+
+    def _denied(self, pattern: Pattern, askers: Sequence[Asker], denying: int) -> Decision | None:
+        """Return the rule that denies all that a pattern stands for, if there is one."""
+        prefixes = self._prefixes(pattern.resource_type, pattern.name)
+        literal = (pattern,) if pattern.pattern_type == PatternType.LITERAL else ()
+        for each in (*literal, *prefixes):
+            bits = self._patterns.get(each) or _NO_BITS
+            if _said(bits, askers) & denying:
+                return _decision(each, bits, askers, denying)
+        return None
+
+    def _selected_patterns(self, selected: AclFilter, name: str) -> Iterator[Pattern]:
+        """Give the patterns that a filter with a type and a name may select."""
+        kind = selected.resource_type
+        if selected.pattern_type == PatternType.MATCH:
+            yield from self._patterns_of(kind, name)
+        else:
+            yield Pattern(kind, PatternType.LITERAL, name)
+            yield Pattern(kind, PatternType.PREFIXED, name)
+
+    # ---- changes ---------------------------------------------------------------------------------------
+
+    def _changed_indexes(
+        self, removed: Mapping[AccessControlEntry, None], added: Mapping[AccessControlEntry, bytes]
+    ) -> tuple[dict[Pattern, _Bits | None], dict[_AllowedKey, PersistentMap[Pattern, bool] | None]]:
+        """Return what changes in `_patterns` and in `_allowed`."""
+        bits: dict[Pattern, dict[Asker, int | None]] = {}
+        allowed: dict[_AllowedKey, dict[Pattern, bool | None]] = {}
+        # The removed ones first: one of the same content may come back under another id.
+        for entry, stays in (*((one, False) for one in removed), *((one, True) for one in added)):
+            pattern, asker = _pattern(entry), Asker(entry.principal, entry.host)
+            of_pattern = bits.setdefault(pattern, {})
+            if asker not in of_pattern:
+                of_pattern[asker] = (self._patterns.get(pattern) or _NO_BITS).get(asker)
+            said = of_pattern[asker] or 0
+            bit = _bit(entry)
+            of_pattern[asker] = (said | bit if stays else said & ~bit) or None
+            if entry.permission_type == AclPermissionType.ALLOW:
+                key = (entry.resource_type, entry.principal, entry.host, entry.operation)
+                allowed.setdefault(key, {})[pattern] = stays or None
+        return (
+            {
+                pattern: (self._patterns.get(pattern) or _NO_BITS).changed(changes) or None
+                for pattern, changes in bits.items()
+            },
+            {
+                key: (self._allowed.get(key) or PersistentMap[Pattern, bool]()).changed(changes) or None
+                for key, changes in allowed.items()
+            },
+        )
+
+    def _changed_lengths(
+        self, changes: Mapping[Pattern, _Bits | None], after: PersistentMap[Pattern, _Bits]
+    ) -> Mapping[int, Mapping[int, int]]:
+        lengths: dict[int, dict[int, int]] = {}
+        for pattern in changes:
+            difference = (pattern in after) - (pattern in self._patterns)
+            if difference and pattern.pattern_type == PatternType.PREFIXED:
+                kind = pattern.resource_type
+                counts = lengths.setdefault(kind, dict(self._lengths.get(kind, {})))
+                counts[len(pattern.name)] = counts.get(len(pattern.name), 0) + difference
+        if not lengths:
+            return self._lengths
+        return {
+            **self._lengths,
+            **{
+                kind: {length: counts[length] for length in sorted(counts, reverse=True) if counts[length]}
+                for kind, counts in lengths.items()
+            },
+        }
+
+
+def decide(
+    acls: AclSet | None,
+    asker: Asker,
+    operation: AclOperation,
+    resource_type: ResourceType,
+    name: str,
+    settings: AuthorizerSettings,
+) -> Decision:
+    """Return what `AclSet.decide` does; while there is no set yet, only super users are allowed anything."""
+    if acls is not None:
+        return acls.decide(asker, operation, resource_type, name, settings)
+    return SUPER_USER if asker.principal in settings.super_users else NOT_LOADED
+
+
+def super_users(setting: str) -> frozenset[str]:
+    """Read the setting `super.users`, principals with `;` between them; INVALID_CONFIG for what is none."""
+    names = [name for part in setting.split(";") if (name := part.strip())]
+    for name in names:
+        if ":" not in name:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG,
+                f"super.users has {name!r}, which is no principal. Write it as User:{name}.",
+            )
+    return frozenset(names)
+
+
+def check_invariants(acls: AclSet) -> None:
+    """Assert what holds in every set; for tests."""
+    entries = dict(acls.by_id.items())
+    assert len(acls.by_id) == len(acls.ids) == len(entries) == len(set(entries.values()))
+    assert dict(acls.ids.items()) == {entry: entry_id for entry_id, entry in entries.items()}
+    told = {entry for pattern, bits in acls._patterns.items() for entry in _entries(pattern, bits)}
+    assert told == set(entries.values())
+    assert all(len(bits) and all(value for _, value in bits.items()) for _, bits in acls._patterns.items())
+    allowed = {
+        AccessControlEntry(kind, *_named(pattern), principal, host, operation, AclPermissionType.ALLOW)
+        for (kind, principal, host, operation), patterns in acls._allowed.items()
+        for pattern in patterns
+    }
+    assert allowed == {entry for entry in told if entry.permission_type == AclPermissionType.ALLOW}
+    for kind, counts in acls._lengths.items():
+        prefixes = [
+            len(pattern.name)
+            for pattern in acls._patterns
+            if pattern.resource_type == kind and pattern.pattern_type == PatternType.PREFIXED
+        ]
+        assert dict(counts) == {length: prefixes.count(length) for length in prefixes}
+        assert list(counts) == sorted(counts, reverse=True)
+
+
+def _corrupt(entry_id: bytes, reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The access control entry {entry_id.hex()} {reason}.")
+
+
+def _askers(asker: Asker) -> tuple[Asker, ...]:
+    """Return under which principals and hosts entries for the asker stand."""
+    principal, host = asker
+    return asker, Asker(principal, WILDCARD), Asker(ANY_USER, host), Asker(ANY_USER, WILDCARD)
+
+
+def _said(bits: _Bits, askers: Sequence[Asker]) -> int:
+    said = 0
+    for one in askers:
+        said |= bits.get(one) or 0
+    return said
+
+
+def _default(settings: AuthorizerSettings) -> Decision:
+    return DEFAULT_ALLOW if settings.allow_everyone_if_no_acl_found else DEFAULT_DENY
+
+
+def _decision(pattern: Pattern, bits: _Bits, askers: Sequence[Asker], wanted: int) -> Decision:
+    """Return the decision of the first entry of a pattern with a wanted bit: by operation, then principal."""
+    found = [(bit, one) for one in askers if (bit := (bits.get(one) or 0) & wanted)]
+    bit, asker = min(((bit & -bit).bit_length() - 1, one) for bit, one in found)
+    return Decision(bit < _DENIED_SHIFT, _entry(pattern, asker, bit))
+
+
+def _pattern(entry: AccessControlEntry) -> Pattern:
+    return Pattern(entry.resource_type, entry.pattern_type, entry.resource_name)
+
+
+def _named(pattern: Pattern) -> tuple[str, int]:
+    return pattern.name, pattern.pattern_type
+
+
+def _bit(entry: AccessControlEntry) -> int:
+    shift = _DENIED_SHIFT if entry.permission_type == AclPermissionType.DENY else 0
+    return 1 << entry.operation << shift
+
+
+def _entry(pattern: Pattern, asker: Asker, bit: int) -> AccessControlEntry:
+    is_denied = bit >= _DENIED_SHIFT
+    return AccessControlEntry(
+        pattern.resource_type,
+        pattern.name,
+        pattern.pattern_type,
+        asker.principal,
+        asker.host,
+        bit - _DENIED_SHIFT if is_denied else bit,
+        AclPermissionType.DENY if is_denied else AclPermissionType.ALLOW,
+    )
+
+
+def _entries(pattern: Pattern, said: _Bits) -> Iterator[AccessControlEntry]:
+    """Give the entries of a pattern."""
+    for asker, bits in said.items():
+        rest = bits
+        while rest:
+            bit = (rest & -rest).bit_length() - 1
+            rest &= rest - 1
+            yield _entry(pattern, asker, bit)

@@ -1,0 +1,89 @@
+"""ottla.metadata_raft.persistent_map: like a dict, but it never changes."""
+
+from random import Random
+
+from ottla.metadata_raft.persistent_map import PersistentMap
+
+
+class OneHash(str):
+    """A key whose hash is that of all others."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return 7
+
+
+def test_it_has_what_a_dict_with_the_same_changes_has_and_older_maps_keep_theirs() -> None:
+    random = Random(36)
+    model: dict[str, int] = {}
+    kept = [(dict(model), PersistentMap[str, int]())]
+    for _ in range(60):
+        changes: dict[str, int | None] = {}
+        for _ in range(random.choice((1, 2, 300))):
+            changes[f"key-{random.randrange(1_000)}"] = random.choice((None, random.randrange(1_000)))
+        model.update({key: value for key, value in changes.items() if value is not None})
+        for key in changes:
+            if changes[key] is None:
+                model.pop(key, None)
+
+        kept.append((dict(model), kept[-1][1].changed(changes)))
+
+    for expected, found in kept:
+        assert dict(found.items()) == expected
+        assert len(found) == len(expected)
+        assert sorted(found) == sorted(expected)
+        assert all(found[key] == value for key, value in expected.items())
+        assert found.get("missing") is None
+        assert found.get("missing", 3) == 3
+        assert "missing" not in found
+
+
+def test_a_map_is_made_of_a_dict_in_one_go() -> None:
+    entries = {number: str(number) for number in range(5_000)}
+
+    found = PersistentMap(entries)
+
+    assert dict(found.items()) == entries
+    assert found == PersistentMap[int, str]().changed(entries)
+    assert found != found.changed({1: "other"})
+
+
+def test_one_change_shares_nearly_all_of_the_memory() -> None:
+    before = PersistentMap({str(number): number for number in range(50_000)})
+
+    after = before.changed({"new": 1})
+
+    old = {id(leaf) for leaf in leaves(before)}
+    assert sum(id(leaf) not in old for leaf in leaves(after)) == 1
+
+
+def test_a_map_without_entries_takes_nothing_of_the_earlier_one() -> None:
+    full = PersistentMap(dict.fromkeys(range(1000), True))
+
+    empty = full.changed(dict.fromkeys(range(1_000)))
+
+    assert len(empty) == 0
+    assert leaves(empty) == [{}]
+
+
+def test_keys_of_one_hash_are_told_apart() -> None:
+    entries = {OneHash(number): number for number in range(200)}
+
+    found = PersistentMap(entries)
+
+    assert len(found) == 200
+    assert all(found[key] == value for key, value in entries.items())
+
+
+def leaves(found: PersistentMap[str, int] | PersistentMap[int, bool]) -> list[object]:
+    """Return the dicts of a map."""
+    nodes: list[object] = [found._root]
+    leaf = []
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, tuple):
+            nodes += node
+        else:
+            leaf.append(node)
+    return leaf
