@@ -43,6 +43,7 @@ Records = Buffer | Sequence[Buffer]
 
 LATEST = 2**15 - 1  # versions are int16: "and all that follow"
 ZERO_UUID = bytes(16)  # "no topic id", "no directory id"
+SECRET = "(secret)"  # in place of what is shown nowhere
 
 
 class Kind(Enum):
@@ -77,6 +78,7 @@ class Field(NamedTuple):
     of: type | None = None  # the class of a STRUCT
     is_array: bool = False
     name: str = ""  # given by the decorator
+    is_secret: bool = False  # its value is shown nowhere
 
     def is_in(self, version: int) -> bool:
         return self.since <= version <= self.until
@@ -163,6 +165,7 @@ def _declare(cls: type[T], schema: Schema) -> type[T]:
     members: dict[str, object] = {
         "__schema__": schema,
         "__names__": frozenset(field.name for field in schema.fields),
+        "__secrets__": frozenset(field.name for field in schema.fields if field.is_secret),
         "__init__": _init,
         "__repr__": _repr,
         "__eq__": _eq,
@@ -182,7 +185,9 @@ def _init(self: Any, **fields: object) -> None:
 
 
 def _repr(self: Any) -> str:
-    return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+    secrets = self.__secrets__
+    words = (f"{name}={SECRET if name in secrets else repr(value)}" for name, value in vars(self).items())
+    return f"{type(self).__name__}({', '.join(words)})"
 
 
 def _eq(self: Any, other: Any) -> bool:
@@ -283,6 +288,11 @@ def bytes_(*, default: bytes | None = b"", **versions: Unpack[NullableVersions])
 def bytes_(*, default: bytes | None = b"", **versions: int) -> Any:
     """Bytes that mean nothing to the wire; decoding copies them out of the frame."""
     return _field(Kind.BYTES, default, versions)
+
+
+def secret(**versions: Unpack[Versions]) -> bytes:
+    """Bytes that are shown nowhere: they prove who somebody is, or hold what does."""
+    return cast(bytes, _field(Kind.BYTES, b"", versions, is_secret=True))
 
 
 @overload

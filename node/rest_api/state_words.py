@@ -8,12 +8,15 @@ from collections.abc import Iterator, Mapping, Set
 from enum import Enum
 from typing import Any, Final
 
-from ottla.node.wire.describe import MAX_BYTES, SECRET_FIELDS, Json
+from ottla.logstore.words.schema import SECRET
+from ottla.node.wire.describe import MAX_BYTES, Json
 
 MAX_VALUES: Final = 2_000  # of one state machine: 2 ms at most
 MAX_DEPTH: Final = 6  # a shard's group, its members, what one of them said
 MAX_TEXT: Final = 256
 CUT: Final = "..."
+# What proves who somebody is has no place on a screen.
+SECRET_NAMES: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password", "stored_key", "server_key"})
 # Whose objects are opened; any other is named by its class alone.
 PACKAGES: Final = ("ottla.groupcoord", "ottla.logstore", "ottla.metadata_raft", "ottla.node.replica")
 
@@ -58,7 +61,7 @@ class _Words:
             if self._left <= 0:
                 found[CUT] = CUT
                 break
-            found[name] = "(secret)" if name in SECRET_FIELDS else self.of(value, depth + 1)
+            found[name] = SECRET if name in SECRET_NAMES else self.of(value, depth + 1)
         return found
 
     def _list(self, values: "list[Any] | tuple[Any, ...] | Set[Any]", depth: int) -> Json:

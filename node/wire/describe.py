@@ -6,14 +6,12 @@ since whoever reads them wants to see the shape of a message, and a log line has
 
 import json
 
-from ottla.logstore.words.schema import Field, Kind, schema_of
+from ottla.logstore.words.schema import SECRET, Field, Kind, schema_of
 from ottla.logstore.words.topic_partition import uuid_to_text
 
 MAX_BYTES = 64  # of one bytes field: enough for a member's metadata to be recognized
 MAX_ELEMENTS = 1000  # of one array; a dump is for eyes
 MAX_LINE_CHARACTERS = 2000
-# What proves who somebody is has no place in a log or on a screen.
-SECRET_FIELDS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
@@ -55,8 +53,8 @@ def _changed(message: object, version: int | None) -> str:
 def _describe_field(field: Field, value: object, version: int | None) -> Json:
     if value is None:
         return None
-    if field.name in SECRET_FIELDS:
-        return "(secret)"
+    if field.is_secret:
+        return SECRET
     if not field.is_array:
         return _describe_value(field.kind, value, version)
     assert isinstance(value, list | tuple)

@@ -17,8 +17,8 @@ class ScramCredentialUpsertion:
     name: str = schema.string()
     mechanism: int = schema.int8()
     iterations: int = schema.int32()
-    salt: bytes = schema.bytes_()
-    salted_password: bytes = schema.bytes_()
+    salt: bytes = schema.secret()
+    salted_password: bytes = schema.secret()
 
 
 @message(api_key=51, versions=(0, 0), flexible_since=0)

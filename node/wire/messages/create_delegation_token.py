@@ -31,5 +31,5 @@ class CreateDelegationTokenResponse:
     expiry_timestamp_ms: int = schema.int64()
     max_timestamp_ms: int = schema.int64()
     token_id: str = schema.string()
-    hmac: bytes = schema.bytes_()
+    hmac: bytes = schema.secret()
     throttle_time_ms: int = schema.int32()

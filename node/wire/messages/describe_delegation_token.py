@@ -35,7 +35,7 @@ class DescribedDelegationToken:
     expiry_timestamp: int = schema.int64()
     max_timestamp: int = schema.int64()
     token_id: str = schema.string()
-    hmac: bytes = schema.bytes_()
+    hmac: bytes = schema.secret()
     renewers: Sequence[DescribedDelegationTokenRenewer] = schema.array(DescribedDelegationTokenRenewer)
 
 

@@ -6,7 +6,7 @@ from ottla.logstore.words.schema import message
 
 @message(api_key=40, versions=(1, 2), flexible_since=2)
 class ExpireDelegationTokenRequest:
-    hmac: bytes = schema.bytes_()
+    hmac: bytes = schema.secret()
     expiry_time_period_ms: int = schema.int64()
 
 

@@ -37,4 +37,4 @@ class FetchMetadataResponse:
     snapshot_epoch: int = schema.int32(default=-1)
     snapshot_bytes: int = schema.int64(default=-1)
     voters: Sequence[VoterAddress] = schema.array(VoterAddress)
-    batches: bytes = schema.bytes_()
+    batches: bytes = schema.secret()

@@ -16,4 +16,4 @@ class FetchMetadataSnapshotRequest:
 class FetchMetadataSnapshotResponse:
     error_code: int = schema.int16()
     snapshot_bytes: int = schema.int64(default=-1)  # of the whole
-    content: bytes = schema.bytes_()
+    content: bytes = schema.secret()

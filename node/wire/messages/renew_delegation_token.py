@@ -6,7 +6,7 @@ from ottla.logstore.words.schema import message
 
 @message(api_key=39, versions=(1, 2), flexible_since=2)
 class RenewDelegationTokenRequest:
-    hmac: bytes = schema.bytes_()
+    hmac: bytes = schema.secret()
     renew_period_ms: int = schema.int64()
 
 

@@ -14,7 +14,7 @@ class SubmitCommandRequest:
     sequence: int = schema.int64(default=-1)
     oldest_open_sequence: int = schema.int64(default=-1)
     timeout_ms: int = schema.int32()
-    command: bytes = schema.bytes_()  # as metadata_raft.command_codec writes it
+    command: bytes = schema.secret()  # as metadata_raft.command_codec writes it
 
 
 @message(api_key=30_001, versions=(0, 0), flexible_since=0)
