@@ -9,6 +9,7 @@ cache, or deleted, reads that segment and never another file that got the same d
 import errno
 import os
 import shutil
+import stat
 import threading
 import time
 import uuid
@@ -38,6 +39,10 @@ CACHED_FOR_S: Final = 0.1
 # So much is asked about at once when one reader goes through the file: it wants next what follows.
 CACHED_AHEAD_BYTES: Final = 4 * 1024 * 1024
 _TEMPORARY_SUFFIX = ".tmp"
+# What is its owner's alone: the metadata, which hold what proves users and nodes to each other. Log segments
+# get what the umask leaves, as Kafka's do, in a directory that is private where the node itself makes it.
+PRIVATE_FILE: Final = 0o600
+PRIVATE_DIRECTORY: Final = 0o700
 _FILES_OF_A_DISK: Final = 1_000_000_000  # in memory, at most
 
 
@@ -84,7 +89,8 @@ class DiskFile(Protocol):
 class Disk(Protocol):
     """The file operations of the log; every method may raise OSError. Missing files are FileNotFoundError."""
 
-    def open(self, path: Path, *, create: bool = False) -> DiskFile: ...
+    def open(self, path: Path, *, create: bool = False, is_private: bool = False) -> DiskFile:
+        """Open a file to be read and written; a private one is made for its owner alone."""
 
     def open_to_read(self, path: Path) -> DiskFile:
         """An open file from a cache of the last used ones; not to be written to."""
@@ -102,7 +108,7 @@ class Disk(Protocol):
         """Replace the file as a whole: afterwards, and after a crash, it holds the old content or the new."""
 
     def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
-        """Replace the file, durably, by a new one that holds `content_of` its own identity."""
+        """Replace the file, durably, by a new private one that holds `content_of` its own identity."""
 
     def identity_of(self, path: Path) -> FileIdentity:
         """Return by what the file is told from a copy of it."""
@@ -113,8 +119,11 @@ class Disk(Protocol):
     def list_directories(self, path: Path) -> list[str]:
         """The names of the directories in a directory, sorted."""
 
-    def make_directory(self, path: Path) -> None:
-        """Create a directory with its parents; not an error when it exists."""
+    def make_directory(self, path: Path, *, is_private: bool = False) -> None:
+        """Create a directory with its parents, a private one for its owner alone; no error when it exists."""
+
+    def close_to_others(self, path: Path) -> None:
+        """Make a directory its owner's alone, if it is ours."""
 
     def remove_directory(self, path: Path) -> None:
         """Remove a directory with all that is in it; not an error when it is gone."""
@@ -265,19 +274,20 @@ class OsDisk:
     def is_behind(self) -> bool:
         return self._dirty_pages.must_rest()
 
-    def _open(self, path: Path, flags: int) -> OsFile:
+    def _open(self, path: Path, flags: int, mode: int = 0o644) -> OsFile:
         try:
-            return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644), self._dirty_pages)
+            return OsFile(os.open(path, flags | os.O_CLOEXEC, mode), self._dirty_pages)
         except OSError as error:
             if error.errno != errno.EMFILE or not self._cached:
                 raise
         # The files of the cache can be opened again; the one that is wanted now may be a log's end.
         with self._lock:
             self._cached.clear()
-        return OsFile(os.open(path, flags | os.O_CLOEXEC, 0o644), self._dirty_pages)
+        return OsFile(os.open(path, flags | os.O_CLOEXEC, mode), self._dirty_pages)
 
-    def open(self, path: Path, *, create: bool = False) -> OsFile:
-        return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
+    def open(self, path: Path, *, create: bool = False, is_private: bool = False) -> OsFile:
+        flags = os.O_RDWR | (os.O_CREAT if create else 0)
+        return self._open(path, flags, PRIVATE_FILE) if is_private else self._open(path, flags)
 
     def open_to_read(self, path: Path) -> OsFile:
         key = str(path)
@@ -326,7 +336,7 @@ class OsDisk:
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
         # Remove the leftover of a crash: opening it would keep its time of birth.
         temporary.unlink(missing_ok=True)
-        file = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        file = self._open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE_FILE)
         file.write_at(0, (content_of(identity_of(file._fd)),))
         file.sync()
         temporary.replace(path)
@@ -345,8 +355,14 @@ class OsDisk:
         with os.scandir(path) as entries:
             return sorted(entry.name for entry in entries if entry.is_dir())
 
-    def make_directory(self, path: Path) -> None:
-        path.mkdir(parents=True, exist_ok=True)
+    def make_directory(self, path: Path, *, is_private: bool = False) -> None:
+        path.mkdir(PRIVATE_DIRECTORY if is_private else 0o777, parents=True, exist_ok=True)
+
+    def close_to_others(self, path: Path) -> None:
+        # A volume may belong to another user, who has let our group in: then that is how it is meant.
+        status = path.stat()
+        if status.st_uid == os.geteuid() and stat.S_IMODE(status.st_mode) != PRIVATE_DIRECTORY:
+            path.chmod(PRIVATE_DIRECTORY)
 
     def remove_directory(self, path: Path) -> None:
         self._forget_below(path)
@@ -510,7 +526,7 @@ class MemoryDisk:
         self.fail_at = None
         self.fail_reads = False
 
-    def open(self, path: Path, *, create: bool = False) -> MemoryFile:
+    def open(self, path: Path, *, create: bool = False, is_private: bool = False) -> MemoryFile:
         inode = self.files.get(path)
         if inode is None:
             if not create or path.parent not in self.directories:
@@ -575,9 +591,12 @@ class MemoryDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         return sorted(one.name for one in self.directories if one.parent == path and one != path)
 
-    def make_directory(self, path: Path) -> None:
+    def make_directory(self, path: Path, *, is_private: bool = False) -> None:
         self.step("mkdir", path)
         self.directories |= {path, *path.parents}
+
+    def close_to_others(self, path: Path) -> None:
+        pass
 
     def remove_directory(self, path: Path) -> None:
         self.step("remove", path)

@@ -104,7 +104,7 @@ class LogManager:
         """
         for log_dir in self.dirs:
             try:
-                self.disk.make_directory(log_dir.path)
+                self.disk.make_directory(log_dir.path, is_private=True)
                 if self._lock is not None:
                     self._locks.append(self._lock(log_dir.path))
                 log_dir.properties = read_meta_properties(self.disk, log_dir.path)

@@ -111,7 +111,9 @@ class RaftQuorum:
 
         KAFKA_STORAGE_ERROR names the file and position of anything that is damaged; OSError from the disk.
         """
-        self._disk.make_directory(self._directory)
+        self._disk.make_directory(self._directory, is_private=True)
+        # Older releases made it for everybody, and with what the metadata have now it must not be.
+        self._disk.close_to_others(self._directory)
         self._disk.sync_directory(self._directory.parent)
         store = SnapshotStore(
             self._directory, self._disk, pause_seconds=PAUSE_SECONDS if self._threaded else 0

@@ -457,7 +457,7 @@ class RaftJournal:
         is_begun = bool(self._segments) and self._segments[-1].base_offset == base_offset
         if self._file is None or (self._begins_segment and not is_begun):
             path = self._directory / f"{base_offset:020d}.log"
-            self._file, self._position = self._disk.open(path, create=True), 0
+            self._file, self._position = self._disk.open(path, create=True, is_private=True), 0
             self._segments.append(_Segment(base_offset, path))
             self._disk.sync_directory(self._directory)
         self._begins_segment = False

@@ -111,7 +111,7 @@ class SnapshotStore:
         """Store a snapshot of `image`, which the entry `index` made; durable when this returns."""
         path = self._path(image.version + 1, image.epoch)
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
-        file = self._disk.open(temporary, create=True)
+        file = self._disk.open(temporary, create=True, is_private=True)
         file.truncate(0)
         position = 0
         for encoded in encode_snapshot(image, index=index):
@@ -131,7 +131,7 @@ class SnapshotStore:
                 ErrorCode.CORRUPT_MESSAGE, "A snapshot from the leader has no index or no voters."
             )
         temporary = path.with_name(path.name + _TEMPORARY_SUFFIX)
-        file = self._disk.open(temporary, create=True)
+        file = self._disk.open(temporary, create=True, is_private=True)
         file.truncate(0)
         file.write_at(0, (content,))
         self._put_in_place(file, temporary, path)

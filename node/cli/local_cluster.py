@@ -211,7 +211,7 @@ def write_homes(
     identity = _identity(homes[0])
     voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
     for home in homes:
-        home.directory.mkdir(parents=True, exist_ok=True)
+        home.directory.mkdir(0o700, parents=True, exist_ok=True)
         is_voter = home.node_id < _voters(nodes)
         lines = [
             "# Written by `ottla cluster up`, which overwrites it at each start.",

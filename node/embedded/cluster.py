@@ -393,7 +393,7 @@ def _kept_identity(path: Path, nodes: int) -> _Identity:
     """The identity that was written there, or a new one, written; ValueError for another number of nodes."""
     if not path.exists():
         identity = _new_identity(nodes)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(0o700, parents=True, exist_ok=True)
         listed = ",".join(map(str, identity.ports))
         text = f"cluster.id={identity.cluster_id}\ncluster.secret={identity.secret}\nports={listed}\n"
         path.touch(mode=0o600)  # the secret is its owner's alone

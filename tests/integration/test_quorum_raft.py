@@ -378,8 +378,8 @@ class HeldDisk:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._disk, name)
 
-    def open(self, path: Path, *, create: bool = False) -> Any:
-        return _HeldFile(self._disk.open(path, create=create), self.is_free)
+    def open(self, path: Path, *, create: bool = False, is_private: bool = False) -> Any:
+        return _HeldFile(self._disk.open(path, create=create, is_private=is_private), self.is_free)
 
 
 @pytest.mark.slow

@@ -329,7 +329,7 @@ class VirtualDisk:
         if seconds:
             self._wait(self._process, seconds)
 
-    def open(self, path: Path, *, create: bool = False) -> VirtualFile:
+    def open(self, path: Path, *, create: bool = False, is_private: bool = False) -> VirtualFile:
         name = str(path)
         try:
             return VirtualFile(self, name, self.storage.find(name))
@@ -391,7 +391,10 @@ class VirtualDisk:
         self.reads(str(path))
         return sorted(name for name, inode in self.storage.entries(str(path)).items() if inode is None)
 
-    def make_directory(self, path: Path) -> None:
+    def close_to_others(self, path: Path) -> None:
+        pass
+
+    def make_directory(self, path: Path, *, is_private: bool = False) -> None:
         if str(path) not in self.storage.directories:
             self.step("mkdir", str(path))
             self.storage.make_directory(str(path))

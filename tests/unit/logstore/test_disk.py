@@ -1,7 +1,9 @@
 """The two disks: what one does, the other does too; and the faults of the one in memory."""
 
 import errno
+import os
 import resource
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -54,6 +56,37 @@ def test_a_slice_reads_its_file_although_it_was_removed(disk: Disk, tmp_path: Pa
 
     assert piece.read() == b"234"
     assert piece.read_cached() == b"234"
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_what_is_private_is_made_for_its_owner_alone_whatever_the_umask(tmp_path: Path) -> None:
+    disk = OsDisk()
+    before = os.umask(0)
+    try:
+        disk.make_directory(tmp_path / "new" / "private", is_private=True)
+        disk.make_directory(tmp_path / "new" / "open")
+        disk.open(tmp_path / "private", create=True, is_private=True)
+        disk.write_file_that_names_itself(tmp_path / "named", lambda own: b"")
+        disk.open(tmp_path / "open", create=True)
+    finally:
+        os.umask(before)
+
+    assert [mode_of(tmp_path / "new" / name) for name in ("private", "open")] == [0o700, 0o777]
+    assert [mode_of(tmp_path / name) for name in ("private", "named", "open")] == [0o600, 0o600, 0o644]
+
+
+def test_a_directory_that_is_there_is_closed_to_others_only_when_asked(tmp_path: Path) -> None:
+    disk = OsDisk()
+    tmp_path.chmod(0o755)
+
+    disk.make_directory(tmp_path, is_private=True)
+    left = mode_of(tmp_path)
+    disk.close_to_others(tmp_path)
+
+    assert (left, mode_of(tmp_path)) == (0o755, 0o700)
 
 
 def test_only_so_many_files_are_kept_open(tmp_path: Path) -> None:
