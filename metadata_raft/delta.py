@@ -6,18 +6,24 @@ whole journal at start. Dicts are copied shallow, once a delta and only those th
 topics that stay are shared.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import (
+    AccessControlEntry,
+    AclsImage,
     BrokerImage,
     ConfigsImage,
     Endpoint,
     MetadataImage,
     PartitionImage,
+    QuotaEntity,
     RequestTable,
+    ScramCredential,
+    ScramKey,
     TopicImage,
     TopicsImage,
     VoterImage,
@@ -27,7 +33,9 @@ from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.records import (
     MIGRATING_DIRECTORY,
     NO_LEADER_CHANGE,
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     ConfigResourceType,
     FeatureLevelRecord,
@@ -39,12 +47,18 @@ from ottla.metadata_raft.records import (
     ProducerIdsRecord,
     RaftVotersRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     RequestRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     Voter,
 )
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class ChangedTopic(NamedTuple):
@@ -62,6 +76,9 @@ class MetadataChanges(NamedTuple):
     brokers: frozenset[int]
     features: bool
     voters: bool = False
+    acls: bool = False
+    client_quotas: frozenset[QuotaEntity] = frozenset()
+    scram_credentials: frozenset[ScramKey] = frozenset()
 
 
 class MetadataDelta:
@@ -77,6 +94,10 @@ class MetadataDelta:
         self._next_producer_id = base.next_producer_id
         self._requests: dict[int, RequestTable] | None = None
         self._voters = base.voters
+        self._acls: dict[bytes, AccessControlEntry | None] = {}  # None: removed
+        self._acl_ids: dict[AccessControlEntry, bytes | None] = {}
+        self._client_quotas: dict[QuotaEntity, dict[str, float]] = {}
+        self._scram_credentials: dict[ScramKey, ScramCredential | None] = {}
 
     def replay(self, record: MetadataRecord) -> None:
         """Take in one record; CORRUPT_MESSAGE if it contradicts what was there before it."""
@@ -111,6 +132,18 @@ class MetadataDelta:
                 self._replay_request(record)
             case RaftVotersRecord():
                 self._voters = tuple(_voter_image(voter) for voter in record.voters)
+            case AccessControlEntryRecord():
+                self._add_acl(record)
+            case RemoveAccessControlEntryRecord():
+                self._remove_acl(record.id)
+            case ClientQuotaRecord():
+                self._replay_client_quota(record)
+            case UserScramCredentialRecord():
+                self._scram_credentials[ScramKey(record.name, record.mechanism)] = ScramCredential(
+                    record.salt, record.stored_key, record.server_key, record.iterations
+                )
+            case RemoveUserScramCredentialRecord():
+                self._remove_scram_credential(ScramKey(record.name, record.mechanism))
             case NoOpRecord():
                 pass
 
@@ -127,6 +160,9 @@ class MetadataDelta:
             brokers=frozenset(self._brokers),
             features=self._features is not None,
             voters=self._voters != self.base.voters,
+            acls=bool(self._acls),
+            client_quotas=frozenset(self._client_quotas),
+            scram_credentials=frozenset(self._scram_credentials),
         )
 
     def apply(self, *, version: int, epoch: int, timestamp_ms: int) -> MetadataImage:
@@ -144,6 +180,9 @@ class MetadataDelta:
             next_producer_id=self._next_producer_id,
             requests=base.requests if self._requests is None else self._requests,
             voters=self._voters,
+            acls=self._next_acls(),
+            client_quotas=_with_changes(base.client_quotas, self._client_quotas),
+            scram_credentials=_with_changes(base.scram_credentials, self._scram_credentials),
         )
 
     # ---- topics ----------------------------------------------------------------------------------------
@@ -210,7 +249,7 @@ class MetadataDelta:
                 collisions[collision] = collisions.get(collision, frozenset()) | {image.name}
         return TopicsImage(by_name=by_name, by_id=by_id, by_collision_name=collisions, partition_count=count)
 
-    # ---- configs and brokers ---------------------------------------------------------------------------
+    # ---- configs ---------------------------------------------------------------------------
 
     def _replay_config(self, record: ConfigRecord) -> None:
         resource = (record.resource_type, record.resource_name)
@@ -225,13 +264,69 @@ class MetadataDelta:
     def _next_configs(self) -> ConfigsImage:
         if not self._configs:
             return self.base.configs
-        by_resource = dict(self.base.configs.by_resource)
-        for resource, configs in self._configs.items():
-            if configs:
-                by_resource[resource] = configs
-            else:
-                by_resource.pop(resource, None)
-        return ConfigsImage(by_resource=by_resource)
+        return ConfigsImage(by_resource=_with_changes(self.base.configs.by_resource, self._configs))
+
+    # ---- security --------------------------------------------------------------------------------------
+
+    def _acl(self, entry_id: bytes) -> AccessControlEntry | None:
+        return self._acls[entry_id] if entry_id in self._acls else self.base.acls.by_id.get(entry_id)
+
+    def _add_acl(self, record: AccessControlEntryRecord) -> None:
+        entry = AccessControlEntry(
+            record.resource_type,
+            record.resource_name,
+            record.pattern_type,
+            record.principal,
+            record.host,
+            record.operation,
+            record.permission_type,
+        )
+        known = self._acl_ids[entry] if entry in self._acl_ids else self.base.acls.ids.get(entry)
+        if known is not None or self._acl(record.id) is not None:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A metadata record adds the access control entry {record.id.hex()}, which already exists.",
+            )
+        self._acls[record.id], self._acl_ids[entry] = entry, record.id
+
+    def _remove_acl(self, entry_id: bytes) -> None:
+        entry = self._acl(entry_id)
+        if entry is None:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"A metadata record removes the access control entry {entry_id.hex()}, which does not exist.",
+            )
+        self._acls[entry_id] = self._acl_ids[entry] = None
+
+    def _next_acls(self) -> AclsImage:
+        base = self.base.acls
+        if not self._acls:
+            return base
+        return AclsImage(
+            by_id=_with_changes(base.by_id, self._acls), ids=_with_changes(base.ids, self._acl_ids)
+        )
+
+    def _replay_client_quota(self, record: ClientQuotaRecord) -> None:
+        parts = ((part.entity_type, part.entity_name) for part in record.entity)
+        entity = tuple(sorted(parts, key=lambda part: part[0]))
+        quotas = self._client_quotas.get(entity)
+        if quotas is None:
+            quotas = self._client_quotas[entity] = dict(self.base.client_quotas.get(entity, {}))
+        if record.remove:
+            quotas.pop(record.key, None)
+        else:
+            quotas[record.key] = record.value
+
+    def _remove_scram_credential(self, key: ScramKey) -> None:
+        there = self._scram_credentials.get(key, self.base.scram_credentials.get(key))
+        if there is None:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                "A metadata record removes a SCRAM credential of a user who has none of this mechanism.",
+            )
+        self._scram_credentials[key] = None
+
+    # ---- brokers ---------------------------------------------------------------------------------------
 
     def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
         broker = self._brokers.get(record.broker_id) or self.base.brokers.get(record.broker_id)
@@ -278,6 +373,19 @@ class MetadataDelta:
             else:
                 brokers[broker_id] = broker
         return brokers
+
+
+def _with_changes(base: Mapping[K, V], changes: Mapping[K, V | None]) -> Mapping[K, V]:
+    """`base` itself where nothing changed, else a copy; what became None or empty is not in it."""
+    if not changes:
+        return base
+    after = dict(base)
+    for key, value in changes.items():
+        if value:
+            after[key] = value
+        else:
+            after.pop(key, None)
+    return after
 
 
 class _TopicDelta:

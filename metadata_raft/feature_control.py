@@ -1,7 +1,7 @@
 """Finalized features: what the whole cluster does, set by UpdateFeatures (KIP-584, KIP-778)."""
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.cluster_features import SECURITY_VERSION, SUPPORTED_FEATURES
 from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpdateFeaturesReply, UpgradeType
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import MetadataImage
@@ -36,6 +36,16 @@ def check_supported(image: MetadataImage, broker_id: int, features: list[BrokerF
                 f"Unable to register because broker {broker_id} does not support finalized version {level} of"
                 f" {name}. The broker wants a version between {low} and {high}, inclusive.",
             )
+
+
+def check_security_version(image: MetadataImage, what: str) -> None:
+    """UNSUPPORTED_VERSION while the metadata may not hold `what`, since older nodes would stop at it."""
+    if image.security_version < 1:
+        raise KafkaError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"The cluster keeps no {what} before {SECURITY_VERSION} is 1: when all nodes have been upgraded,"
+            f" raise it with kafka-features upgrade --feature {SECURITY_VERSION}=1.",
+        )
 
 
 def first_features(image: MetadataImage) -> list[MetadataRecord]:
@@ -76,6 +86,11 @@ def _check_update(image: MetadataImage, update: FeatureUpdate) -> None:
         )
     if level > current and kind is not UpgradeType.UPGRADE:
         raise _refused(update, "Can't downgrade to a newer version.")
+    if name == SECURITY_VERSION and level < current:
+        raise _refused(
+            update,
+            "Nodes that do not know this feature stop at the records that it allows, which stay in the log.",
+        )
     if name == METADATA_VERSION and level < current and not writes_the_same(level, current):
         reason = (
             "Unsafe metadata downgrade is not supported in this version."

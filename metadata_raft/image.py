@@ -8,10 +8,10 @@ bytes; offsets and epochs as in Kafka.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
-from ottla.metadata_raft.cluster_features import GROUP_VERSION, TRANSACTION_VERSION
+from ottla.metadata_raft.cluster_features import GROUP_VERSION, SECURITY_VERSION, TRANSACTION_VERSION
 from ottla.metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
@@ -124,6 +124,49 @@ class VoterImage(NamedTuple):
     endpoints: Mapping[str, Endpoint]
 
 
+class AccessControlEntry(NamedTuple):
+    """Who may, or may not, do what to which resource; the numbers are Kafka's."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class ScramKey(NamedTuple):
+    """What a SCRAM credential is for."""
+
+    user: str
+    mechanism: int
+
+
+class ScramCredential(NamedTuple):
+    """By what a user's password is checked (RFC 5802); shown nowhere: weak passwords are found by it."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+# Type and name of each part, by type; without a name: all that have no quota of their own.
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AclsImage:
+    """All access control entries; another object whenever one of them came or went."""
+
+    by_id: Mapping[bytes, AccessControlEntry] = field(default_factory=dict)
+    ids: Mapping[AccessControlEntry, bytes] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicsImage:
     """All topics."""
@@ -181,6 +224,9 @@ class MetadataImage:
     next_producer_id: int = 0
     requests: Mapping[int, RequestTable] = field(default_factory=dict)  # by broker epoch
     voters: tuple[VoterImage, ...] = ()  # empty: those of the configuration
+    acls: AclsImage = field(default_factory=AclsImage)
+    client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
+    scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
 
     @property
     def metadata_version(self) -> int:
@@ -197,6 +243,11 @@ class MetadataImage:
     def transaction_version(self) -> int:
         """By which rules transactions are kept: 0, 1 or 2."""
         return self.features.get(TRANSACTION_VERSION, 0)
+
+    @property
+    def security_version(self) -> int:
+        """1 if the metadata may hold access control entries, client quotas and SCRAM credentials, else 0."""
+        return self.features.get(SECURITY_VERSION, 0)
 
     def active_brokers(self) -> list[BrokerImage]:
         """The brokers that are up, by id."""
@@ -237,6 +288,11 @@ def check_invariants(image: MetadataImage) -> None:
             assert partition.leader == NO_LEADER or partition.leader in partition.isr
             assert len(partition.directories) == len(partition.replicas)
             assert len(set(partition.replicas)) == len(partition.replicas)
+    assert image.acls.ids == {entry: entry_id for entry_id, entry in image.acls.by_id.items()}
+    assert len(image.acls.ids) == len(image.acls.by_id)
+    for entity, quotas in image.client_quotas.items():
+        assert entity and quotas, f"no quotas of {entity}"
+        assert entity == tuple(sorted(entity, key=lambda part: part[0])), f"{entity} is not sorted"
     for (kind, name), configs in image.configs.by_resource.items():
         assert configs, f"empty configs of {name}"
         if kind == ConfigResourceType.TOPIC:

@@ -31,8 +31,13 @@ def changes_between(before: MetadataImage, after: MetadataImage) -> MetadataChan
         brokers=_different(before.brokers, after.brokers),
         features=before.features != after.features,
         voters=before.voters != after.voters,
+        acls=before.acls is not after.acls and before.acls.ids != after.acls.ids,
+        client_quotas=_different(before.client_quotas, after.client_quotas),
+        scram_credentials=_different(before.scram_credentials, after.scram_credentials),
     )
 
 
 def _different(before: Mapping[K, V], after: Mapping[K, V]) -> frozenset[K]:
+    if before is after:
+        return frozenset()
     return frozenset(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))

@@ -24,7 +24,9 @@ from ottla.metadata_raft.metadata_version import (
     LOWEST_METADATA_VERSION,
 )
 from ottla.metadata_raft.records import (
+    AccessControlEntryRecord,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -34,10 +36,13 @@ from ottla.metadata_raft.records import (
     ProducerIdsRecord,
     RaftVotersRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     RequestRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 
 FRAME_VERSION: Final = 1
@@ -58,7 +63,12 @@ _WRITTEN: dict[type[MetadataRecord], tuple[tuple[int, int], ...]] = {
     FeatureLevelRecord: ((LOWEST_METADATA_VERSION, 0),),
     ProducerIdsRecord: ((LOWEST_METADATA_VERSION, 0),),
     BrokerRegistrationChangeRecord: ((LOWEST_METADATA_VERSION, 2), (CORDONED_LOG_DIRS_SINCE, 3)),
+    UserScramCredentialRecord: ((LOWEST_METADATA_VERSION, 0),),
+    ClientQuotaRecord: ((LOWEST_METADATA_VERSION, 0),),
+    AccessControlEntryRecord: ((LOWEST_METADATA_VERSION, 0),),
+    RemoveAccessControlEntryRecord: ((LOWEST_METADATA_VERSION, 0),),
     NoOpRecord: ((LOWEST_METADATA_VERSION, 0),),
+    RemoveUserScramCredentialRecord: ((LOWEST_METADATA_VERSION, 0),),
     RequestRecord: ((LOWEST_METADATA_VERSION, 0),),
     RaftVotersRecord: ((LOWEST_METADATA_VERSION, 0),),
 }

@@ -162,12 +162,42 @@ class RemoveTopicRecord:
     topic_id: bytes = schema.uuid()
 
 
+@message(api_key=11, versions=(0, 0), flexible_since=0)
+class UserScramCredentialRecord:
+    """The SCRAM credential of a user for one mechanism (KIP-554); it replaces the one before."""
+
+    name: str = schema.string()
+    mechanism: int = schema.int8()  # a ScramMechanism
+    salt: bytes = schema.secret()
+    stored_key: bytes = schema.secret()
+    server_key: bytes = schema.secret()
+    iterations: int = schema.int32()
+
+
 @message(api_key=12, versions=(0, 0), flexible_since=0)
 class FeatureLevelRecord:
     """The finalized level of a feature (KIP-584); 0 removes it."""
 
     name: str = schema.string()
     feature_level: int = schema.int16()
+
+
+@struct
+class QuotaEntityPart:
+    """One part of whom a quota is for: users, client ids or addresses; null means all without an own one."""
+
+    entity_type: str = schema.string()
+    entity_name: str | None = schema.string(nullable_since=0)
+
+
+@message(api_key=14, versions=(0, 0), flexible_since=0)
+class ClientQuotaRecord:
+    """One quota of one entity is set or removed (KIP-546)."""
+
+    entity: Sequence[QuotaEntityPart] = schema.array(QuotaEntityPart)
+    key: str = schema.string()
+    value: float = schema.float64()
+    remove: bool = schema.boolean()
 
 
 @message(api_key=15, versions=(0, 0), flexible_since=0)
@@ -193,9 +223,38 @@ class BrokerRegistrationChangeRecord:
     )
 
 
+@message(api_key=18, versions=(0, 0), flexible_since=0)
+class AccessControlEntryRecord:
+    """There is an access control entry (KIP-801); `id` is by what it is removed."""
+
+    id: bytes = schema.uuid()
+    resource_type: int = schema.int8()
+    resource_name: str = schema.string()
+    pattern_type: int = schema.int8()
+    principal: str = schema.string()
+    host: str = schema.string()
+    operation: int = schema.int8()
+    permission_type: int = schema.int8()
+
+
+@message(api_key=19, versions=(0, 0), flexible_since=0)
+class RemoveAccessControlEntryRecord:
+    """An access control entry is gone."""
+
+    id: bytes = schema.uuid()
+
+
 @message(api_key=20, versions=(0, 0), flexible_since=0)
 class NoOpRecord:
     """Says nothing; marks progress."""
+
+
+@message(api_key=22, versions=(0, 0), flexible_since=0)
+class RemoveUserScramCredentialRecord:
+    """A user has no SCRAM credential for this mechanism any more."""
+
+    name: str = schema.string()
+    mechanism: int = schema.int8()
 
 
 # ---- records of our own ------------------------------------------------------------------------------------
@@ -244,10 +303,15 @@ MetadataRecord: TypeAlias = (
     | ConfigRecord
     | PartitionChangeRecord
     | RemoveTopicRecord
+    | UserScramCredentialRecord
     | FeatureLevelRecord
+    | ClientQuotaRecord
     | ProducerIdsRecord
     | BrokerRegistrationChangeRecord
+    | AccessControlEntryRecord
+    | RemoveAccessControlEntryRecord
     | NoOpRecord
+    | RemoveUserScramCredentialRecord
     | RequestRecord
     | RaftVotersRecord
 )

@@ -17,26 +17,30 @@ from ottla.metadata_raft.control_records import (
     control_record,
 )
 from ottla.metadata_raft.delta import MetadataDelta
-from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, VoterImage
+from ottla.metadata_raft.image import BrokerImage, MetadataImage, PartitionImage, QuotaEntity, VoterImage
 from ottla.metadata_raft.record_codec import (
     MetadataBatch,
     decode_batch,
     encode_batch,
 )
 from ottla.metadata_raft.records import (
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerFeature,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
+    QuotaEntityPart,
     RaftVotersRecord,
     RegisterBrokerRecord,
     RequestRecord,
     SnapshotFooterRecord,
     SnapshotHeaderRecord,
     TopicRecord,
+    UserScramCredentialRecord,
     Voter,
     VoterEndpoint,
 )
@@ -57,6 +61,14 @@ def image_records(image: MetadataImage) -> Iterator[MetadataRecord]:
     for (kind, resource), configs in sorted(image.configs.by_resource.items()):
         for name, value in sorted(configs.items()):
             yield ConfigRecord(resource_type=kind, resource_name=resource, name=name, value=value)
+    for entry_id, entry in sorted(image.acls.by_id.items()):
+        yield AccessControlEntryRecord(id=entry_id, **entry._asdict())
+    for entity, quotas in sorted(image.client_quotas.items(), key=lambda item: _in_order(item[0])):
+        parts = [QuotaEntityPart(entity_type=kind, entity_name=name) for kind, name in entity]
+        for key, quota in sorted(quotas.items()):
+            yield ClientQuotaRecord(entity=parts, key=key, value=quota)
+    for (user, mechanism), credential in sorted(image.scram_credentials.items()):
+        yield UserScramCredentialRecord(name=user, mechanism=mechanism, **credential._asdict())
     if image.next_producer_id:
         yield ProducerIdsRecord(broker_id=-1, next_producer_id=image.next_producer_id)
     for broker_epoch, table in sorted(image.requests.items()):
@@ -134,6 +146,11 @@ def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: i
     if kinds != [ControlKind.SNAPSHOT_HEADER, ControlKind.SNAPSHOT_FOOTER]:
         raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "A snapshot has no header or no footer.")
     return SnapshotContent(delta.apply(version=version, epoch=epoch, timestamp_ms=timestamp_ms), index)
+
+
+def _in_order(entity: QuotaEntity) -> list[tuple[str, bool, str]]:
+    """By what entities are sorted: a part without a name comes first."""
+    return [(kind, name is not None, name or "") for kind, name in entity]
 
 
 def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:

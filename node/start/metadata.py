@@ -141,6 +141,9 @@ def everything(image: MetadataImage) -> MetadataChanges:
         configs=frozenset(),
         brokers=frozenset(image.brokers),
         features=True,
+        acls=bool(image.acls.by_id),
+        client_quotas=frozenset(image.client_quotas),
+        scram_credentials=frozenset(image.scram_credentials),
     )
 
 

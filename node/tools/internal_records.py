@@ -11,7 +11,9 @@ from ottla.groupcoord.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, 
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
 from ottla.logstore.record import Record
 from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.schema import SECRET
 from ottla.metadata_raft import record_codec
+from ottla.metadata_raft.records import UserScramCredentialRecord
 from ottla.node.wire.describe import describe
 
 # The words for the key and for the payload of a record; None for what is not there.
@@ -36,6 +38,8 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
     try:
         decoded = record_codec.decode_record(record.value)
     except KafkaError:
+        if record_codec.is_record_of(UserScramCredentialRecord, record.value):
+            return plain(record)[0], SECRET
         return plain(record)
     return plain(record)[0], json.dumps({"type": type(decoded).__name__, "data": describe(decoded)})
 

@@ -16,7 +16,11 @@ from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft import feature_control
-from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES, TRANSACTION_VERSION
+from ottla.metadata_raft.cluster_features import (
+    SECURITY_VERSION,
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+)
 from ottla.metadata_raft.commands import UpgradeType
 from ottla.node.kafka_api.served_apis import served_by
 from ottla.node.settings.config import BrokerConfig
@@ -34,7 +38,9 @@ from tests.simulation.txn_clients import V1, V2, Protocol, TxnClient, read
 from tests.simulation.world import VirtualNode
 
 OLDER_FEATURES: Final = {
-    name: levels for name, levels in SUPPORTED_FEATURES.items() if name != TRANSACTION_VERSION
+    name: levels
+    for name, levels in SUPPORTED_FEATURES.items()
+    if name not in (TRANSACTION_VERSION, SECURITY_VERSION)
 }
 NOT_SERVED_BEFORE: Final = {
     ApiKey.ADD_PARTITIONS_TO_TXN,

@@ -2,6 +2,7 @@
 
 import json
 import re
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from ottla.metadata_raft.snapshot import encode_snapshot
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.simulation.raft.world import World
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
+from tests.unit.metadata_raft.test_security_records import RECORDS, STORED_KEY
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -45,6 +47,37 @@ def test_kafka_reads_our_metadata(tools: KafkaTools, tmp_path: Path) -> None:
         "CONFIG_RECORD",
     ]
     assert "SnapshotHeader" in read[1].text and "SnapshotFooter" in read[1].text
+
+
+def test_kafka_reads_access_control_entries_quotas_and_credentials(tools: KafkaTools, tmp_path: Path) -> None:
+    world = MetadataWorld(brokers=0)
+    world.append(RECORDS)
+    log = tmp_path / f"{0:020d}.log"
+    log.write_bytes(b"".join(world.log))
+    snapshot = tmp_path / f"{world.image.version + 1:020d}-{world.image.epoch:010d}.checkpoint"
+    snapshot.write_bytes(b"".join(encode_snapshot(world.image)))
+
+    read = [
+        tools.run("kafka-dump-log", "--cluster-metadata-decoder", "--files", str(path))
+        for path in (log, snapshot)
+    ]
+
+    assert all(one.code == 0 and "isvalid: false" not in one.text for one in read)
+    assert payloads(read[0].text) == [
+        *["ACCESS_CONTROL_ENTRY_RECORD"] * 2,
+        "REMOVE_ACCESS_CONTROL_ENTRY_RECORD",
+        *["CLIENT_QUOTA_RECORD"] * 4,
+        *["USER_SCRAM_CREDENTIAL_RECORD"] * 2,
+        "REMOVE_USER_SCRAM_CREDENTIAL_RECORD",
+    ]
+    assert payloads(read[1].text) == [
+        "ACCESS_CONTROL_ENTRY_RECORD",
+        *["CLIENT_QUOTA_RECORD"] * 2,
+        "USER_SCRAM_CREDENTIAL_RECORD",
+    ]
+    # Unlike our tools it shows the keys as well.
+    credential = next(line for line in read[1].text.splitlines() if "USER_SCRAM" in line)
+    assert f'"storedKey":"{b64encode(STORED_KEY).decode()}"' in credential and "alice" in credential
 
 
 def test_kafka_passes_over_the_records_that_are_our_own(tools: KafkaTools, tmp_path: Path) -> None:

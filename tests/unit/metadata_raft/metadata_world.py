@@ -70,16 +70,17 @@ class MetadataWorld:
         if not isinstance(command, BrokerHeartbeat):
             again = self.controller.decide(command, self.now_ms, request)
             assert decision == again, "deciding is not pure"
-        self._append(decision.records)
+        self.append(decision.records)
         return decision.reply
 
     def tick(self) -> bool:
         """What is due because of the time; whether there was anything."""
         due = self.controller.tick(self.now_ms)
-        self._append(due.records if due else ())
+        self.append(due.records if due else ())
         return due is not None
 
-    def _append(self, records: Sequence[MetadataRecord]) -> None:
+    def append(self, records: Sequence[MetadataRecord]) -> None:
+        """Make records true, as one batch."""
         if records:
             batch = MetadataBatch(self.image.version + 1, 1, NOW_MS, list(records))
             encoded = bytes(encode_batch(batch))

@@ -5,8 +5,14 @@ from collections.abc import Mapping
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.cluster_features import GROUP_VERSION, SUPPORTED_FEATURES, TRANSACTION_VERSION
+from ottla.metadata_raft.cluster_features import (
+    GROUP_VERSION,
+    SECURITY_VERSION,
+    SUPPORTED_FEATURES,
+    TRANSACTION_VERSION,
+)
 from ottla.metadata_raft.commands import FeatureUpdate, RegisterBroker, UpdateFeatures, UpgradeType
+from ottla.metadata_raft.feature_control import check_security_version
 from ottla.metadata_raft.metadata_version import LATEST_METADATA_VERSION, METADATA_VERSION
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_record, written_version
 from ottla.metadata_raft.records import (
@@ -109,8 +115,10 @@ def test_a_new_cluster_begins_at_the_latest_level() -> None:
         METADATA_VERSION: LATEST_METADATA_VERSION,
         GROUP_VERSION: 1,
         TRANSACTION_VERSION: 2,
+        SECURITY_VERSION: 1,
     }
     assert world.image.group_version == 1
+    assert world.image.security_version == 1
     assert world.controller.activate(world.image, 0) is None
 
 
@@ -175,6 +183,30 @@ def test_nodes_of_an_older_release_and_a_later_feature_exclude_each_other(name: 
     set_feature(world, name, highest)
     with pytest.raises(KafkaError, match=f"broker 1 does not support finalized version {highest} of {name}"):
         register(world, 1, OLDER_RELEASE)
+
+
+def test_a_cluster_that_may_have_security_records_keeps_older_nodes_out_for_ever() -> None:
+    world = MetadataWorld(brokers=0)
+    level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
+    world.controller.replay(MetadataBatch(0, 1, NOW_MS, [level]))
+    register(world, 0, THIS_RELEASE)
+    register(world, 1, OLDER_RELEASE)
+    assert world.controller.activate(world.image, 0) is None
+
+    with pytest.raises(KafkaError, match="Broker 1 does not support this feature"):
+        set_feature(world, SECURITY_VERSION, 1)
+    with pytest.raises(KafkaError, match="raise it with kafka-features") as refused:
+        check_security_version(world.image, "ACLs")
+    register(world, 1, THIS_RELEASE)
+    set_feature(world, SECURITY_VERSION, 1)
+    check_security_version(world.image, "ACLs")
+
+    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    with pytest.raises(KafkaError, match=f"does not support finalized version 1 of {SECURITY_VERSION}"):
+        register(world, 1, OLDER_RELEASE)
+    for kind in (SAFE, UNSAFE):
+        with pytest.raises(KafkaError, match="stop at the records that it allows"):
+            set_feature(world, SECURITY_VERSION, 0, kind)
 
 
 def test_a_node_that_knows_a_lower_level_keeps_the_cluster_there() -> None:

@@ -9,9 +9,16 @@ from ottla.groupcoord.group_records import OffsetCommitValue, OffsetRecord
 from ottla.groupcoord.record_codec import encode_key, encode_value
 from ottla.logstore.record import build_batch
 from ottla.metadata_raft.image import MetadataImage
-from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
-from ottla.metadata_raft.records import ConfigRecord, MetadataRecord, PartitionRecord, TopicRecord
+from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch, encode_record
+from ottla.metadata_raft.records import (
+    ConfigRecord,
+    MetadataRecord,
+    PartitionRecord,
+    TopicRecord,
+    UserScramCredentialRecord,
+)
 from ottla.metadata_raft.snapshot import decode_snapshot, encode_snapshot
+from ottla.node.tools.dump_log import main as dump_log
 from ottla.node.tools.dump_state import main
 from ottla.node.tools.replayed_log import replayed
 
@@ -74,6 +81,28 @@ def test_metadata_are_dumped_as_the_records_that_would_make_them(
     assert [one["type"] for one in dumped] == ["TopicRecord", "PartitionRecord", "ConfigRecord"]
     assert dumped[2]["name"] == "retention.ms" and dumped[1]["leader"] == 1
     assert [one["type"] for one in before] == ["TopicRecord", "PartitionRecord"]
+
+
+def test_no_tool_shows_what_proves_a_user(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    credential = UserScramCredentialRecord(
+        name="alice", mechanism=1, salt=b"pepper", stored_key=b"STORED", server_key=b"SERVER", iterations=4096
+    )
+    broken = bytes(build_batch([(None, encode_record(credential)[:-1], 0, ())]))
+    (tmp_path / "damaged").mkdir()
+    directory = directory_of(tmp_path, "__cluster_metadata", changes(0, credential))
+    damaged = directory_of(tmp_path / "damaged", "__cluster_metadata", broken)
+
+    dumped = rows(capsys, "dump-metadata", "--json", directory)
+    assert dump_log(["--records", str(directory / f"{0:020d}.log")]) == 0
+    assert dump_log(["--records", str(damaged / f"{0:020d}.log")]) == 0
+    printed = capsys.readouterr().out
+
+    assert [(one["type"], one["name"], one["stored_key"]) for one in dumped] == [
+        ("UserScramCredentialRecord", "alice", "(secret)")
+    ]
+    assert printed.count("(secret)") >= 2 and "UserScramCredentialRecord" in printed
+    for secret in (b"pepper", b"STORED", b"SERVER"):
+        assert secret.decode() not in printed + str(dumped) and secret.hex() not in printed + str(dumped)
 
 
 def test_a_snapshot_is_where_the_metadata_begin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
