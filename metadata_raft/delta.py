@@ -12,9 +12,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AccessControlEntry
 from ottla.metadata_raft.image import (
-    AccessControlEntry,
-    AclsImage,
     BrokerImage,
     ConfigsImage,
     Endpoint,
@@ -180,7 +179,7 @@ class MetadataDelta:
             next_producer_id=self._next_producer_id,
             requests=base.requests if self._requests is None else self._requests,
             voters=self._voters,
-            acls=self._next_acls(),
+            acls=base.acls.changed(self._acls),
             client_quotas=_with_changes(base.client_quotas, self._client_quotas),
             scram_credentials=_with_changes(base.scram_credentials, self._scram_credentials),
         )
@@ -297,14 +296,6 @@ class MetadataDelta:
                 f"A metadata record removes the access control entry {entry_id.hex()}, which does not exist.",
             )
         self._acls[entry_id] = self._acl_ids[entry] = None
-
-    def _next_acls(self) -> AclsImage:
-        base = self.base.acls
-        if not self._acls:
-            return base
-        return AclsImage(
-            by_id=_with_changes(base.by_id, self._acls), ids=_with_changes(base.ids, self._acl_ids)
-        )
 
     def _replay_client_quota(self, record: ClientQuotaRecord) -> None:
         parts = ((part.entity_type, part.entity_name) for part in record.entity)

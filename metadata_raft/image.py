@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
+from ottla.metadata_raft import acl_set
+from ottla.metadata_raft.acl_set import AclSet
 from ottla.metadata_raft.cluster_features import GROUP_VERSION, SECURITY_VERSION, TRANSACTION_VERSION
 from ottla.metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,
@@ -124,18 +126,6 @@ class VoterImage(NamedTuple):
     endpoints: Mapping[str, Endpoint]
 
 
-class AccessControlEntry(NamedTuple):
-    """Who may, or may not, do what to which resource; the numbers are Kafka's."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
-
-
 class ScramKey(NamedTuple):
     """What a SCRAM credential is for."""
 
@@ -157,14 +147,6 @@ class ScramCredential(NamedTuple):
 
 # Type and name of each part, by type; without a name: all that have no quota of their own.
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AclsImage:
-    """All access control entries; another object whenever one of them came or went."""
-
-    by_id: Mapping[bytes, AccessControlEntry] = field(default_factory=dict)
-    ids: Mapping[AccessControlEntry, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +206,7 @@ class MetadataImage:
     next_producer_id: int = 0
     requests: Mapping[int, RequestTable] = field(default_factory=dict)  # by broker epoch
     voters: tuple[VoterImage, ...] = ()  # empty: those of the configuration
-    acls: AclsImage = field(default_factory=AclsImage)
+    acls: AclSet = field(default_factory=AclSet)
     client_quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     scram_credentials: Mapping[ScramKey, ScramCredential] = field(default_factory=dict)
 
@@ -288,8 +270,7 @@ def check_invariants(image: MetadataImage) -> None:
             assert partition.leader == NO_LEADER or partition.leader in partition.isr
             assert len(partition.directories) == len(partition.replicas)
             assert len(set(partition.replicas)) == len(partition.replicas)
-    assert image.acls.ids == {entry: entry_id for entry_id, entry in image.acls.by_id.items()}
-    assert len(image.acls.ids) == len(image.acls.by_id)
+    acl_set.check_invariants(image.acls)
     for entity, quotas in image.client_quotas.items():
         assert entity and quotas, f"no quotas of {entity}"
         assert entity == tuple(sorted(entity, key=lambda part: part[0])), f"{entity} is not sorted"

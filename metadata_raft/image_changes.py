@@ -31,7 +31,7 @@ def changes_between(before: MetadataImage, after: MetadataImage) -> MetadataChan
         brokers=_different(before.brokers, after.brokers),
         features=before.features != after.features,
         voters=before.voters != after.voters,
-        acls=before.acls is not after.acls and before.acls.ids != after.acls.ids,
+        acls=before.acls is not after.acls and before.acls != after.acls,
         client_quotas=_different(before.client_quotas, after.client_quotas),
         scram_credentials=_different(before.scram_credentials, after.scram_credentials),
     )
