@@ -147,7 +147,7 @@ class Broker:
         services.groups.start(tasks.start)
         services.txn_gate.start(tasks.start)
         services.txns.start(tasks.start)
-        tasks.start(replicas.host_the_rest())
+        tasks.start(replicas.carry_out_the_rest())
         tasks.start(services.replication.run())
         tasks.start(quorum.assignments.run())
         tasks.start(services.maintenance.run())

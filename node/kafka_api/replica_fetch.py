@@ -65,7 +65,7 @@ def handle(
     session.broker_epoch = request.replica_state.replica_epoch if context.api_version >= 15 else -1
     changed = session.update(items, request.forgotten_topics_data)
     fetch = ReplicaFetch(services, context, request, session)
-    makes_logs = services.replica_manager.has_unhosted and len(changed) > MADE_AT_ONCE
+    makes_logs = services.replica_manager.is_behind and len(changed) > MADE_AT_ONCE
     return in_turns(fetch.begin(changed), is_large=context.is_large or makes_logs)
 
 

@@ -1,5 +1,6 @@
 """ottla.node.replica: the partitions that this node has, as leader or follower. Bottom-up:
 
+backlog            partitions for which something is still to be done here
 delayed_fetch      a fetch that found too few bytes, at rest until an append (or a timer) wakes it
 delayed_operation  a request at rest until each of its partitions has come to what it waits for
 fetch_session      incremental fetch sessions (KIP-227)

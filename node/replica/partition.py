@@ -510,8 +510,9 @@ class Partition:
 
     def _advance_high_watermark(self) -> None:
         isr, log, context = self.isr, self.log, self._context
-        # As Kafka 4: what too few replicas have is not shown either (KIP-966).
-        if isr is None or not self.has_enough_replicas():
+        # As Kafka 4: what too few replicas have is not shown either (KIP-966). A node that is fenced
+        # acknowledges nothing, though of very many partitions some hear later that they lead no more.
+        if isr is None or context.is_fenced or not self.has_enough_replicas():
             return
         high_watermark = log.log_end_offset
         if isr.followers:

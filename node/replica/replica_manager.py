@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_manager import LogManager
@@ -20,6 +20,7 @@ from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.counters.topic_counters import TopicCounters, without_topics
+from ottla.node.replica.backlog import Backlog
 from ottla.node.replica.delayed_delete import DELETES, Deletion
 from ottla.node.replica.delayed_fetch import DelayedFetch
 from ottla.node.replica.delayed_operation import DelayedOperation, Kind
@@ -29,6 +30,7 @@ from ottla.node.replica.follower_session import FollowerSession, FollowerSession
 from ottla.node.replica.partition import Assignment, Partition
 from ottla.node.replica.replica_context import ReplicaContext
 from ottla.node.replica.replication_quota import ReplicationQuotas
+from ottla.node.work.turns import give_way
 
 # Kafka's default of max.incremental.fetch.session.cache.slots and min.incremental.fetch.session.eviction.ms.
 DEFAULT_SESSION_SLOTS = 1000
@@ -42,8 +44,13 @@ DEFAULT_LAG_MS = 30_000  # of replica.lag.time.max.ms
 HOSTED_AT_ONCE = 4
 # To rename a log's directory takes some 0.2 ms, and ten times as long on a disk that is busy.
 REMOVED_AT_ONCE = 8
-# To look at a partition's ISR takes some 5 us.
+# To look at a partition's ISR takes some 5 us, to change its role or take it off this node 5 to 10 us.
 CHECKED_AT_ONCE = 512
+SETTLED_AT_ONCE = 256
+# The settings of a topic take some 50 us.
+CONFIGURED_AT_ONCE = 32
+# A partition and its log, as the collector of garbage counts: some more are made while they go.
+OBJECTS_OF_A_PARTITION = 60
 
 G = TypeVar("G")
 R = TypeVar("R")
@@ -51,16 +58,14 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 
-class Unhosted(NamedTuple):
-    """A partition that the metadata gave this node and whose log is still to be made or found."""
-
-    topic_id: bytes
-    assignment: Assignment
-    is_new: bool
-
-
 class ReplicaManager:
-    """The partitions that this node hosts, by name."""
+    """The partitions that this node hosts, by name.
+
+    A change of the metadata may concern very many of them, so it is carried out in turns with the event loop.
+    Whoever asks for a partition by its name finds it as the metadata of this node say, at any time: what is
+    still to be done about it is done then. Whoever holds one for longer, as a fetch that waits, hears of its
+    new role some turns later.
+    """
 
     def __init__(
         self,
@@ -80,8 +85,10 @@ class ReplicaManager:
         chance: random.Random | None = None,
         quota_windows: int = 11,
         quota_window_seconds: int = 1,
+        on_freed: Callable[[int], None] = lambda objects: None,
     ) -> None:
-        """`on_placed` is told where a partition's log lies, None if that is not known.
+        """`on_placed` is told where a partition's log lies, None if that is not known; `on_freed`, how many
+        objects were given back.
 
         `session_bytes` is what fetch sessions may take, `is_open` tells of a connection's number whether it
         has not ended. A node among others needs a clock that only goes forward, `replica.lag.time.max.ms` and
@@ -111,12 +118,19 @@ class ReplicaManager:
         self._image = image
         self._log_config = log_config
         self._on_placed = on_placed
+        self._on_freed = on_freed
         self._partitions: dict[tuple[str, int], Partition] = {}
         # Of topics that have, or had, a partition here, and of those that were deleted: DELETED_TOPICS.
         self.counters: dict[str, TopicCounters] = {}
-        self._unhosted: dict[TopicPartition, Unhosted] = {}
-        self._unhosted_by_topic: dict[str, dict[TopicPartition, None]] = {}  # who waited longest comes first
+        # What `apply` leaves to later turns; all of it goes by the metadata that were applied last.
+        self._applied = image()
+        self._changed = Backlog()  # whose roles may be others, or which may be here no more
+        self._unhosted = Backlog()  # whose logs are to be made or found; those of new topics are marked
+        self._unconfigured: dict[str, None] = {}  # topics whose logs may have other settings
+        self._unchecked: Iterator[Partition] = iter(())  # whose ISRs may get back who has come back
+        self.is_behind = False  # whether there is any of the first three
         self._doomed: dict[TopicPartition, None] = {}  # whose logs are to be removed
+        self._has_unchecked = False
         self._has_rest = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
         self._has_started = False
@@ -139,7 +153,7 @@ class ReplicaManager:
         UNKNOWN_TOPIC_OR_PARTITION if the cluster has no such partition, NOT_LEADER_OR_FOLLOWER if other nodes
         have it, KAFKA_STORAGE_ERROR if the disk that it lies on has failed.
         """
-        partition = self._partitions.get(topic_partition) or self.find(topic_partition)
+        partition = self.find(topic_partition) if self.is_behind else self._partitions.get(topic_partition)
         if partition is not None:
             return partition
         if topic_partition in self._offline:
@@ -153,16 +167,9 @@ class ReplicaManager:
 
     def find(self, topic_partition: tuple[str, int]) -> Partition | None:
         """The replica of a partition on this node, None if it hosts none."""
-        partition = self._partitions.get(topic_partition)
-        if partition is None and topic_partition in self._unhosted:
-            self._host(TopicPartition(*topic_partition))
-            return self._partitions.get(topic_partition)
-        return partition
-
-    @property
-    def has_unhosted(self) -> bool:
-        """Say whether there are partitions whose logs are still to be made."""
-        return bool(self._unhosted)
+        if self.is_behind:
+            self._catch_up(topic_partition)
+        return self._partitions.get(topic_partition)
 
     def counters_of(self, topic: str) -> TopicCounters | None:
         """What is counted of a topic, None if none of its partitions is here."""
@@ -185,9 +192,11 @@ class ReplicaManager:
         """Host, lead, follow and drop partitions as the new image says, and hand new settings to their logs.
 
         The first call, at start, brings everything that there is. A log that cannot be opened does not hold
-        up the others: its partition is offline. Of many new logs the first are made at once, the others by
-        `host_the_rest` or when somebody asks for them; of many that go the first are removed at once.
+        up the others: its partition is offline. Where very much changes, the first of it is done at once, and
+        the rest by `carry_out_the_rest`, or when somebody asks for the partition.
         """
+        self._applied = image
+        self.is_behind = True
         gone = {
             before.name
             for before, after in changes.topics
@@ -196,23 +205,43 @@ class ReplicaManager:
         if not gone.isdisjoint(self.counters):
             self.counters = without_topics(self.counters, gone)
         for before, after in changes.topics:
-            if before is not None and (after is None or after.topic_id != before.topic_id):
-                for topic_partition in before.topic_partitions():
-                    self._remove(topic_partition)
-            if after is not None:
-                self._apply_topic(image, after, is_new=before is None and self._has_started)
+            self._note_topic(before, after)
+        for kind, name in changes.configs:
+            if kind == ConfigResourceType.TOPIC:
+                self._unconfigured[name] = None
+            elif kind == ConfigResourceType.BROKER:
+                self._unconfigured.update(dict.fromkeys(image.topics.by_name))
+        self._settle_some(SETTLED_AT_ONCE)
         self._remove_some(REMOVED_AT_ONCE)
         # What is there at start is open already: only its roles are given out.
         self._host_some(HOSTED_AT_ONCE if self._has_started else len(self._unhosted))
         self._has_started = True
-        for kind, name in changes.configs:
-            if kind == ConfigResourceType.TOPIC:
-                self.update_config(image, name)
-            elif kind == ConfigResourceType.BROKER:
-                for topic in image.topics.by_name:
-                    self.update_config(image, topic)
-        if changes.brokers:
-            self.check_isrs()  # one that came back may be let in
+        self._configure_some(CONFIGURED_AT_ONCE)
+        if changes.brokers:  # one that came back may be let in
+            self._unchecked = iter(tuple(self._partitions.values()))
+            self._check_some(CHECKED_AT_ONCE)
+        self._tell_rest()
+
+    def _note_topic(self, before: TopicImage | None, after: TopicImage | None) -> None:
+        """Put down which partitions of a topic may have to be others than they are here."""
+        is_new = before is None and self._has_started
+        if before is not None and (after is None or after.topic_id != before.topic_id):
+            self._changed.add(before.name, range(len(before.partitions)))
+            before = None
+        if after is None:
+            return
+        old = () if before is None else before.partitions
+        own = self._broker_id
+        added = [one.partition for one in after.partitions[len(old) :] if own in one.replicas]
+        self._unhosted.add(after.name, added, mark=is_new)
+        self._changed.add(
+            after.name,
+            # What has not changed is the same object.
+            (now.partition for then, now in zip(old, after.partitions, strict=False) if then is not now),
+        )
+        if self._offline:  # a disk may be back
+            every = range(len(after.partitions))
+            self._changed.add(after.name, (one for one in every if (after.name, one) in self._offline))
 
     def replace_log(self, topic_partition: TopicPartition, partition_log: PartitionLog) -> None:
         """The partition's log lies in another log directory from now on."""
@@ -238,89 +267,122 @@ class ReplicaManager:
             if partition is not None and partition.log.config != config:
                 partition.log.update_config(config)
 
-    async def host_the_rest(self) -> None:
-        """Make and remove the logs that `apply` left, a few in each turn of the loop, for as long as the node
-        runs; what is to be removed then is removed at its end.
+    async def carry_out_the_rest(self) -> None:
+        """Do what `apply` left, some of it in each turn of the loop, for as long as the node runs; what is to
+        be removed then is removed at its end.
         """
         try:
             while True:
                 await self._has_rest.wait()
+                self._settle_some(SETTLED_AT_ONCE)
+                await give_way()
+                if self._changed:
+                    continue  # others wait for those who lead
                 self._host_some(HOSTED_AT_ONCE)
-                await asyncio.sleep(0)
+                await give_way()
                 self._remove_some(REMOVED_AT_ONCE)
-                await asyncio.sleep(0)
+                await give_way()
+                self._configure_some(CONFIGURED_AT_ONCE)
+                self._check_some(CHECKED_AT_ONCE)
+                self._tell_rest()
+                await give_way()
         finally:
+            self._settle_some(len(self._changed))
             self._remove_some(len(self._doomed))
 
-    def _apply_topic(self, image: MetadataImage, topic: TopicImage, *, is_new: bool) -> None:
-        for one in topic.partitions:
-            topic_partition = TopicPartition(topic.name, one.partition)
-            if self._broker_id not in one.replicas:
-                if topic_partition in self._partitions or topic_partition in self._unhosted:
-                    self._remove(topic_partition)
-                continue
-            hosted = self._partitions.get(topic_partition)
-            if hosted is not None:
-                assignment = _assignment(one)
-                if assignment != hosted.assignment and hosted.assign(assignment):
-                    self.on_role(hosted)
-                continue
-            waiting = self._unhosted.get(topic_partition)
-            self._unhosted[topic_partition] = Unhosted(
-                topic.topic_id, _assignment(one), is_new if waiting is None else waiting.is_new
-            )
-            self._unhosted_by_topic.setdefault(topic.name, {})[topic_partition] = None
-
-    def _host_some(self, count: int) -> None:
-        """Make so many logs, of each topic one in turn: a small topic does not wait for a large one."""
-        for _ in range(min(count, len(self._unhosted))):
-            topic = next(iter(self._unhosted_by_topic))
-            waiting = self._unhosted_by_topic.pop(topic)
-            self._unhosted_by_topic[topic] = waiting
-            self._host(next(iter(waiting)))
-        self._tell_rest()
-
-    def _take_unhosted(self, topic_partition: TopicPartition) -> Unhosted | None:
-        """Take a partition from those that wait for their logs, if it is one."""
-        unhosted = self._unhosted.pop(topic_partition, None)
-        if unhosted is not None:
-            waiting = self._unhosted_by_topic[topic_partition.topic]
-            del waiting[topic_partition]
-            if not waiting:
-                del self._unhosted_by_topic[topic_partition.topic]
-        return unhosted
-
-    def _remove_some(self, count: int) -> None:
-        for topic_partition in tuple(islice(self._doomed, count)):
-            del self._doomed[topic_partition]
-            self._log_manager.delete(topic_partition)
-        self._tell_rest()
-
     def _tell_rest(self) -> None:
-        if self._unhosted or self._doomed:
+        self.is_behind = bool(self._changed or self._unhosted or self._unconfigured)
+        if self.is_behind or self._doomed or self._has_unchecked:
             self._has_rest.set()
         else:
             self._has_rest.clear()
 
+    def _catch_up(self, topic_partition: tuple[str, int]) -> None:
+        """Do what is to be done about one partition, as somebody asks for it."""
+        topic = topic_partition[0]
+        if topic in self._unconfigured:
+            del self._unconfigured[topic]
+            self.update_config(self._applied, topic)
+        if self._changed.take(topic_partition) is not None:
+            self._settle(TopicPartition(*topic_partition))
+        if topic_partition in self._unhosted:
+            self._host(TopicPartition(*topic_partition))
+
+    def _settle_some(self, count: int) -> None:
+        while count > 0 and self._changed:
+            topic_partition = TopicPartition(*self._changed.first())
+            self._changed.take(topic_partition)
+            self._settle(topic_partition)
+            count -= 1
+
+    def _settle(self, topic_partition: TopicPartition) -> None:
+        """Have a partition lead, follow or go as the metadata say; a log that it needs is made later."""
+        topic = self._applied.topics.by_name.get(topic_partition.topic)
+        one = None if topic is None else _partition_of(topic, topic_partition.partition)
+        hosted = self._partitions.get(topic_partition)
+        if topic is None or one is None or self._broker_id not in one.replicas:
+            if hosted is not None or topic_partition in self._unhosted or topic_partition in self._offline:
+                self._remove(topic_partition)
+            return
+        is_other = hosted is not None and hosted.topic_id != topic.topic_id
+        if is_other:
+            self._remove(topic_partition)
+        if hosted is None or is_other:
+            if topic_partition not in self._unhosted:
+                self._unhosted.add(topic.name, (one.partition,), mark=is_other)
+            return
+        assignment = _assignment(one)
+        leads = one.leader == self._broker_id and not self.context.is_fenced
+        if (assignment != hosted.assignment or leads != hosted.is_leader) and hosted.assign(assignment):
+            self.on_role(hosted)
+
+    def _configure_some(self, count: int) -> None:
+        for topic in tuple(islice(self._unconfigured, count)):
+            del self._unconfigured[topic]
+            self.update_config(self._applied, topic)
+
+    def _check_some(self, count: int) -> None:
+        some = tuple(islice(self._unchecked, count))
+        self._has_unchecked = len(some) == count
+        self._check_isrs(one for one in some if self._partitions.get(one.topic_partition) is one)
+
+    def _host_some(self, count: int) -> None:
+        """Make so many logs, of each topic one in turn."""
+        while count > 0 and self._unhosted:
+            topic_partition = TopicPartition(*self._unhosted.first())
+            if self._changed.take(topic_partition) is not None:
+                self._settle(topic_partition)
+            if topic_partition in self._unhosted:
+                self._host(topic_partition)
+                count -= 1
+
+    def _remove_some(self, count: int) -> None:
+        some = tuple(islice(self._doomed, count))
+        for topic_partition in some:
+            del self._doomed[topic_partition]
+            self._log_manager.delete(topic_partition)
+        if some:
+            self._on_freed(OBJECTS_OF_A_PARTITION * len(some))
+
     def _host(self, topic_partition: TopicPartition) -> None:
         """Open or make the partition's log and serve it; it is offline where that fails."""
-        unhosted = self._take_unhosted(topic_partition)
-        assert unhosted is not None, topic_partition
-        topic_id, assignment, is_new = unhosted
+        is_new = self._unhosted.take(topic_partition)
+        assert is_new is not None, topic_partition
+        topic = self._applied.topics.by_name[topic_partition.topic]
         if topic_partition in self._doomed:
             del self._doomed[topic_partition]
             self._log_manager.delete(topic_partition)
         try:
             partition_log = self._log_manager.get_or_create(
                 topic_partition,
-                topic_id,
-                self._log_config(self._image(), topic_partition.topic),
+                topic.topic_id,
+                self._log_config(self._applied, topic_partition.topic),
                 is_new=is_new,
             )
             partition = Partition(
                 log=partition_log,
-                topic_id=topic_id,
-                assignment=assignment,
+                topic_id=topic.topic_id,
+                assignment=_assignment(topic.partitions[topic_partition.partition]),
                 context=self.context,
                 counters=self.counters.setdefault(topic_partition.topic, TopicCounters()),
             )
@@ -342,7 +404,7 @@ class ReplicaManager:
 
     def _drop(self, topic_partition: TopicPartition) -> Partition | None:
         self._offline.discard(topic_partition)
-        self._take_unhosted(topic_partition)
+        self._unhosted.take(topic_partition)
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
             partition.close()
@@ -389,7 +451,8 @@ class ReplicaManager:
     def fence(self) -> None:
         """The controller has not heard of this node for a session: others may lead what it leads.
 
-        It leads nothing until `unfence`, so it acknowledges nothing that nobody else has.
+        It leads nothing until `unfence`, so it acknowledges nothing that nobody else has. That holds from
+        this moment on, though of very many partitions those who wait hear of it some turns later.
         """
         self._set_fenced(True)
 
@@ -401,9 +464,11 @@ class ReplicaManager:
         if self.context.is_fenced == is_fenced:
             return
         self.context.is_fenced = is_fenced
-        for partition in self._partitions.values():
-            if partition.assign(partition.assignment):
-                self.on_role(partition)
+        self.is_behind = True
+        for topic, index in self._partitions:
+            self._changed.add(topic, (index,))
+        self._settle_some(SETTLED_AT_ONCE)
+        self._tell_rest()
 
     # ---- waiting requests ------------------------------------------------------------------------
 
@@ -515,6 +580,10 @@ class ReplicaManager:
                 delayed.finish()
             else:
                 delayed.expire()
+
+
+def _partition_of(topic: TopicImage, index: int) -> PartitionImage | None:
+    return topic.partitions[index] if index < len(topic.partitions) else None
 
 
 def _assignment(image: PartitionImage) -> Assignment:

@@ -83,6 +83,7 @@ class ReplicaWorld:
         others: Sequence[int] = (OTHER_ID,),
         disk: MemoryDisk | None = None,
         monotonic_ms: Callable[[], int] | None = None,
+        on_freed: Callable[[int], None] = lambda objects: None,
     ) -> None:
         self.clock = ManualClock()
         self.unsent = UnsentAnswers()
@@ -119,6 +120,7 @@ class ReplicaWorld:
             image=lambda: self.metadata.image,
             log_config=lambda image, topic: self.configs.get(topic, LogConfig()),
             monotonic_ms=monotonic_ms or self.clock.now_ms,
+            on_freed=on_freed,
         )
         self.flusher = LogFlusher(  # flushes what is asked for while its `run` is awaited
             is_current=lambda _: True, clock=self.clock, on_flushed=self.replica_manager.log_flushed
@@ -159,6 +161,13 @@ class ReplicaWorld:
         )
         self._publish(before, after)
         return after
+
+    def change_partition(self, name: str, index: int, **fields: Any) -> None:
+        """Change one partition in the metadata."""
+        before = self.metadata.image.topics.by_name[name]
+        partitions = list(before.partitions)
+        partitions[index] = partitions[index]._replace(**fields)
+        self._publish(before, before._replace(partitions=tuple(partitions)))
 
     def delete_topic(self, name: str) -> None:
         self._publish(self.metadata.image.topics.by_name[name], None)

@@ -1,12 +1,24 @@
 """Which partitions a node hosts: a large topic never stops the loop, and is served from its first moment."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
+from ottla.logstore.log_config import LogConfig
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.replica.replica_manager import HOSTED_AT_ONCE, REMOVED_AT_ONCE
+from ottla.metadata_raft.delta import MetadataChanges
+from ottla.metadata_raft.records import ConfigResourceType
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import (
+    CHECKED_AT_ONCE,
+    CONFIGURED_AT_ONCE,
+    HOSTED_AT_ONCE,
+    OBJECTS_OF_A_PARTITION,
+    REMOVED_AT_ONCE,
+    SETTLED_AT_ONCE,
+)
 from tests.unit.node.replica.replica_world import ReplicaWorld
 
 
@@ -36,7 +48,7 @@ def test_of_a_large_topic_some_logs_are_made_at_once_and_any_when_it_is_asked_fo
 async def _host_the_rest(world: ReplicaWorld) -> int:
     """Turns of the loop that others got until all was hosted."""
     turns = 0
-    work = asyncio.ensure_future(world.replica_manager.host_the_rest())
+    work = asyncio.ensure_future(world.replica_manager.carry_out_the_rest())
     while len(world.replica_manager) < 101:
         await asyncio.sleep(0)
         turns += 1
@@ -98,7 +110,7 @@ def test_logs_of_a_large_topic_are_removed_in_turns_and_the_rest_when_the_node_s
         await asyncio.sleep(0)  # it has ended
         world.delete_topic("large")
         at_once = len(deleted)
-        work = asyncio.ensure_future(world.replica_manager.host_the_rest())
+        work = asyncio.ensure_future(world.replica_manager.carry_out_the_rest())
         while len(deleted) == at_once:
             await asyncio.sleep(0)
         in_turns = len(deleted)
@@ -130,10 +142,174 @@ def test_a_small_topic_does_not_wait_for_the_logs_of_a_large_one(world: ReplicaW
     world.create_topic("small", partitions=2 * HOSTED_AT_ONCE)
 
     async def scene() -> int:
-        work = asyncio.ensure_future(world.replica_manager.host_the_rest())
+        work = asyncio.ensure_future(world.replica_manager.carry_out_the_rest())
         while sum(one.topic_partition.topic == "small" for one in world.replica_manager) < 2 * HOSTED_AT_ONCE:
             await asyncio.sleep(0)
         work.cancel()
         return len(world.replica_manager)
 
     assert asyncio.run(scene()) < 8 * HOSTED_AT_ONCE
+
+
+MANY = 3 * SETTLED_AT_ONCE
+
+
+def large_world() -> ReplicaWorld:
+    """A node that has started with a topic of very many partitions, all of which it leads."""
+    world = ReplicaWorld()
+    world.create_topic("large", partitions=MANY, replicas=(1, 2))
+    return world
+
+
+async def _carry_out(world: ReplicaWorld, is_done: Callable[[], bool]) -> int:
+    """Return how many turns of the loop others got until it was done."""
+    turns = 0
+    work = asyncio.ensure_future(world.replica_manager.carry_out_the_rest())
+    while not is_done():
+        await asyncio.sleep(0)
+        turns += 1
+        assert turns < 10_000, "it is never done"
+    work.cancel()
+    return turns
+
+
+def test_new_roles_of_very_many_partitions_are_taken_in_turns() -> None:
+    world = large_world()
+    told: list[Partition] = []
+    world.replica_manager.on_role = told.append
+
+    world.create_topic("large", partitions=MANY, replicas=(1, 2), leader=2, leader_epoch=1)
+    at_once = len(told)
+    turns = asyncio.run(_carry_out(world, lambda: not world.replica_manager.is_behind))
+
+    assert at_once == SETTLED_AT_ONCE
+    assert turns >= MANY // SETTLED_AT_ONCE - 1
+    assert len(told) == MANY
+    assert not any(one.is_leader for one in world.replica_manager)
+
+
+def test_whoever_asks_for_a_partition_finds_its_new_role_before_its_turn() -> None:
+    world = large_world()
+
+    world.create_topic("large", partitions=MANY, replicas=(1, 2), leader=2, leader_epoch=1)
+
+    assert world.replica_manager.is_behind
+    assert world.partition("large", MANY - 1).leader_epoch == 1
+    assert not world.partition("large", MANY - 1).is_leader
+
+
+def test_a_change_of_one_partition_does_not_touch_the_others_of_a_large_topic() -> None:
+    world = large_world()
+    before = {one.topic_partition.partition: one.assignment for one in world.replica_manager}
+
+    world.change_partition("large", 7, isr=(1,))
+
+    changed = [one for one in world.replica_manager if one.assignment is not before[one.topic_partition[1]]]
+    assert [one.topic_partition.partition for one in changed] == [7]
+    assert changed[0].assignment.in_sync_replicas == (1,)
+
+
+def test_a_large_topic_that_was_deleted_is_found_no_more_though_it_goes_in_turns() -> None:
+    world = large_world()
+
+    world.delete_topic("large")
+
+    assert len(world.replica_manager) == MANY - SETTLED_AT_ONCE
+    assert world.replica_manager.find(TopicPartition("large", MANY - 1)) is None
+    asyncio.run(_carry_out(world, lambda: len(world.log_manager.deleted) == MANY))
+    assert len(world.replica_manager) == 0
+
+
+def test_a_large_topic_that_is_made_anew_at_once_never_writes_to_the_old_logs() -> None:
+    world = large_world()
+    old = next(one for one in world.replica_manager if one.topic_partition.partition == MANY - 1)
+    world.delete_topic("large")
+
+    world.create_topic("large", partitions=MANY, topic_id=b"another".ljust(16, b"."))
+    world.append("large", index=MANY - 1)
+
+    assert not old.is_leader
+    assert world.partition("large", MANY - 1) is not old
+    assert world.log_manager.deleted.count(TopicPartition("large", MANY - 1)) == 1
+
+
+def test_what_a_node_hosts_follows_its_last_metadata_in_whatever_turns() -> None:
+    world = large_world()
+    world.create_topic("large", partitions=MANY, replicas=(2,), leader=2, leader_epoch=1)  # moved away
+    world.create_topic("large", partitions=MANY, replicas=(1,), leader=1, leader_epoch=2)  # and back
+
+    async def scene() -> None:
+        await _carry_out(world, lambda: not world.replica_manager.is_behind)
+
+    asyncio.run(scene())
+
+    assert len(world.replica_manager) == MANY
+    assert all(one.is_leader and one.leader_epoch == 2 for one in world.replica_manager)
+
+
+def test_a_fenced_node_leads_nothing_that_is_asked_for_and_acknowledges_nothing() -> None:
+    world = large_world()
+    last = world.partition("large", MANY - 1)
+    world.append("large", index=MANY - 1)
+    told: list[Partition] = []
+    world.replica_manager.on_role = told.append
+
+    world.replica_manager.fence()
+    last.follower_fetched(2, 1)
+
+    assert len(told) == SETTLED_AT_ONCE
+    assert last.log.high_watermark == 0
+    assert not world.partition("large", MANY - 1).is_leader
+
+    world.replica_manager.unfence()
+    assert world.partition("large", MANY - 1).is_leader
+    asyncio.run(_carry_out(world, lambda: not world.replica_manager.is_behind))
+    assert all(one.is_leader for one in world.replica_manager)
+
+
+def test_settings_of_very_many_topics_change_in_turns_and_hold_for_whoever_asks() -> None:
+    world = ReplicaWorld()
+    names = [f"t{number}" for number in range(3 * CONFIGURED_AT_ONCE)]
+    for name in names:
+        world.create_topic(name)
+    manager = world.replica_manager
+    asyncio.run(_carry_out(world, lambda: len(manager) == len(names)))
+    changed = LogConfig(retention_ms=1)
+    world.configs = dict.fromkeys(names, changed)
+
+    changes = MetadataChanges((), frozenset({(ConfigResourceType.BROKER, "")}), frozenset(), False)
+    manager.apply(world.metadata.image, changes)
+
+    assert sum(one.log.config == changed for one in manager) == CONFIGURED_AT_ONCE
+    assert all(world.partition(name).log.config == changed for name in names)
+    assert not asyncio.run(_carry_out(world, lambda: not manager.is_behind)) > 10
+
+
+def test_isrs_are_checked_in_turns_when_a_broker_comes_back() -> None:
+    world = ReplicaWorld()
+    world.create_topic("large", partitions=3 * CHECKED_AT_ONCE, replicas=(1, 2), isr=(1,))
+    checked: list[Partition] = []
+    context = world.replica_manager.context
+    context.propose = lambda partition, _: checked.append(partition)
+    context.is_eligible = lambda broker_id, broker_epoch: False
+    for one in world.replica_manager:
+        one.follower_fetched(2, 0)
+    assert not checked
+    context.is_eligible = lambda broker_id, broker_epoch: True
+
+    changes = MetadataChanges((), frozenset(), frozenset({2}), False)
+    world.replica_manager.apply(world.metadata.image, changes)
+    at_once = len(checked)
+    asyncio.run(_carry_out(world, lambda: len(checked) == 3 * CHECKED_AT_ONCE))
+
+    assert at_once == CHECKED_AT_ONCE
+
+
+def test_it_is_told_how_many_objects_go_with_the_partitions_that_are_removed() -> None:
+    freed: list[int] = []
+    world = ReplicaWorld(on_freed=freed.append)
+    world.create_topic("t", partitions=REMOVED_AT_ONCE)
+
+    world.delete_topic("t")
+
+    assert freed == [OBJECTS_OF_A_PARTITION * REMOVED_AT_ONCE]
