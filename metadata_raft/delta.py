@@ -243,7 +243,7 @@ class MetadataDelta:
             image = topic.image()
             by_id[topic_id] = by_name[image.name] = image
             count += len(image.partitions)
-            collision = normalized_name(image.name)
+            collision = None if topic_id in base.by_id else normalized_name(image.name)
             if collision is not None:
                 collisions[collision] = collisions.get(collision, frozenset()) | {image.name}
         return TopicsImage(by_name=by_name, by_id=by_id, by_collision_name=collisions, partition_count=count)
@@ -437,25 +437,25 @@ def _partition_image(record: PartitionRecord) -> PartitionImage:
 
 def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:
     """A partition after one change of it."""
-    changes: dict[str, Any] = {"partition_epoch": old.partition_epoch + 1}
-    # The same leader named again is a new reign too: its predecessor's process may be another one.
-    if record.leader != NO_LEADER_CHANGE:
-        changes |= {"leader": record.leader, "leader_epoch": old.leader_epoch + 1}
-    if record.leader_recovery_state != -1:
-        changes["leader_recovery_state"] = record.leader_recovery_state
-    for name in (
-        "isr",
-        "replicas",
-        "removing_replicas",
-        "adding_replicas",
-        "directories",
-        "eligible_leader_replicas",
-        "last_known_elr",
-    ):
-        value = getattr(record, name)
-        if value is not None:
-            changes[name] = tuple(value)
-    return old._replace(**changes)
+    # Written out, as a fall of a broker changes thousands of partitions at once.
+    has_leader = record.leader != NO_LEADER_CHANGE
+    recovery_state = record.leader_recovery_state
+    eligible, last_known = record.eligible_leader_replicas, record.last_known_elr
+    return PartitionImage(
+        old.partition,
+        old.replicas if record.replicas is None else tuple(record.replicas),
+        old.isr if record.isr is None else tuple(record.isr),
+        # The same leader named again is a new reign too: its predecessor's process may be another one.
+        record.leader if has_leader else old.leader,
+        old.leader_epoch + has_leader,
+        old.partition_epoch + 1,
+        old.directories if record.directories is None else tuple(record.directories),
+        old.adding_replicas if record.adding_replicas is None else tuple(record.adding_replicas),
+        old.removing_replicas if record.removing_replicas is None else tuple(record.removing_replicas),
+        old.leader_recovery_state if recovery_state == -1 else recovery_state,
+        old.eligible_leader_replicas if eligible is None else tuple(eligible),
+        old.last_known_elr if last_known is None else tuple(last_known),
+    )
 
 
 def _remove_colliding(collisions: dict[str, frozenset[str]], name: str) -> None:

@@ -122,6 +122,7 @@ def leaders_after_fence(
     `doubts_last` that holds too where one other alone is not `absent`: it may have lost its power just now.
     One that goes `for_good`, or comes back as another process, stays only where it is the last.
     """
+    known: dict[tuple[object, ...], PartitionChangeRecord | None] = {}  # of thousands few differ
     for topic in image.topics.by_name.values():
         election: LeaderElection | None = None
         for partition in topic.partitions:
@@ -129,18 +130,26 @@ def leaders_after_fence(
                 continue
             if election is None:
                 election = online_election(image, topic.name, config)
-            change = _leave(
-                image,
-                topic.topic_id,
-                partition,
-                broker_id,
-                election,
-                absent=absent,
-                must_leave=for_good,
-                doubts_last=doubts_last,
-            )
+            alike = (election, *_state_of(partition))
+            if alike not in known:
+                known[alike] = _leave(
+                    image,
+                    topic.topic_id,
+                    partition,
+                    broker_id,
+                    election,
+                    absent=absent,
+                    must_leave=for_good,
+                    doubts_last=doubts_last,
+                )
+            change = known[alike]
             if change is not None:
-                yield change
+                yield replace(change, partition_id=partition.partition, topic_id=topic.topic_id)
+
+
+def _state_of(partition: PartitionImage) -> tuple[object, ...]:
+    """Return all that a change of a partition goes by: not its number, nor how often it has changed."""
+    return (*partition[1:4], *partition[6:])
 
 
 def leaders_after_offline_log_dirs(
@@ -214,6 +223,7 @@ def leaders_after_unfence(
     Nobody who is `absent` begins to lead because of it.
     Where it leads already, those that fell when it was not sure to live leave the ISR.
     """
+    known: dict[tuple[object, ...], PartitionChangeRecord | None] = {}
     for topic, partition in partitions_of(image, broker_id):
         if partition.leader == broker_id:
             alive = [one for one in partition.isr if one == broker_id or is_up(image, one)]
@@ -222,17 +232,21 @@ def leaders_after_unfence(
                     partition_id=partition.partition, topic_id=topic.topic_id, isr=alive
                 )
         elif not partition.has_leader:
-            change = change_partition(
-                image,
-                topic.topic_id,
-                partition,
-                is_acceptable=leader_acceptor(
-                    image, partition, with_broker=broker_id, absent=absent - {broker_id}
-                ),
-                election=online_election(image, topic.name, config),
-            )
+            election = online_election(image, topic.name, config)
+            alike = (election, *_state_of(partition))
+            if alike not in known:
+                known[alike] = change_partition(
+                    image,
+                    topic.topic_id,
+                    partition,
+                    is_acceptable=leader_acceptor(
+                        image, partition, with_broker=broker_id, absent=absent - {broker_id}
+                    ),
+                    election=election,
+                )
+            change = known[alike]
             if change is not None:
-                yield change
+                yield replace(change, partition_id=partition.partition, topic_id=topic.topic_id)
 
 
 def leads_any(image: MetadataImage, broker_id: int) -> bool:
