@@ -5,16 +5,19 @@ is done in turns with the event loop. They are taken from each topic in turn: a 
 large one.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 
 class Backlog:
     """Each partition stands in it once, with a mark of its own."""
 
-    __slots__ = ("_by_topic",)
+    __slots__ = ("_by_topic", "_turns")
 
     def __init__(self) -> None:
-        self._by_topic: dict[str, dict[int, bool]] = {}  # who waited longest comes first
+        # Of each topic the last one goes next: from the front of a dict each look would pass those that went.
+        self._by_topic: dict[str, dict[int, bool]] = {}
+        self._turns: deque[str] = deque()  # of topics; those that were dropped meanwhile are passed over
 
     def __bool__(self) -> bool:
         return bool(self._by_topic)
@@ -28,9 +31,15 @@ class Backlog:
 
     def add(self, topic: str, indexes: Iterable[int], *, mark: bool = False) -> None:
         """Put down partitions of a topic; those that wait already get this mark instead."""
-        added = dict.fromkeys(indexes, mark)
-        if added:
-            self._by_topic.setdefault(topic, {}).update(added)
+        added = dict.fromkeys(reversed(list(indexes)), mark)
+        if not added:
+            return
+        waiting = self._by_topic.get(topic)
+        if waiting is None:
+            self._by_topic[topic] = added
+            self._turns.append(topic)
+        else:
+            waiting.update(added)
 
     def take(self, topic_partition: tuple[str, int]) -> bool | None:
         """Take a partition out and return its mark; None if it does not wait."""
@@ -40,12 +49,23 @@ class Backlog:
             return None
         mark = waiting.pop(index, None)
         if not waiting:
-            del self._by_topic[topic]
+            self.drop(topic)
         return mark
 
-    def first(self) -> tuple[str, int]:
-        """Return the partition whose turn it is; its topic goes behind the others."""
-        topic = next(iter(self._by_topic))
-        waiting = self._by_topic.pop(topic)
-        self._by_topic[topic] = waiting
-        return topic, next(iter(waiting))
+    def take_next(self) -> tuple[str, int, bool]:
+        """Take the partition whose turn it is, with its mark; its topic goes behind the others."""
+        while (topic := self._turns.popleft()) not in self._by_topic:
+            pass
+        waiting = self._by_topic[topic]
+        index, mark = waiting.popitem()
+        if waiting:
+            self._turns.append(topic)
+        else:
+            self.drop(topic)
+        return topic, index, mark
+
+    def drop(self, topic: str) -> None:
+        """Take out all partitions of a topic."""
+        self._by_topic.pop(topic, None)
+        if not self._by_topic:
+            self._turns.clear()

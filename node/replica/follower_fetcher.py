@@ -17,6 +17,7 @@ from ottla.logstore.leader_epoch_cache import EpochEndOffset
 from ottla.logstore.partition_log import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.replica.fetch_session import NO_SESSION
 from ottla.node.replica.follower_state import (
     FetchBounds,
@@ -46,6 +47,7 @@ DAMAGE_TOLD_FAILURE: Final = 5  # so often in a row the leader's own bytes are w
 # Who has taken so much by its last fetch looks whether the disk is behind, and then again after this.
 MIN_RESTING_BYTES: Final = 256 * 1024
 REST_S: Final = 0.01
+TAKEN_AT_ONCE: Final = 256  # partitions of an answer; without records each takes 5 to 30 us
 LOST_PAUSE_S: Final = 0.02  # after a lost connection; dialling has a back-off of its own
 
 log = logging.getLogger(__name__)
@@ -87,6 +89,29 @@ class FetcherWorld:
 
 def _timeout_s(settings: FetcherSettings) -> float:
     return (settings.socket_timeout_ms + settings.bounds.max_wait_ms) / 1000
+
+
+class _Failures:
+    """Why partitions could not be fetched: a line for all that fail alike, as those of a topic that goes."""
+
+    def __init__(self) -> None:
+        self._alike: dict[tuple[bool, str], tuple[TopicPartition, int]] = {}  # the first one, how many others
+
+    def add(self, name: TopicPartition, error: KafkaError, *, is_first: bool) -> None:
+        alike = is_first, str(error)
+        first, others = self._alike.get(alike, (name, -1))
+        self._alike[alike] = first, others + 1
+
+    def tell(self) -> None:
+        """Log them."""
+        for (is_first, error), (name, others) in self._alike.items():
+            log.log(
+                logging.WARNING if is_first else logging.INFO,
+                "%s%s cannot be fetched: %s",
+                name,
+                f" and {others} other partitions" if others else "",
+                error,
+            )
 
 
 class FollowerFetcher:
@@ -192,7 +217,7 @@ class FollowerFetcher:
             finally:
                 self._is_waiting = False
             self._is_lost = False
-            asking = self._take(response)
+            asking = await self._take(response)
             if asking:
                 await self._ask_offsets(peer, asking)
         except KafkaError as error:
@@ -249,8 +274,10 @@ class FollowerFetcher:
 
     # ---- answers ---------------------------------------------------------------------------------
 
-    def _take(self, response: FetchResponse) -> list[FollowedPartition]:
-        """Carry out what the leader answered; the partitions for which its range must be asked."""
+    async def _take(self, response: FetchResponse) -> list[FollowedPartition]:
+        """Carry out what the leader answered, of very many partitions in turns with the loop; the partitions
+        for which its range must be asked.
+        """
         fetches = self._fetches
         if not fetches.answered(response):
             code = ErrorCode(response.error_code)
@@ -258,8 +285,13 @@ class FollowerFetcher:
                 raise KafkaError(code, f"Node {self.leader_id} rejected the whole fetch request.")
             return []
         asking = []
+        failures = _Failures()
+        count = 0
         for topic in response.responses:
             for data in topic.partitions:
+                count += 1
+                if not count % TAKEN_AT_ONCE:
+                    await asyncio.sleep(0)
                 followed = fetches.find((topic.topic_id, data.partition_index))
                 if followed is None:
                     continue  # it has changed since it was asked for
@@ -267,7 +299,8 @@ class FollowerFetcher:
                     if self._carry_out(followed, data):
                         asking.append(followed)
                 except KafkaError as error:
-                    self._failed(followed, error)
+                    self._failed(followed, error, failures)
+        failures.tell()
         if response.session_id == NO_SESSION:
             fetches.restart()
         return asking
@@ -372,7 +405,7 @@ class FollowerFetcher:
             partition.truncate_to(offset, now_ms=now_ms)
         self._was_durable |= log_.recovery_point < recovery_point
 
-    def _failed(self, followed: FollowedPartition, error: KafkaError) -> None:
+    def _failed(self, followed: FollowedPartition, error: KafkaError, failures: "_Failures") -> None:
         """Leave the partition out for a while, or for good where its own disk has failed."""
         name = followed.partition.topic_partition
         if error.code is ErrorCode.KAFKA_STORAGE_ERROR and followed.partition.log.failure is not None:
@@ -394,10 +427,10 @@ class FollowerFetcher:
                 followed.failures + 1,
                 error.detail or error.code.name,
             )
-        level = logging.INFO if followed.failures else logging.WARNING
-        log.log(
-            level if followed.failures in (0, 8) else logging.DEBUG, "%s cannot be fetched: %s", name, error
-        )
+        if followed.failures in (0, 8):
+            failures.add(name, error, is_first=not followed.failures)
+        else:
+            log.debug("%s cannot be fetched: %s", name, error)
         pause_ms = followed.backoff_ms(self._world.settings().backoff_ms, self._world.chance.random())
         self._fetches.delay(followed, self._monotonic_ms() + pause_ms)
 
@@ -405,6 +438,7 @@ class FollowerFetcher:
 
     async def _ask_offsets(self, peer: Peer, asking: Sequence[FollowedPartition]) -> None:
         """Ask where the leader's logs lie, and bring ours there."""
+        failures = _Failures()
         ends = await self._offsets(peer, asking, LATEST_TIMESTAMP)
         starts = await self._offsets(peer, asking, EARLIEST_TIMESTAMP)
         for followed in asking:
@@ -423,7 +457,8 @@ class FollowerFetcher:
                         raise KafkaError(ErrorCode(one.error_code), f"answered by node {self.leader_id}")
                 self._reset(followed, Range(start.offset, end.offset))
             except KafkaError as error:
-                self._failed(followed, error)
+                self._failed(followed, error, failures)
+        failures.tell()
 
     def _reset(self, followed: FollowedPartition, leader: Range) -> None:
         partition, log_ = followed.partition, followed.partition.log

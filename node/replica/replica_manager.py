@@ -226,7 +226,9 @@ class ReplicaManager:
         """Put down which partitions of a topic may have to be others than they are here."""
         is_new = before is None and self._has_started
         if before is not None and (after is None or after.topic_id != before.topic_id):
-            self._changed.add(before.name, range(len(before.partitions)))
+            self._unhosted.drop(before.name)  # there is nothing of them yet
+            every = range(len(before.partitions))
+            self._changed.add(before.name, (one for one in every if self._has((before.name, one))))
             before = None
         if after is None:
             return
@@ -267,6 +269,10 @@ class ReplicaManager:
             if partition is not None and partition.log.config != config:
                 partition.log.update_config(config)
 
+    def _has(self, topic_partition: tuple[str, int]) -> bool:
+        """Return whether a partition is here, or would be but for its disk."""
+        return topic_partition in self._partitions or topic_partition in self._offline
+
     async def carry_out_the_rest(self) -> None:
         """Do what `apply` left, some of it in each turn of the loop, for as long as the node runs; what is to
         be removed then is removed at its end.
@@ -305,14 +311,14 @@ class ReplicaManager:
             self.update_config(self._applied, topic)
         if self._changed.take(topic_partition) is not None:
             self._settle(TopicPartition(*topic_partition))
-        if topic_partition in self._unhosted:
-            self._host(TopicPartition(*topic_partition))
+        is_new = self._unhosted.take(topic_partition)
+        if is_new is not None:
+            self._host(TopicPartition(*topic_partition), is_new=is_new)
 
     def _settle_some(self, count: int) -> None:
         while count > 0 and self._changed:
-            topic_partition = TopicPartition(*self._changed.first())
-            self._changed.take(topic_partition)
-            self._settle(topic_partition)
+            topic, index, _ = self._changed.take_next()
+            self._settle(TopicPartition(topic, index))
             count -= 1
 
     def _settle(self, topic_partition: TopicPartition) -> None:
@@ -321,8 +327,9 @@ class ReplicaManager:
         one = None if topic is None else _partition_of(topic, topic_partition.partition)
         hosted = self._partitions.get(topic_partition)
         if topic is None or one is None or self._broker_id not in one.replicas:
-            if hosted is not None or topic_partition in self._unhosted or topic_partition in self._offline:
+            if self._has(topic_partition):
                 self._remove(topic_partition)
+            self._unhosted.take(topic_partition)
             return
         is_other = hosted is not None and hosted.topic_id != topic.topic_id
         if is_other:
@@ -349,12 +356,15 @@ class ReplicaManager:
     def _host_some(self, count: int) -> None:
         """Make so many logs, of each topic one in turn."""
         while count > 0 and self._unhosted:
-            topic_partition = TopicPartition(*self._unhosted.first())
+            topic, index, is_new = self._unhosted.take_next()
+            topic_partition = TopicPartition(topic, index)
             if self._changed.take(topic_partition) is not None:
+                self._unhosted.add(topic, (index,), mark=is_new)
                 self._settle(topic_partition)
-            if topic_partition in self._unhosted:
-                self._host(topic_partition)
-                count -= 1
+                if self._unhosted.take(topic_partition) is None:
+                    continue
+            self._host(topic_partition, is_new=is_new)
+            count -= 1
 
     def _remove_some(self, count: int) -> None:
         some = tuple(islice(self._doomed, count))
@@ -364,10 +374,8 @@ class ReplicaManager:
         if some:
             self._on_freed(OBJECTS_OF_A_PARTITION * len(some))
 
-    def _host(self, topic_partition: TopicPartition) -> None:
+    def _host(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
         """Open or make the partition's log and serve it; it is offline where that fails."""
-        is_new = self._unhosted.take(topic_partition)
-        assert is_new is not None, topic_partition
         topic = self._applied.topics.by_name[topic_partition.topic]
         if topic_partition in self._doomed:
             del self._doomed[topic_partition]

@@ -10,8 +10,9 @@ def test_topics_take_turns_whatever_their_size() -> None:
 
     taken = []
     while backlog:
-        taken.append(backlog.first())
-        assert backlog.take(taken[-1]) is False
+        *place, mark = backlog.take_next()
+        taken.append(tuple(place))
+        assert mark is False
 
     assert taken[:4] == [("large", 0), ("small", 0), ("large", 1), ("small", 1)]
     assert len(taken) == len(set(taken)) == 12
@@ -33,3 +34,16 @@ def test_a_topic_without_partitions_to_look_at_does_not_wait() -> None:
 
     assert not backlog
     assert ("t", 0) not in backlog
+
+
+def test_a_topic_that_was_dropped_and_comes_again_has_one_turn_as_the_others() -> None:
+    backlog = Backlog()
+    backlog.add("a", range(4))
+    backlog.add("b", range(4))
+    backlog.drop("a")
+    backlog.add("a", range(4))
+
+    taken = [backlog.take_next()[0] for _ in range(8)]
+
+    assert sorted(taken) == ["a"] * 4 + ["b"] * 4
+    assert not backlog
