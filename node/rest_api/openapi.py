@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ottla.node.rest_api.rest_error import ERROR
-from ottla.node.rest_api.route import CUT_OFF_SINCE, JSON, Response, Route
+from ottla.node.rest_api.route import CUT_OFF_SINCE, JSON, TIMEOUT_MS, Response, Route
 
 VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.
@@ -21,7 +21,10 @@ _ALWAYS: Final[Mapping[int, str]] = {
     421: "The Host header does not name this node.",
     429: "Too many requests are in progress.",
     500: "The cluster failed to do it.",
-    503: "The cluster cannot do it now; try again later.",
+    503: "The node is too busy to answer; try again later.",
+}
+_WITH_TIME_LIMIT: Final[Mapping[int, str]] = {
+    503: f"The cluster did not answer within `{TIMEOUT_MS}`, or cannot do it now; try again later.",
 }
 _WITH_BODY: Final[Mapping[int, str]] = {
     413: "The request body is too large.",
@@ -98,7 +101,13 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
 
 def _responses(route: Route, takes_body: bool, schemas: dict[str, Any]) -> dict[str, Any]:
     told = dict(route.responses)
-    for status, description in {**_ALWAYS, **(_WITH_BODY if takes_body else {})}.items():
+    takes_time = any(one.name == TIMEOUT_MS for one in route.parameters)
+    common = {
+        **_ALWAYS,
+        **(_WITH_BODY if takes_body else {}),
+        **(_WITH_TIME_LIMIT if takes_time else {}),
+    }
+    for status, description in common.items():
         told.setdefault(status, Response(description=description, schema=ERROR))
     found: dict[str, Any] = {}
     for status, response in sorted(told.items()):

@@ -63,3 +63,4 @@ def test_a_route_tells_what_it_takes_and_gives(route: Route) -> None:
     takes_time = [one["name"] for one in operation.get("parameters", ()) if one["name"] == "timeout_ms"]
     asks_others = route.uses_cluster or route.operation_id.startswith("produceRecord")
     assert takes_time == ["timeout_ms"] * asks_others
+    assert ("`timeout_ms`" in operation["responses"]["503"]["description"]) == asks_others

@@ -1,0 +1,15 @@
+"""What schemathesis checks beside its own rules, when test_openapi.py runs it."""
+
+import schemathesis
+from schemathesis import Case, CheckContext, Response
+
+# Within this a busy machine may do nothing at all; with more time a 503 would say that the node is at fault.
+LITTLE_MS = 2_000
+
+
+@schemathesis.check
+def only_who_gives_little_time_is_told_to_come_again(_: CheckContext, response: Response, case: Case) -> None:
+    if response.status_code != 503:
+        return
+    given = str((case.query or {}).get("timeout_ms", ""))
+    assert given.isdecimal() and int(given) <= LITTLE_MS, f"503 to a request with timeout_ms={given!r}"
