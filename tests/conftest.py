@@ -1,6 +1,7 @@
 """What all kinds of tests share: nodes as processes that do not outlive their test, and who runs which file.
 
-With several processes each file is one process's own, but those that share what is dear are one's together:
+With several processes each file is one process's own. Long files whose tests share nothing are shared out
+(`BY_TEST`), and those files that share what is dear are one's together:
 Spark's session costs many seconds and half a gigabyte, Apache Kafka and its tools a Java each, the console a
 browser, the REST API a cluster. Such long pieces begin first (`FIRST`), then the tests that wait more than
 they compute, beside those of the simulation, which never wait; the last are short files, which end at about
@@ -35,8 +36,18 @@ OF_ONE_PROCESS = {
     "tests/console/": "console",
     "tests/integration/rest/": "REST",
 }
+# Files whose tests share nothing, or nothing beyond their function: these are shared out one by one. As one
+# piece such a file takes minutes, and a run may wait for it when all others have ended.
+BY_TEST = (
+    "tests/integration/test_demo.py",
+    "tests/integration/test_pages.py",
+    "tests/simulation/",
+)
+BY_FUNCTION = ("tests/integration/test_attacks.py",)
 FIRST = (
     *OF_ONE_PROCESS,
+    # Minutes of attacks on the same nodes, which mostly wait.
+    *BY_FUNCTION,
     "tests/compat/",
     # The simulation computes while tests of real processes wait: of each some at a time.
     "tests/chaos/",
@@ -150,17 +161,25 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
-    """`--dist loadfile`, but the tests of each of `OF_ONE_PROCESS` are as one file."""
+    """`--dist loadfile`, but with larger pieces (`OF_ONE_PROCESS`) and smaller ones (`BY_TEST`)."""
     if config.getoption("dist") != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class OneProcessForAFolder(LoadFileScheduling):
+    class PiecesOfOneProcess(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            shared = next((to for folder, to in OF_ONE_PROCESS.items() if nodeid.startswith(folder)), None)
-            return shared or super()._split_scope(nodeid)
+            return piece_of(nodeid) or super()._split_scope(nodeid)
 
-    return OneProcessForAFolder(config, log)
+    return PiecesOfOneProcess(config, log)
+
+
+def piece_of(nodeid: str) -> str | None:
+    """What a test is run with by one process; None: the tests of its file."""
+    if nodeid.startswith(BY_TEST):
+        return nodeid
+    if nodeid.startswith(BY_FUNCTION):
+        return nodeid.partition("[")[0]
+    return next((to for folder, to in OF_ONE_PROCESS.items() if nodeid.startswith(folder)), None)
 
 
 @pytest.fixture
