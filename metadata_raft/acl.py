@@ -4,6 +4,7 @@ Entries keep plain numbers, so an operation or a resource type of a later releas
 unchanged.
 """
 
+import ipaddress
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -176,6 +177,22 @@ def is_named_by(name: str, pattern_type: int, pattern_name: str) -> bool:
     if pattern_type == PatternType.PREFIXED:
         return name.startswith(pattern_name)
     return pattern_type == PatternType.LITERAL and pattern_name in (name, WILDCARD)
+
+
+def host_in_entries(address: str) -> str:
+    """Return a numeric address as entries have it, which is as Java writes it.
+
+    All groups of an IPv6 address are written, and one that stands for an IPv4 address is written as that.
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped is not None:
+        return str(found.ipv4_mapped)
+    return ":".join(f"{int(group, 16):x}" for group in found.exploded.split(":"))
 
 
 def check_lengths(entry: AccessControlEntry | AclFilter) -> None:

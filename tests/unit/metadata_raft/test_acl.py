@@ -11,6 +11,7 @@ from ottla.metadata_raft.acl import (
     PatternType,
     ResourceType,
     check_lengths,
+    host_in_entries,
     operation_bits,
 )
 
@@ -119,3 +120,18 @@ def test_an_entry_is_written_as_in_kafkas_audit_log() -> None:
         "host=10.0.0.1, operation=READ, permissionType=ALLOW]"
     )
     assert str(later).startswith("StandardAcl[resourceType=UNKNOWN, ")
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::8:800:200c:417a", "2001:db8:0:0:8:800:200c:417a"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1"),
+        ("", ""),
+    ],
+)
+def test_an_address_is_written_as_hosts_of_entries_are(address: str, host: str) -> None:
+    assert host_in_entries(address) == host

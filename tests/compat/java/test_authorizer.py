@@ -1,0 +1,218 @@
+"""Kafka's own StandardAuthorizer as judge of ours: decisions, the rules that make them, filters.
+
+Entries and questions are of a tiny alphabet, so that they meet. An entry that allows is told as the rule by
+another order than Kafka's, and only that: Kafka tells the one that it looked at last.
+
+Not asked, since Kafka's authorizer errs: resources whose names begin with `*`, for which it passes over the
+entries of `*`, and names that begin with a character below, for which it may throw or search without end.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+from typing import TypeVar
+
+import pytest
+
+from ottla.metadata_raft.acl import (
+    AccessControlEntry,
+    AclFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+    host_in_entries,
+)
+from ottla.metadata_raft.acl_set import (
+    AclSet,
+    Asker,
+    AuthorizerSettings,
+    Decision,
+    check_invariants,
+)
+from tests.compat.java.conftest import AskJava
+from tests.thorough import some_of
+
+QUESTIONS = 20_000  # for each seed; fifty of them are a million
+QUESTIONS_BETWEEN_CHANGES = 20
+CHANGES_OF_A_WORLD = 25
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+T = TypeVar("T")
+
+TYPES = (ResourceType.TOPIC, ResourceType.GROUP)
+PATTERNS = (PatternType.LITERAL, PatternType.PREFIXED)
+PERMISSIONS = (AclPermissionType.ALLOW, AclPermissionType.ALLOW, AclPermissionType.DENY)
+OPERATIONS = tuple(one for one in AclOperation if one > AclOperation.ANY)
+OFTEN = (AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.ALL)
+CONFIGS = (AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS)
+PRINCIPALS = ("User:ann", "User:bob", "Group:ann")
+ADDRESSES = ("10.0.0.1", "10.0.0.2", "::1")
+HOSTS = ("*", "*", "*", *map(host_in_entries, ADDRESSES))
+ADDRESSES_OF_ALL_KINDS = (
+    *("127.0.0.1", "::1", "::", "2001:db8::8:800:200c:417a", "2001:DB8:0:0:1::1", "fe80::1", "ff02::2"),
+    *("::ffff:10.1.2.3", "::ffff:a01:203", "64:ff9b::1.2.3.4"),
+)
+
+
+@pytest.mark.parametrize("seed", some_of(range(50), of_each_run=1))
+def test_kafkas_authorizer_decides_the_same_by_the_same_rules(ask_java: AskJava, seed: int) -> None:
+    story = Story(Random(seed))
+    lines = list(story.lines())
+
+    judged = ask_java("AuthorizerJudge", questions="".join(lines).encode()).decode().split("\n")[:-1]
+
+    asked = [line for line in lines if line.startswith(("ask", "type", "filter"))]
+    assert len(asked) == len(judged) == len(story.answers) >= QUESTIONS
+    wrong = [
+        (question, ours, theirs)
+        for question, ours, theirs in zip(asked, story.answers, judged, strict=True)
+        if ours != without_allowing_rule(theirs)
+    ]
+    assert not wrong, f"{len(wrong)}: {wrong[:3]}"
+    kinds = Counter(kind(answer) for answer in story.answers)
+    assert min(kinds[one] for one in KINDS) > QUESTIONS / 250, kinds
+
+
+def test_hosts_are_written_as_java_writes_them(ask_java: AskJava) -> None:
+    asked = "".join(f"host\t{address}\n" for address in ADDRESSES_OF_ALL_KINDS)
+
+    judged = ask_java("AuthorizerJudge", questions=asked.encode()).decode().split("\n")[:-1]
+
+    assert [host_in_entries(address) for address in ADDRESSES_OF_ALL_KINDS] == judged
+
+
+KINDS = (
+    *("ALLOWED SuperUser", "ALLOWED DefaultAllow", "DENIED DefaultDeny", "DENIED MatchingAcl"),
+    *("ALLOWED MatchingAcl", "ALLOWED", "DENIED", "entries", "no entries"),
+)
+
+
+def kind(answer: str) -> str:
+    if not answer or answer.startswith("StandardAcl"):
+        return "entries" if answer else "no entries"
+    return answer.partition("(")[0].replace("\t", " ")
+
+
+def without_allowing_rule(answer: str) -> str:
+    return "ALLOWED\tMatchingAcl" if answer.startswith("ALLOWED\tMatchingAcl") else answer
+
+
+class Story:
+    """Changes of entries, and questions about them, as lines for the judge; `answers` are ours."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.letters = "aab"
+        self.acls = AclSet()
+        self.settings = AuthorizerSettings()
+        self.answers: list[str] = []
+        self.last_id = 0
+
+    def lines(self) -> Iterator[str]:
+        while len(self.answers) < QUESTIONS:
+            yield self.settle()
+            for _ in range(CHANGES_OF_A_WORLD):
+                yield from self.change()
+                for _ in range(QUESTIONS_BETWEEN_CHANGES):
+                    yield self.question()
+            check_invariants(self.acls)
+
+    def settle(self) -> str:
+        """Begin anew with other settings."""
+        is_open, user = self.random.random() < 0.5, self.random.choice((*PRINCIPALS, None, None, None))
+        self.letters = self.random.choice(("aab", "aab*", "ab*~"))
+        self.acls = AclSet()
+        users = frozenset([user] if user else [])
+        self.settings = AuthorizerSettings(users, is_open)
+        return line("settings", str(is_open).lower(), user or "-")
+
+    def change(self) -> Iterator[str]:
+        """Add entries, remove some, as one change of the set."""
+        changes: dict[bytes, AccessControlEntry | None] = {}
+        known = sorted(self.acls.by_id)
+        gone = self.random.sample(known, min(len(known), self.random.choice((0, 0, 0, 1, 2))))
+        for entry_id in gone:
+            changes[entry_id] = None
+            yield line("remove", int.from_bytes(entry_id))
+        for _ in range(self.random.choice((0, 1, 1, 2))):
+            entry = self.entry()
+            if entry in self.acls.ids or entry in changes.values():
+                continue
+            self.last_id += 1
+            changes[self.last_id.to_bytes(16)] = entry
+            yield line("add", self.last_id, *entry)
+        self.acls = self.acls.changed(changes)
+
+    def question(self) -> str:
+        random = self.random
+        asker = Asker(random.choice(PRINCIPALS), random.choice(ADDRESSES))
+        ours = Asker(asker.principal, host_in_entries(asker.host))
+        operation, kind = self.operation(), random.choice(TYPES)
+        number = random.random()
+        if number < 0.7:
+            name = self.name()
+            if name != "*":
+                name = name.lstrip("*") or "a"
+            decision = self.acls.decide(ours, operation, kind, name, self.settings)
+            self.answers.append(self.told(decision))
+            return line("ask", *asker, operation, kind, name)
+        if number < 0.85:
+            decision = self.acls.decide_by_resource_type(ours, operation, kind, self.settings)
+            self.answers.append(said(decision))
+            return line("type", *asker, operation, kind)
+        selected = self.filter()
+        self.answers.append(";".join(sorted(str(entry) for _, entry in self.acls.matching(selected))))
+        return line("filter", *("-" if value is None else value for value in selected))
+
+    def told(self, decision: Decision) -> str:
+        if decision.is_allowed and isinstance(decision.rule, AccessControlEntry):
+            assert decision.rule in self.acls.ids
+            assert decision.rule.permission_type == AclPermissionType.ALLOW
+        return without_allowing_rule(f"{said(decision)}\t{decision.rule_text}")
+
+    def entry(self) -> AccessControlEntry:
+        random = self.random
+        if len(self.acls) and random.random() < 0.25:  # denies what another one allows
+            known = random.choice(sorted(self.acls.ids))
+            return known._replace(permission_type=AclPermissionType.DENY, host="*")
+        principal = random.choice((*PRINCIPALS, "User:*"))
+        return AccessControlEntry(
+            random.choice(TYPES),
+            self.name(),
+            random.choice(PATTERNS),
+            principal,
+            random.choice(HOSTS),
+            self.operation(),
+            random.choice(PERMISSIONS),
+        )
+
+    def filter(self) -> AclFilter:
+        return AclFilter(
+            self.or_any((*TYPES, ResourceType.TRANSACTIONAL_ID), ResourceType.ANY),
+            self.or_any((self.name(),), None),
+            self.random.choice((*PATTERNS, PatternType.ANY, PatternType.MATCH, PatternType.MATCH)),
+            self.or_any((*PRINCIPALS, "User:*"), None),
+            self.or_any(HOSTS, None),
+            self.or_any((self.operation(),), AclOperation.ANY),
+            self.or_any(PERMISSIONS, AclPermissionType.ANY),
+        )
+
+    def or_any(self, values: tuple[T, ...], anything: T) -> T:
+        return anything if self.random.random() < 0.7 else self.random.choice(values)
+
+    def operation(self) -> AclOperation:
+        return self.random.choice(self.random.choice((OFTEN, OFTEN, OFTEN, CONFIGS, OPERATIONS)))
+
+    def name(self) -> str:
+        if self.random.random() < 0.1:
+            return "*"
+        return "".join(self.random.choices(self.letters, k=self.random.randint(1, 4)))
+
+
+def said(decision: Decision) -> str:
+    return "ALLOWED" if decision.is_allowed else "DENIED"
+
+
+def line(*words: str | int) -> str:
+    return "\t".join(str(int(word) if isinstance(word, int) else word) for word in words) + "\n"
