@@ -9,6 +9,7 @@ record_codec           records and their batches as bytes
 persistent_map         a mapping that never changes; one with changes shares its memory
 acl                    access control entries, filters of them, the words and numbers in them
 acl_set                who may do what, decided by access control entries
+scram                  SCRAM mechanisms, and the keys by which a password is checked
 image                  MetadataImage: what brokers see, immutable
 delta                  what records change: image, records -> next image
 image_changes          what differs between two images
@@ -31,6 +32,9 @@ reassignment_control   moving partitions to other brokers
 drain_plan             how a broker is emptied before it goes
 configuration_control  settings of topics, brokers, groups
 topic_control          create, delete, grow topics
+acl_control            create and delete access control entries
+client_quota_control   client quotas
+scram_control          SCRAM credentials of users
 producer_id_control    blocks of producer ids
 voter_control          who votes in the quorum
 controller             command -> Decision; replay(batch)

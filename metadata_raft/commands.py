@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import ZERO_UUID, message, struct
-from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature
+from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature, QuotaEntityPart
 
 USE_DEFAULT: Final = -1  # partitions or replication factor as the cluster's settings say
 
@@ -516,6 +516,143 @@ class RemoveRaftVoterReply:
     pass
 
 
+# ---- security ----------------------------------------------------------------------------------------------
+
+
+@struct
+class NewAcl:
+    """An access control entry to create; `id` is a fresh random uuid."""
+
+    id: bytes = schema.uuid()
+    resource_type: int = schema.int8()
+    resource_name: str = schema.string()
+    pattern_type: int = schema.int8()
+    principal: str = schema.string()
+    host: str = schema.string()
+    operation: int = schema.int8()
+    permission_type: int = schema.int8()
+
+
+@message(api_key=18, versions=(0, 0), flexible_since=0)
+class CreateAcls:
+    creations: Sequence[NewAcl] = schema.array(NewAcl)
+
+
+@message(api_key=18, versions=(0, 0), flexible_since=0)
+class CreateAclsReply:
+    """One result for each entry of the command, in its order."""
+
+    results: Sequence[ResourceResult] = schema.array(ResourceResult)
+
+
+@struct
+class AclFilterFields:
+    """Which entries to remove; what is null or ANY does not matter."""
+
+    resource_type: int = schema.int8()
+    resource_name: str | None = schema.string(nullable_since=0, default=None)
+    pattern_type: int = schema.int8()
+    principal: str | None = schema.string(nullable_since=0, default=None)
+    host: str | None = schema.string(nullable_since=0, default=None)
+    operation: int = schema.int8()
+    permission_type: int = schema.int8()
+
+
+@message(api_key=19, versions=(0, 0), flexible_since=0)
+class DeleteAcls:
+    filters: Sequence[AclFilterFields] = schema.array(AclFilterFields)
+
+
+@struct
+class AclFields:
+    resource_type: int = schema.int8()
+    resource_name: str = schema.string()
+    pattern_type: int = schema.int8()
+    principal: str = schema.string()
+    host: str = schema.string()
+    operation: int = schema.int8()
+    permission_type: int = schema.int8()
+
+
+@struct
+class DeletedAcls:
+    """What one filter matched, and what is gone therefore."""
+
+    error_code: int = schema.int16()
+    error_message: str | None = schema.string(nullable_since=0, default=None)
+    matching: Sequence[AclFields] = schema.array(AclFields)
+
+
+@message(api_key=19, versions=(0, 0), flexible_since=0)
+class DeleteAclsReply:
+    """One result for each filter of the command, in its order."""
+
+    results: Sequence[DeletedAcls] = schema.array(DeletedAcls)
+
+
+@struct
+class QuotaChange:
+    key: str = schema.string()
+    value: float = schema.float64()
+    remove: bool = schema.boolean()
+
+
+@struct
+class QuotaChanges:
+    """Quotas of one entity that are set and removed."""
+
+    entity: Sequence[QuotaEntityPart] = schema.array(QuotaEntityPart)
+    changes: Sequence[QuotaChange] = schema.array(QuotaChange)
+
+
+@message(api_key=20, versions=(0, 0), flexible_since=0)
+class AlterClientQuotas:
+    """Set and remove quotas (KIP-546)."""
+
+    entries: Sequence[QuotaChanges] = schema.array(QuotaChanges)
+    validate_only: bool = schema.boolean()
+
+
+@message(api_key=20, versions=(0, 0), flexible_since=0)
+class AlterClientQuotasReply:
+    """One result for each entity of the command, in its order."""
+
+    results: Sequence[ResourceResult] = schema.array(ResourceResult)
+
+
+@struct
+class ScramDeletion:
+    name: str = schema.string()
+    mechanism: int = schema.int8()
+
+
+@struct
+class ScramUpsertion:
+    """A credential of a user. The sender makes the keys, so that the salted password goes no further."""
+
+    name: str = schema.string()
+    mechanism: int = schema.int8()
+    iterations: int = schema.int32()
+    salt: bytes = schema.secret()
+    stored_key: bytes = schema.secret()
+    server_key: bytes = schema.secret()
+
+
+@message(api_key=21, versions=(0, 0), flexible_since=0)
+class AlterUserScramCredentials:
+    """Set and remove SCRAM credentials (KIP-554)."""
+
+    deletions: Sequence[ScramDeletion] = schema.array(ScramDeletion)
+    upsertions: Sequence[ScramUpsertion] = schema.array(ScramUpsertion)
+
+
+@message(api_key=21, versions=(0, 0), flexible_since=0)
+class AlterUserScramCredentialsReply:
+    """One result for each user of the command."""
+
+    results: Sequence[NamedResult] = schema.array(NamedResult)
+
+
 class RequestId(NamedTuple):
     """What tells a command that is sent again from a new one: the process that sends it, and its count.
 
@@ -545,6 +682,10 @@ Command: TypeAlias = (
     | UpdateFeatures
     | AddRaftVoter
     | RemoveRaftVoter
+    | CreateAcls
+    | DeleteAcls
+    | AlterClientQuotas
+    | AlterUserScramCredentials
 )
 Reply: TypeAlias = (
     CreateTopicsReply
@@ -564,4 +705,8 @@ Reply: TypeAlias = (
     | UpdateFeaturesReply
     | AddRaftVoterReply
     | RemoveRaftVoterReply
+    | CreateAclsReply
+    | DeleteAclsReply
+    | AlterClientQuotasReply
+    | AlterUserScramCredentialsReply
 )

@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl_control import create_acls, delete_acls
 from ottla.metadata_raft.broker_sessions import BrokerSessions, Session
+from ottla.metadata_raft.client_quota_control import alter_client_quotas
 from ottla.metadata_raft.cluster_control import (
     assign_replicas_to_dirs,
     broker_connection_lost,
@@ -26,15 +28,19 @@ from ottla.metadata_raft.cluster_control import (
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AllocateProducerIds,
+    AlterClientQuotas,
     AlterConfigs,
     AlterPartition,
     AlterPartitionReassignments,
+    AlterUserScramCredentials,
     AssignReplicasToDirs,
     BrokerConnectionLost,
     BrokerHeartbeat,
     Command,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     ElectLeaders,
     RegisterBroker,
@@ -62,6 +68,7 @@ from ottla.metadata_raft.reassignment_control import alter_partition_reassignmen
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.records import MetadataRecord
 from ottla.metadata_raft.request_control import AnsweredRequests, known_reply, remembered
+from ottla.metadata_raft.scram_control import alter_user_scram_credentials
 from ottla.metadata_raft.topic_control import create_partitions, create_topics, delete_topics
 from ottla.metadata_raft.voter_control import add_raft_voter, remove_raft_voter
 
@@ -205,6 +212,14 @@ class Controller:
                 return add_raft_voter(image, command, config, is_settled=self._voters_are_committed())
             case RemoveRaftVoter():
                 return remove_raft_voter(image, command, config, is_settled=self._voters_are_committed())
+            case CreateAcls():
+                return create_acls(image, command)
+            case DeleteAcls():
+                return delete_acls(image, command)
+            case AlterClientQuotas():
+                return alter_client_quotas(image, command)
+            case AlterUserScramCredentials():
+                return alter_user_scram_credentials(image, command)
 
     def _voters_are_committed(self) -> bool:
         return self.image.voters == self._committed.voters
@@ -226,13 +241,21 @@ def _check_size(command: Command) -> None:
             value_chars = sum(
                 len(one.value or "") for resource in command.resources for one in resource.changes
             )
+        case CreateAcls():
+            named = len(command.creations)
+        case DeleteAcls():
+            named = len(command.filters)
+        case AlterClientQuotas():
+            named = sum(max(1, len(entry.changes)) for entry in command.entries)
+        case AlterUserScramCredentials():
+            named = len(command.deletions) + len(command.upsertions)
         case _:
             return
     if named > MAX_RECORDS_PER_COMMAND:
         raise KafkaError(
             ErrorCode.POLICY_VIOLATION,
-            f"One request may name at most {MAX_RECORDS_PER_COMMAND} topics or "
-            "resources: send several requests.",
+            f"One request may name at most {MAX_RECORDS_PER_COMMAND} topics, "
+            "resources, ACLs, quotas or credentials: send several requests.",
         )
     if value_chars > MAX_VALUE_CHARS_PER_COMMAND:
         raise KafkaError(

@@ -21,6 +21,12 @@ MAX_PARTITIONS: Final = 200_000
 MAX_CONFIGS_PER_RESOURCE: Final = 500
 # Resources with settings that are not topics or brokers (groups need not exist to have settings).
 MAX_CONFIG_RESOURCES: Final = 100_000
+# Each access control entry takes about a kilobyte in the memory of every node, as do quotas and credentials.
+MAX_ACLS: Final = 100_000
+MAX_QUOTA_ENTITIES: Final = 100_000
+MAX_SCRAM_CREDENTIALS: Final = 100_000
+# Entries at which the filters of one command look that name no resource: some 0.2 s of the controller.
+MAX_ACL_LOOKS_PER_COMMAND: Final = 200_000
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 
 

@@ -145,6 +145,11 @@ class ScramCredential(NamedTuple):
         return f"ScramCredential(iterations={self.iterations})"
 
 
+# The types of the parts of a quota's entity.
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+
 # Type and name of each part, by type; without a name: all that have no quota of their own.
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
 

@@ -11,11 +11,15 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.command_codec import decode_reply, encode_reply
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
+    AlterClientQuotas,
     AlterConfigs,
     AlterPartitionReassignments,
+    AlterUserScramCredentials,
     Command,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     ElectLeaders,
     RemoveRaftVoter,
@@ -43,6 +47,10 @@ REMEMBERED: Final = (
     UpdateFeatures,
     AddRaftVoter,
     RemoveRaftVoter,
+    CreateAcls,
+    DeleteAcls,
+    AlterClientQuotas,
+    AlterUserScramCredentials,
 )
 
 

@@ -22,22 +22,30 @@ from ottla.metadata_raft.commands import (
     AddRaftVoterReply,
     AllocateProducerIds,
     AllocateProducerIdsReply,
+    AlterClientQuotas,
+    AlterClientQuotasReply,
     AlterConfigs,
     AlterConfigsReply,
     AlterPartition,
     AlterPartitionReassignments,
     AlterPartitionReassignmentsReply,
     AlterPartitionReply,
+    AlterUserScramCredentials,
+    AlterUserScramCredentialsReply,
     AssignReplicasToDirs,
     AssignReplicasToDirsReply,
     BrokerConnectionLost,
     BrokerHeartbeat,
     BrokerHeartbeatReply,
     Command,
+    CreateAcls,
+    CreateAclsReply,
     CreatePartitions,
     CreatePartitionsReply,
     CreateTopics,
     CreateTopicsReply,
+    DeleteAcls,
+    DeleteAclsReply,
     DeleteTopics,
     DeleteTopicsReply,
     ElectLeaders,
@@ -287,6 +295,16 @@ class MetadataRuntime:
     async def submit(self, command: AddRaftVoter, timeout_ms: int = ...) -> AddRaftVoterReply: ...
     @overload
     async def submit(self, command: RemoveRaftVoter, timeout_ms: int = ...) -> RemoveRaftVoterReply: ...
+    @overload
+    async def submit(self, command: CreateAcls, timeout_ms: int = ...) -> CreateAclsReply: ...
+    @overload
+    async def submit(self, command: DeleteAcls, timeout_ms: int = ...) -> DeleteAclsReply: ...
+    @overload
+    async def submit(self, command: AlterClientQuotas, timeout_ms: int = ...) -> AlterClientQuotasReply: ...
+    @overload
+    async def submit(
+        self, command: AlterUserScramCredentials, timeout_ms: int = ...
+    ) -> AlterUserScramCredentialsReply: ...
     async def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Reply:
         """Decide, commit and publish, wherever the controller is.
 
