@@ -149,6 +149,11 @@ class Services:
         is_enabled = CONSUMER in self.config.group_coordinator_rebalance_protocols
         return is_enabled and self.metadata.image.group_version >= 1
 
+    @property
+    def has_authorizer(self) -> bool:
+        """Whether ACLs refuse clients. A node does not start yet with `authorizer.class.name`."""
+        return bool(self.config.values.get("authorizer.class.name"))
+
     def close(self) -> None:
         """Answer what waits, and take nothing more."""
         self.groups.close()

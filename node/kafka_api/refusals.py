@@ -65,7 +65,7 @@ def by_element(
     for echo in describe(api).echoes:
         target = fields.get(echo.target)
         if target is not None and (elements := _repeated(echo, target, request, version, error)):
-            made[echo.target] = elements
+            made[echo.target] = [*made.get(echo.target, ()), *elements]
     return cls(**made)
 
 

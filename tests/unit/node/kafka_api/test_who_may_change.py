@@ -45,6 +45,9 @@ READS: Final = frozenset(
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_CLIENT_QUOTAS,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
     }
 )
 # What is asked of it, which a stranger is refused.
@@ -79,6 +82,12 @@ FOR_ADMINISTRATORS: Final[Mapping[ApiKey, Mapping[str, Any]]] = {
         "topics": [{"name": "t", "partitions": [{"partition_index": 0, "replicas": [1]}]}],
     },
     ApiKey.UPDATE_FEATURES: {},
+    ApiKey.CREATE_ACLS: {"creations": [{"resource_name": "t", "principal": "User:a", "host": "*"}]},
+    ApiKey.DELETE_ACLS: {"filters": [{}]},
+    ApiKey.ALTER_CLIENT_QUOTAS: {
+        "entries": [{"entity": [{"entity_type": "user", "entity_name": "a"}], "ops": []}],
+    },
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {"deletions": [{"name": "a", "mechanism": 1}], "upsertions": []},
     ApiKey.UNREGISTER_BROKER: {"broker_id": 7},
     ApiKey.ADD_RAFT_VOTER: {"cluster_id": None, "voter_id": 7},
     ApiKey.REMOVE_RAFT_VOTER: {"cluster_id": None, "voter_id": 7},

@@ -53,6 +53,7 @@ class MetadataNode:
     def __init__(self, settings: Mapping[str, str] | None = None, *, by_hand: bool = False) -> None:
         self.config: BrokerConfig = parse_config(settings or {})
         self.unique = random.Random(0).randbytes
+        self.has_authorizer = True
         self.cut_off_since_ms: int | None = None
         self.quorum = MemoryQuorum(by_hand=by_hand)
         self.clock = ManualClock()

@@ -1,0 +1,72 @@
+"""DeleteAcls: the access control entries that filters match are removed (KIP-140, KIP-290).
+
+All filters are one command: an entry that two of them match is told in both, and where they match too many
+none of them removes any.
+"""
+
+from typing import Final
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.commands import AclFields, DeleteAcls, DeletedAcls
+from ottla.node.kafka_api.acl_requests import ACL_NAME, HOST, PRINCIPAL, check_authorizer, filter_fields
+from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.wire.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+from ottla.node.work.turns import listed
+
+API: Final = ApiDescription(
+    versions=(1, 3),
+    limits=RequestLimits(
+        SEVERAL,
+        {
+            "filters.resource_name_filter": ACL_NAME,
+            "filters.principal_filter": PRINCIPAL,
+            "filters.host_filter": HOST,
+        },
+    ),
+    echoes=(Echo("filters", "filter_results"),),
+)
+
+AT_ONCE: Final = 100  # of more removed entries the answer is made in turns
+
+
+async def handle(
+    services: Services, context: RequestContext, request: DeleteAclsRequest
+) -> DeleteAclsResponse:
+    try:
+        await services.administrators.check(context.connection)
+        check_authorizer(services, "No Authorizer is configured.")
+        filters = [filter_fields(one) for one in request.filters]
+        results = (await services.metadata.submit(DeleteAcls(filters=filters))).results
+    except KafkaError as error:
+        results = [DeletedAcls(error_code=error.code, error_message=error.detail) for _ in request.filters]
+    is_large = sum(len(one.matching) for one in results) > AT_ONCE
+    answered = [
+        DeleteAclsFilterResult(
+            error_code=one.error_code,
+            error_message=one.error_message,
+            matching_acls=await listed(map(_matching_acl, one.matching), is_large=is_large),
+        )
+        for one in results
+    ]
+    return DeleteAclsResponse(filter_results=answered)
+
+
+def _matching_acl(removed: AclFields) -> DeleteAclsMatchingAcl:
+    return DeleteAclsMatchingAcl(
+        error_message=None,
+        resource_type=removed.resource_type,
+        resource_name=removed.resource_name,
+        pattern_type=removed.pattern_type,
+        principal=removed.principal,
+        host=removed.host,
+        operation=removed.operation,
+        permission_type=removed.permission_type,
+    )
