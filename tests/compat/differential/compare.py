@@ -55,6 +55,10 @@ NAMES = (
     "partition",
     "resource_name",
     "topic_id",
+    "user",
+    "entity",
+    "entity_type",
+    "mechanism",
 )
 NOTES = ("error_message", "batch_index_error_message")
 

@@ -135,6 +135,70 @@ def test_kafka_configs_of_a_group(shell: Shell) -> None:
     assert f"{session}=50000" not in shell.ok("kafka-configs", "--describe", *of_group)
 
 
+def test_kafka_configs_of_users_clients_and_addresses(shell: Shell) -> None:
+    user, client = (f"java-{uuid4().hex[:8]}" for _ in range(2))
+    of_user = ("--entity-type", "users", "--entity-name", user)
+    of_client = (*of_user, "--entity-type", "clients", "--entity-name", client)
+    of_address = ("--entity-type", "ips", "--entity-name", "10.9.8.7")
+    of_all = ("--entity-type", "clients", "--entity-default")
+
+    def alter(*words: str) -> None:
+        shell.ok("kafka-configs", "--alter", *words)
+
+    def described(*words: str) -> str:
+        return shell.ok("kafka-configs", "--describe", *words)
+
+    alter(*of_user, "--add-config", "producer_byte_rate=1024,request_percentage=12.5")
+    alter(*of_client, "--add-config", "consumer_byte_rate=2048")
+    alter(*of_address, "--add-config", "connection_creation_rate=7")
+    alter(*of_all, "--add-config", "consumer_byte_rate=4096")
+    wrong = shell.run("kafka-configs", "--alter", *of_user, "--add-config", "producer_byte_rate=-1")
+    found = described(*of_user), described(*of_client), described(*of_address), described(*of_all)
+    alter(*of_user, "--delete-config", "producer_byte_rate")
+    alter(*of_all, "--delete-config", "consumer_byte_rate")
+
+    quotas = (
+        ("producer_byte_rate=1024.0", "request_percentage=12.5"),
+        ("consumer_byte_rate=2048.0",),
+        ("connection_creation_rate=7.0",),
+        ("consumer_byte_rate=4096.0",),
+    )
+    for text, wanted in zip(found, quotas, strict=True):
+        assert all(one in text for one in wanted), text
+    assert "must be greater than 0" in wrong.text
+    assert "producer_byte_rate" not in described(*of_user) and "12.5" in described(*of_user)
+    assert "consumer_byte_rate" not in described(*of_all)
+
+
+def test_kafka_configs_of_scram_credentials(shell: Shell) -> None:
+    user = f"java-{uuid4().hex[:8]}"
+    of_user = ("--entity-type", "users", "--entity-name", user)
+
+    for one in ("SCRAM-SHA-256=[iterations=8192,password=secret]", "SCRAM-SHA-512=[password=secret]"):
+        shell.ok("kafka-configs", "--alter", *of_user, "--add-config", one)
+    described = shell.ok("kafka-configs", "--describe", *of_user)
+    many = "SCRAM-SHA-256=[iterations=20000,password=secret]"
+    wrong = shell.run("kafka-configs", "--alter", *of_user, "--add-config", many)
+    shell.ok("kafka-configs", "--alter", *of_user, "--delete-config", "SCRAM-SHA-256")
+    less = shell.ok("kafka-configs", "--describe", *of_user)
+    again = shell.run("kafka-configs", "--alter", *of_user, "--delete-config", "SCRAM-SHA-256")
+
+    assert "SCRAM-SHA-256=iterations=8192" in described and "SCRAM-SHA-512=iterations=4096" in described
+    assert "Too many iterations" in wrong.text and wrong.code != 0
+    assert "SCRAM-SHA-256" not in less and "SCRAM-SHA-512=iterations=4096" in less
+    assert "does not exist" in again.text
+
+
+def test_kafka_acls_are_refused_without_an_authorizer(shell: Shell) -> None:
+    alice = ("--allow-principal", "User:alice", "--operation", "Read", "--topic", "t")
+
+    added = shell.run("kafka-acls", "--add", *alice)
+    listed = shell.run("kafka-acls", "--list")
+
+    for ran in (added, listed):
+        assert "SecurityDisabledException" in ran.text and "No Authorizer is configured" in ran.text
+
+
 def test_kafka_configs_of_the_broker(shell: Shell) -> None:
     cluster = shell.ok("kafka-topics", "--describe", "--topic", _any_topic(shell))
     node = re.search(r"Leader: (\d+)", cluster)
