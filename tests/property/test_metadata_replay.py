@@ -7,17 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.cluster_features import SECURITY_VERSION
 from ottla.metadata_raft.commands import (
+    AclFilterFields,
     AllocateProducerIds,
+    AlterClientQuotas,
     AlterConfigs,
+    AlterUserScramCredentials,
     ConfigChange,
     ConfigOperation,
+    CreateAcls,
     CreatePartitions,
     CreateTopics,
+    DeleteAcls,
     DeleteTopics,
     FeatureUpdate,
+    NewAcl,
     NewPartitions,
+    QuotaChange,
+    QuotaChanges,
     ResourceChanges,
+    ScramDeletion,
+    ScramUpsertion,
     TopicReference,
     UpdateFeatures,
 )
@@ -25,13 +36,14 @@ from ottla.metadata_raft.delta import MetadataDelta, replay_batch
 from ottla.metadata_raft.image import MetadataImage, check_invariants
 from ottla.metadata_raft.image_changes import changes_between
 from ottla.metadata_raft.record_codec import decode_batch, decode_record
-from ottla.metadata_raft.records import ConfigResourceType
+from ottla.metadata_raft.records import ConfigResourceType, FeatureLevelRecord, QuotaEntityPart
 from ottla.metadata_raft.snapshot import decode_snapshot, encode_snapshot
 from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
 
 NAMES = st.sampled_from(["a", "b.c", "b_c", "__consumer_offsets", "bad name"])
 COUNTS = st.integers(-2, 6)
 CONFIGS = st.sampled_from([("retention.ms", "5"), ("cleanup.policy", "compact"), ("segment.ms", "x")])
+USERS = st.sampled_from(["alice", "bob"])
 STEPS = st.one_of(
     st.tuples(st.just("create"), NAMES, COUNTS, st.integers(-1, 4), st.lists(CONFIGS, max_size=2)),
     st.tuples(st.just("delete"), NAMES),
@@ -41,6 +53,10 @@ STEPS = st.one_of(
     st.tuples(st.just("restart"), st.integers(0, 2), st.booleans()),
     st.tuples(st.just("ids")),
     st.tuples(st.just("feature"), st.integers(0, 4)),
+    st.tuples(st.just("allow"), USERS, st.integers(2, 4)),
+    st.tuples(st.just("forbid"), st.none() | USERS, st.integers(1, 4)),
+    st.tuples(st.just("quota"), st.none() | USERS, st.sampled_from([None, 1.0, 2.0])),
+    st.tuples(st.just("credential"), USERS, st.integers(1, 2), st.booleans()),
 )
 
 
@@ -75,6 +91,38 @@ def play(world: MetadataWorld, step: tuple[Any, ...]) -> None:
                 )
             )
 
+        case ("allow", user, operation):
+            acl = NewAcl(
+                id=world.uuid(),
+                resource_type=2,
+                resource_name="a",
+                pattern_type=3,
+                principal=f"User:{user}",
+                host="*",
+                operation=operation,
+                permission_type=3,
+            )
+            world.submit(CreateAcls(creations=[acl]))
+        case ("forbid", user, operation):
+            selected = AclFilterFields(
+                resource_type=1,
+                pattern_type=1,
+                principal=None if user is None else f"User:{user}",
+                operation=operation,
+                permission_type=1,
+            )
+            world.submit(DeleteAcls(filters=[selected]))
+        case ("quota", user, value):
+            change = QuotaChange(key="producer_byte_rate", value=value or 0.0, remove=value is None)
+            entity = [QuotaEntityPart(entity_type="user", entity_name=user)]
+            world.submit(AlterClientQuotas(entries=[QuotaChanges(entity=entity, changes=[change])]))
+        case ("credential", user, mechanism, True):
+            keys = {"stored_key": bytes(32 * mechanism), "server_key": bytes(32 * mechanism)}
+            upsertion = ScramUpsertion(name=user, mechanism=mechanism, iterations=4096, salt=b"s", **keys)
+            world.submit(AlterUserScramCredentials(upsertions=[upsertion]))
+        case ("credential", user, mechanism, False):
+            world.submit(AlterUserScramCredentials(deletions=[ScramDeletion(name=user, mechanism=mechanism)]))
+
 
 def check_changes(before: MetadataImage, after: MetadataImage) -> None:
     """Following what is said to differ leads from one image to the other."""
@@ -94,12 +142,19 @@ def check_changes(before: MetadataImage, after: MetadataImage) -> None:
     assert {key: value for key, value in configs.items() if value} == after.configs.by_resource
     assert {key: value for key, value in brokers.items() if value is not None} == after.brokers
     assert changes.features == (before.features != after.features)
+    assert changes.acls == (before.acls != after.acls)
+    for changed_keys, old, new in (
+        (changes.client_quotas, before.client_quotas, after.client_quotas),
+        (changes.scram_credentials, before.scram_credentials, after.scram_credentials),
+    ):
+        assert {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)} == changed_keys
 
 
 @pytest.mark.slow
 @given(st.lists(STEPS, max_size=25))
 def test_replay_and_snapshot_give_the_image_that_was_live(steps: list[tuple[Any, ...]]) -> None:
     world = MetadataWorld(brokers=2)
+    world.append([FeatureLevelRecord(name=SECURITY_VERSION, feature_level=1)])
     for step in steps:
         try:
             play(world, step)

@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema_compiler import encode
 from ottla.metadata_raft.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from ottla.metadata_raft.image import ScramKey
 from ottla.metadata_raft.scram import ScramMechanism, keys_of
+from ottla.node.kafka_api.refusals import by_element
+from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     EntityData,
@@ -245,6 +248,18 @@ def test_quotas_are_answered_by_entity() -> None:
 def upsertion(user: str, **changes: Any) -> ScramCredentialUpsertion:
     fields = {"mechanism": 1, "iterations": 4096, "salt": b"salt", "salted_password": SALTED}
     return ScramCredentialUpsertion(name=user, **{**fields, **changes})
+
+
+def test_a_refused_request_names_each_user_of_both_lists() -> None:
+    request = AlterUserScramCredentialsRequest(
+        deletions=[ScramCredentialDeletion(name="alice", mechanism=1)], upsertions=[upsertion("bob")]
+    )
+    too_many = KafkaError(ErrorCode.POLICY_VIOLATION, "too many")
+
+    told = by_element(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, encode(request, 0), 0, too_many)
+
+    code = ErrorCode.POLICY_VIOLATION
+    assert [(one.user, one.error_code) for one in told.results] == [("alice", code), ("bob", code)]
 
 
 def test_scram_credentials_are_set_described_and_removed() -> None:
