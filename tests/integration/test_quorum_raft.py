@@ -414,3 +414,27 @@ def test_a_leader_whose_disk_hangs_leads_no_longer_when_another_may(tmp_path: Pa
                 node.quorum.close()
 
     asyncio.run(run())
+
+
+def test_the_metadata_are_for_their_owner_alone_also_where_an_older_release_made_the_directory(
+    tmp_path: Path,
+) -> None:
+    directory = tmp_path / "__cluster_metadata-0"
+    directory.mkdir()
+    directory.chmod(0o755)
+    node = opened(tmp_path)
+
+    async def scene() -> None:
+        await until(lambda: node.leading)
+        node.append(setting("a"))
+        await until(lambda: node.settings)
+
+    before = os.umask(0)
+    try:
+        play([node], scene)
+    finally:
+        os.umask(before)
+
+    modes = {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()}
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert len(modes) >= 2 and set(modes.values()) == {0o600}, modes
