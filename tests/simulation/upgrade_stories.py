@@ -1,4 +1,4 @@
-"""Nodes of an older release, which knows no transactions, are replaced one by one by those of this one."""
+"""Nodes of an older release, without transactions and client quotas, are replaced one by one."""
 
 import asyncio
 import random
@@ -26,6 +26,13 @@ from ottla.node.kafka_api.served_apis import served_by
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.world import World
 from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    EntryDataRequest,
+    OpData,
+)
 from ottla.node.wire.messages.update_features import (
     FeatureUpdateKey,
     UpdateFeaturesRequest,
@@ -48,6 +55,7 @@ NOT_SERVED_BEFORE: Final = {
     ApiKey.END_TXN,
     ApiKey.WRITE_TXN_MARKERS,
     ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.ALTER_CLIENT_QUOTAS,
 }
 T = TypeVar("T")
 
@@ -71,7 +79,7 @@ def older(config: BrokerConfig, world: World) -> World:
 
 
 async def nodes_are_replaced_one_by_one(simulation: Simulation) -> None:
-    """The feature can be raised when all know it, transactions go on meanwhile, and no older node returns."""
+    """A feature can be raised when all know it, transactions go on meanwhile, and no older node returns."""
     world, first = simulation.world, simulation.partitions[0]
 
     def ask(work: Coroutine[Any, Any, T]) -> "asyncio.Task[T]":
@@ -99,6 +107,13 @@ async def nodes_are_replaced_one_by_one(simulation: Simulation) -> None:
     world.nodes[1].start()
     await simulation.wait_until_whole()
 
+    assert await ask(_set_quota(simulation)) is ErrorCode.UNSUPPORTED_VERSION
+    assert await ask(_raise_level(simulation, 1, SECURITY_VERSION)) is ErrorCode.NONE
+    assert await ask(_set_quota(simulation)) is ErrorCode.NONE
+    await simulation.wait_until_whole()
+    quotas = [node.broker.quorum_services.image.client_quotas for node in world.nodes if node.broker]
+    assert quotas == [{(("user", "alice"),): {"producer_byte_rate": 1.0}}] * len(world.nodes)
+
 
 async def _comes_back_as_an_older_one(node: VirtualNode) -> None:
     await asyncio.wait([node.stop()])
@@ -109,10 +124,29 @@ async def _comes_back_as_an_older_one(node: VirtualNode) -> None:
     assert f"does not support finalized version {NEWEST} of {TRANSACTION_VERSION}" in node.exits[0]
 
 
-async def _raise_level(simulation: Simulation, level: int) -> ErrorCode:
-    update = FeatureUpdateKey(
-        feature=TRANSACTION_VERSION, max_version_level=level, upgrade_type=UpgradeType.UPGRADE
+async def _set_quota(simulation: Simulation) -> ErrorCode:
+    """What is answered to a quota of a user, by whichever node is asked."""
+    entry = EntryDataRequest(
+        entity=[EntityData(entity_type="user", entity_name="alice")],
+        ops=[OpData(key="producer_byte_rate", value=1.0)],
     )
+    client = simulation.admin_client
+    while True:
+        try:
+            answer = await client.ask(
+                client.any_endpoint(), AlterClientQuotasRequest(entries=[entry]), AlterClientQuotasResponse
+            )
+        except KafkaError:
+            await asyncio.sleep(0.1)
+            continue
+        code = ErrorCode(answer.entries[0].error_code)
+        if code in (ErrorCode.NONE, ErrorCode.UNSUPPORTED_VERSION):
+            return code
+        await asyncio.sleep(0.1)
+
+
+async def _raise_level(simulation: Simulation, level: int, feature: str = TRANSACTION_VERSION) -> ErrorCode:
+    update = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=UpgradeType.UPGRADE)
     request = UpdateFeaturesRequest(timeout_ms=5_000, feature_updates=[update])
     while True:
         try:
