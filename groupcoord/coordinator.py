@@ -69,7 +69,7 @@ from ottla.groupcoord.consumer.regular_expressions import regexes_resolved
 from ottla.groupcoord.consumer.unchanged_heartbeat import unchanged_heartbeat
 from ottla.groupcoord.consumer.upgrade_group import finish_upgrade
 from ottla.groupcoord.describe_groups import describe_groups, list_groups
-from ottla.groupcoord.effects import Append, Effect, Follow, Noted, Refuse, StartTimer
+from ottla.groupcoord.effects import AddTimelineEvent, Append, ContinueWith, Effect, Refuse, StartTimer
 from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     ForgetOffsets,
@@ -164,9 +164,9 @@ class Coordinator:
                         records.append(record)
                 if records:
                     changed = self.shard.consumer_group(records[-1].group_id)
-            if isinstance(effect, Follow):
+            if isinstance(effect, ContinueWith):
                 settled += self.handle(effect.command, now_ms)
-            elif isinstance(effect, Noted):
+            elif isinstance(effect, AddTimelineEvent):
                 group = self.shard.consumer_group(effect.group_id)
                 assert group is not None, effect
                 group.timeline.note(effect.event, effect.group_epoch)

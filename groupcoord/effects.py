@@ -22,11 +22,11 @@ from ottla.groupcoord.record_codec import AppendedRecord
 from ottla.groupcoord.timeline import Event
 
 __all__ = [
+    "AddTimelineEvent",
     "Append",
     "CancelTimer",
+    "ContinueWith",
     "Effect",
-    "Follow",
-    "Noted",
     "Refuse",
     "Reply",
     "Result",
@@ -52,15 +52,18 @@ Result: TypeAlias = (
 
 
 @dataclass(frozen=True, slots=True)
-class Follow:
-    """Decide this once the appends before it were replayed; the core does so itself."""
+class ContinueWith:
+    """Handle this command next, once the appends before it were replayed. The coordinator does so itself."""
 
     command: ClientCommand | InnerCommand
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """Why a consumer group rebalances, and from which epoch; for its timeline, once the group is there."""
+class AddTimelineEvent:
+    """Add the cause of a rebalance, and the epoch before it, to the timeline of a consumer group.
+
+    The coordinator does so itself, after the records that create the group were replayed.
+    """
 
     group_id: str
     event: Event
@@ -80,7 +83,7 @@ Effect: TypeAlias = (
     | Refuse
     | StartTimer[TimerCommand]
     | CancelTimer
-    | Follow
-    | Noted
+    | ContinueWith
+    | AddTimelineEvent
     | RunTask
 )

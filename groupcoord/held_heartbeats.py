@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from ottla.groupcoord.classic.member_commands import Heartbeat
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
-from ottla.groupcoord.effects import Effect, Follow, Refuse, StartTimer, TimerKey
+from ottla.groupcoord.effects import ContinueWith, Effect, Refuse, StartTimer, TimerKey
 from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
@@ -78,7 +78,7 @@ class HeldHeartbeats:
         for command in commands:
             self._forget(self._by_group, command)
             self._forget(self._awaiting_partitions, command)
-            effects.append(Follow(replace(command, phase=phase)))
+            effects.append(ContinueWith(replace(command, phase=phase)))
         return effects
 
     @staticmethod

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
 
-# A rebalance that was noted is some 500 bytes; who looks for a cause looks at the last few.
+# An entry takes some 500 bytes, and the cause of trouble is usually among the last few.
 MAX_REBALANCES = 16
 # A thousand members that start together join in one rebalance; the first ones tell it all.
 MAX_EVENTS = 8

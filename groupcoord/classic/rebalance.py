@@ -74,8 +74,8 @@ def rebalance_or_complete(shard: Shard, group: ClassicGroup, now_ms: int) -> lis
 
 
 def prepare_rebalance(shard: Shard, group: ClassicGroup, now_ms: int) -> list[Effect]:
-    """Start a rebalance: all members have to join again, within the rebalance timeout. The caller has noted
-    why.
+    """Start a rebalance: all members have to join again, within the rebalance timeout. The caller has
+    added the cause to the timeline.
     """
     effects: list[Effect] = []
     if group.state is GroupState.STABLE:

@@ -40,7 +40,7 @@ from ottla.groupcoord.consumer.reconciliation import reconcile
 from ottla.groupcoord.consumer.regular_expressions import RegexStatus, change_regex
 from ottla.groupcoord.consumer.target_assignment import topic_ids
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
-from ottla.groupcoord.effects import Append, CancelTimer, Effect, Follow, Reply, StartTimer
+from ottla.groupcoord.effects import Append, CancelTimer, ContinueWith, Effect, Reply, StartTimer
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
@@ -58,7 +58,7 @@ def classic_join_to_consumer_group(
         # Nobody is there who would mind: it is a classic group from now on.
         if command.member_id:
             return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
-        return [Append(group.tombstones()), Follow(command)]
+        return [Append(group.tombstones()), ContinueWith(command)]
     member_id = command.member_id or shard.new_uuid()
     error = _refusal(shard.config, group, command, protocols, member_id)
     if error is not None:

@@ -23,10 +23,10 @@ from ottla.groupcoord.consumer.consumer_membership import (
     checked_append,
     checked_member,
     epoch_record,
-    noted,
     replace_member,
     revocation_timer,
     start_consumer_session,
+    timeline_event,
     timers_of,
 )
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupRegularExpressionRecord
@@ -46,7 +46,7 @@ from ottla.groupcoord.consumer.target_assignment import (
 )
 from ottla.groupcoord.consumer.upgrade_group import Upgrade, upgrade
 from ottla.groupcoord.consumer.validate_heartbeat import validate_heartbeat
-from ottla.groupcoord.effects import CancelTimer, Effect, Follow, Noted, Reply, RunTask
+from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, ContinueWith, Effect, Reply, RunTask
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
@@ -137,7 +137,7 @@ def compute_put_off_target(shard: Shard, command: ComputeTarget, now_ms: int) ->
         epoch += 1
         records.append(epoch_record(group.group_id, epoch, metadata_hash))
         changed = ", ".join(sorted(group.changed_topics))
-        effects.append(noted(group, Cause.TOPICS_CHANGED, now_ms, reason=changed))
+        effects.append(timeline_event(group, Cause.TOPICS_CHANGED, now_ms, reason=changed))
     assignor = group.preferred_assignor(shard.config.group_consumer_assignors, None, None)
     if is_large_target(group, shard.topics, shard.config.largest_inline_target):
         task = target_task(group, shard.topics, epoch=epoch, assignor=assignor)
@@ -186,10 +186,10 @@ def _group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrad
         if not joins:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         upgraded = upgrade(shard, group)
-        effects: list[Effect] = [Follow(FinishUpgrade(group_id=group_id, timeline=group.timeline))]
+        effects: list[Effect] = [ContinueWith(FinishUpgrade(group_id=group_id, timeline=group.timeline))]
         if not group.is_empty:
             event = Event(Cause.UPGRADED, now_ms, command.member_id, command.client_id)
-            effects.append(Noted(group_id, event, group.generation_id))
+            effects.append(AddTimelineEvent(group_id, event, group.generation_id))
         return upgraded._replace(effects=[*effects, *upgraded.effects])
     if not joins:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")

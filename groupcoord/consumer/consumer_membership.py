@@ -18,7 +18,7 @@ from ottla.groupcoord.consumer.downgrade_group import downgrade
 from ottla.groupcoord.consumer.group_hash import group_hash
 from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.consumer.target_assignment import target_record
-from ottla.groupcoord.effects import Append, CancelTimer, Effect, Noted, StartTimer, TimerKey
+from ottla.groupcoord.effects import AddTimelineEvent, Append, CancelTimer, Effect, StartTimer, TimerKey
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
 from ottla.groupcoord.shard import Shard, appends
@@ -139,12 +139,14 @@ def replace_member(
     ]
 
 
-def noted(
+def timeline_event(
     group: ConsumerGroup, cause: Cause, now_ms: int, member: ConsumerMember | None = None, reason: str = ""
-) -> Noted:
-    """That the group rebalances, from the epoch that it has before this; to follow the records."""
+) -> AddTimelineEvent:
+    """Return the effect that adds a rebalance to the timeline; list it after the records."""
     member_id, client_id = ("", "") if member is None else (member.member_id, member.client_id)
-    return Noted(group.group_id, Event(cause, now_ms, member_id, client_id, reason), group.group_epoch)
+    return AddTimelineEvent(
+        group.group_id, Event(cause, now_ms, member_id, client_id, reason), group.group_epoch
+    )
 
 
 def fence_members(
@@ -156,7 +158,7 @@ def fence_members(
     reason: str = "",
 ) -> list[Effect]:
     """Remove them: the others shall share what they had, or are a classic group again."""
-    why = [noted(group, cause, now_ms, member, reason) for member in members]
+    why = [timeline_event(group, cause, now_ms, member, reason) for member in members]
     downgraded = downgrade(shard, group, [each.event for each in why], now_ms)
     if downgraded is not None:
         return downgraded

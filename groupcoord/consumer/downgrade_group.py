@@ -16,7 +16,7 @@ from ottla.groupcoord.classic.rebalance import prepare_rebalance, start_session
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
 from ottla.groupcoord.consumer.migration_commands import FinishDowngrade
-from ottla.groupcoord.effects import Append, CancelTimer, Effect, Follow, TimerKey
+from ottla.groupcoord.effects import Append, CancelTimer, ContinueWith, Effect, TimerKey
 from ottla.groupcoord.group_records import OFFSETS_TOPIC, GroupMetadataRecord
 from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
 from ottla.groupcoord.shard import Shard
@@ -182,4 +182,10 @@ def _become(
         for purpose in _TIMERS_OF_MEMBERS
     ]
     sessions = [start_session(classic, member) for member in classic.members.values()]
-    return [Append(records), *timers, CancelTimer(TimerKey("assign", group_id)), *sessions, Follow(finish)]
+    return [
+        Append(records),
+        *timers,
+        CancelTimer(TimerKey("assign", group_id)),
+        *sessions,
+        ContinueWith(finish),
+    ]

@@ -6,11 +6,16 @@ from typing import NamedTuple
 from ottla.groupcoord.assignment import Assignment
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
-from ottla.groupcoord.consumer.consumer_membership import assign_key, assign_timer, epoch_record, noted
+from ottla.groupcoord.consumer.consumer_membership import (
+    assign_key,
+    assign_timer,
+    epoch_record,
+    timeline_event,
+)
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupPartitionMetadataRecord
 from ottla.groupcoord.consumer.group_hash import group_hash
 from ottla.groupcoord.consumer.target_assignment import compute_target, is_large_target
-from ottla.groupcoord.effects import CancelTimer, Effect, Noted
+from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, Effect
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
@@ -51,15 +56,15 @@ def reason_of_epoch(
     bumps: bool,
     changed_topics: Collection[str],
     reason: str = "",
-) -> Noted:
-    """For the timeline: why this change of a member, or of topics that it happened upon, is a new epoch."""
+) -> AddTimelineEvent:
+    """Return why the epoch is bumped, for the timeline: a member changed, or topics did."""
     if not bumps:
-        return noted(group, Cause.TOPICS_CHANGED, now_ms, reason=", ".join(sorted(changed_topics)))
+        return timeline_event(group, Cause.TOPICS_CHANGED, now_ms, reason=", ".join(sorted(changed_topics)))
     if replaces:
-        return noted(group, Cause.STATIC_REPLACED, now_ms, after, reason)
+        return timeline_event(group, Cause.STATIC_REPLACED, now_ms, after, reason)
     is_known = before.member_id in group.members
     cause = Cause.SUBSCRIPTION_CHANGED if is_known else Cause.MEMBER_JOINED
-    return noted(group, cause, now_ms, after, reason)
+    return timeline_event(group, cause, now_ms, after, reason)
 
 
 class TargetOfMember(NamedTuple):

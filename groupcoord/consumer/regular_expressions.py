@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
-from ottla.groupcoord.consumer.consumer_membership import checked_append, epoch_record, noted
+from ottla.groupcoord.consumer.consumer_membership import checked_append, epoch_record, timeline_event
 from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupRecord,
     ConsumerGroupRegularExpressionRecord,
@@ -177,7 +177,7 @@ def regexes_resolved(shard: Shard, command: RegexesResolved, now_ms: int) -> lis
         cause, what = Cause.REGEX_CHANGED, sorted(changed)
         if not changed:
             cause, what = Cause.TOPICS_CHANGED, sorted(group.changed_topics)
-        effects.append(noted(group, cause, now_ms, reason=", ".join(what)))
+        effects.append(timeline_event(group, cause, now_ms, reason=", ".join(what)))
     try:
         return [*checked_append(shard, records), *effects]
     except KafkaError:

@@ -31,14 +31,14 @@ FIRST_SEQUENCE: Final = 0  # of every batch in a transaction, as Apache Kafka's 
 PRODUCE_VERSION = 13  # as which version of Produce the coordinator's own appends are judged
 # What a record takes beside key and value at most: lengths, attributes, deltas and the count of its headers.
 RECORD_OVERHEAD_BYTES: Final = 32
-# How often whoever waits for as long as it takes looks again, once an answer would have been an error.
+# How often events that cannot time out check the high watermark again, once the commit timeout is over.
 LOOK_AGAIN_S: Final = 0.1
 # For how long an append that nobody waits for may wait for another one to go with. A batch costs a node some
 # 100 us, and its followers a fetch each.
 LINGER_S: Final = 0.005
 
 A = TypeVar("A")  # what the coordinator answers
-Waiter: TypeAlias = Callable[[KafkaError | None], None]
+Completion: TypeAlias = Callable[[KafkaError | None], None]
 
 
 class AlikeRows(NamedTuple):
@@ -53,12 +53,15 @@ class AlikeRows(NamedTuple):
 Row: TypeAlias = tuple[bytes, bytes | None] | AlikeRows
 
 
-class _Waiting(NamedTuple):
-    """Who is told when the high watermark is at `end_offset`, or is not for too long."""
+class _DeferredEvent(NamedTuple):
+    """Completed when the high watermark reaches `end_offset`; Kafka's DeferredEvent.
+
+    If it `can_time_out`, it is completed with an error when that takes longer than the commit timeout.
+    """
 
     end_offset: int
-    tell: Waiter
-    is_patient: bool  # is not told of a delay
+    complete: Completion
+    can_time_out: bool
 
 
 class CoordinatorLog(Generic[A]):
@@ -89,12 +92,11 @@ class CoordinatorLog(Generic[A]):
         self._append_end_offset = partition.log.log_end_offset
         self._batch = OpenBatch()
         self._batch_bytes = 0  # no less than what its records take
-        self._open: list[tuple[Waiter, bool]] = []  # who waits for the open batch; is it patient?
+        self._open_events: list[tuple[Completion, bool]] = []  # deferred until the open batch is appended
         self._flushing: asyncio.Handle | None = None
         self._is_lingering = False  # nobody waits for the open batch
-        # Who waits for the high watermark to reach an offset, in the order of the offsets.
-        self._uncommitted: deque[_Waiting] = deque()
-        self._late: list[_Waiting] = []  # patient, and the time of an answer is over
+        self._deferred: deque[_DeferredEvent] = deque()  # until the high watermark; in the order of offsets
+        self._overdue: list[_DeferredEvent] = []  # cannot time out, and the commit timeout is over
         self._looking: asyncio.TimerHandle | None = None
 
     def check(self, producer: Producer | None = None, guard: Guard | None = None) -> None:
@@ -160,26 +162,26 @@ class CoordinatorLog(Generic[A]):
         self._flushing, self._is_lingering = None, False
 
     def answer_when_committed(self, token: Token, answer: A | KafkaError) -> None:
-        """Give an answer when all that was appended so far is committed, perhaps at once; an error if that
-        takes too long.
+        """Send an answer when everything appended so far is committed, which may be now; an error after the
+        commit timeout.
         """
-        self._wait(partial(self._give, token, answer), is_patient=False)
+        self._defer(partial(self._give, token, answer), can_time_out=True)
 
-    def when_committed(self, tell: Waiter) -> None:
-        """Tell None when all that was appended so far is committed, perhaps at once and however long it
-        takes; the error if the reign ends before.
+    def when_committed(self, complete: Completion) -> None:
+        """Call `complete` with None when everything appended so far is committed, which may be now, however
+        long it takes; with the error if the leader epoch ends before.
         """
-        self._wait(tell, is_patient=True)
+        self._defer(complete, can_time_out=False)
 
     def _give(self, token: Token, answer: A | KafkaError, error: KafkaError | None) -> None:
         self._answer(token, answer if error is None else error)
 
-    def _wait(self, tell: Waiter, *, is_patient: bool) -> None:
+    def _defer(self, complete: Completion, *, can_time_out: bool) -> None:
         if self._batch.count:
-            self._open.append((tell, is_patient))
+            self._open_events.append((complete, can_time_out))
             self._flush_soon()
         else:
-            self._wait_for_watermark([(tell, is_patient)])
+            self._defer_until_committed([(complete, can_time_out)])
 
     def append_marker(
         self,
@@ -233,26 +235,28 @@ class CoordinatorLog(Generic[A]):
             guard=guard,
         )
         self._append_end_offset = result.last_offset + 1
-        waiting, self._open = self._open, []
+        events, self._open_events = self._open_events, []
         self._batch, self._batch_bytes = OpenBatch(), 0
-        self._wait_for_watermark(waiting)
+        self._defer_until_committed(events)
 
     def close(self, error: KafkaError, *, not_appended: KafkaError) -> None:
-        """The reign ends: whoever waits gets the error, or the other one if its batch was never appended."""
+        """End this leader epoch: deferred events complete with `error`, or with `not_appended` if their batch
+        was never appended.
+        """
         if self._is_lingering:
             with contextlib.suppress(KafkaError):  # as well as not: nobody was told
                 self.flush()
         self._stop_flushing()
         if self._looking is not None:
             self._looking.cancel()
-        committing = [*self._late, *self._uncommitted]
-        opened = self._open
-        self._uncommitted.clear()
-        self._late, self._open, self._batch = [], [], OpenBatch()
+        committing = [*self._overdue, *self._deferred]
+        opened = self._open_events
+        self._deferred.clear()
+        self._overdue, self._open_events, self._batch = [], [], OpenBatch()
         for each in committing:
-            each.tell(error)
-        for tell, _ in opened:
-            tell(not_appended)
+            each.complete(error)
+        for complete, _ in opened:
+            complete(not_appended)
 
     def _flush_at_the_end_of_the_turn(self) -> None:
         self._flushing = None
@@ -261,15 +265,15 @@ class CoordinatorLog(Generic[A]):
         except KafkaError as error:
             self._failed(error)
 
-    def _wait_for_watermark(self, waiting: list[tuple[Waiter, bool]]) -> None:
+    def _defer_until_committed(self, events: list[tuple[Completion, bool]]) -> None:
         end_offset = self._append_end_offset
         if self._partition.log.high_watermark >= end_offset:
-            for tell, _ in waiting:
-                tell(None)
+            for complete, _ in events:
+                complete(None)
             return
-        is_watched = bool(self._uncommitted) and self._uncommitted[-1].end_offset == end_offset
-        self._uncommitted.extend(_Waiting(end_offset, *each) for each in waiting)
-        if waiting and not is_watched:
+        is_watched = bool(self._deferred) and self._deferred[-1].end_offset == end_offset
+        self._deferred.extend(_DeferredEvent(end_offset, *each) for each in events)
+        if events and not is_watched:
             place = RequiredOffset(end_offset, self.leader_epoch)
             future = self._replicas.delay_produce({self._partition: place}, self._commit_timeout_ms)
             future.add_done_callback(lambda done: self._settle(end_offset, done))
@@ -278,15 +282,15 @@ class CoordinatorLog(Generic[A]):
         """The append up to `end_offset` is committed, or it will not be in time."""
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if done.cancelled() else done.result()[self._partition]
         error = None if code is ErrorCode.NONE else coordinator_error(KafkaError(code))
-        while self._uncommitted and self._uncommitted[0].end_offset <= end_offset:
-            each = self._uncommitted.popleft()
-            if error is not None and each.is_patient:
-                self._late.append(each)
+        while self._deferred and self._deferred[0].end_offset <= end_offset:
+            each = self._deferred.popleft()
+            if error is not None and not each.can_time_out:
+                self._overdue.append(each)
             else:
-                each.tell(error)
+                each.complete(error)
         if code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
             self._failed(KafkaError(code))
-        elif self._late and self._looking is None:
+        elif self._overdue and self._looking is None:
             self._looking = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look_again)
 
     def _look_again(self) -> None:
@@ -295,13 +299,13 @@ class CoordinatorLog(Generic[A]):
             self._failed(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
             return
         high_watermark = self._partition.log.high_watermark
-        late, self._late = self._late, []
-        self._late = [each for each in late if each.end_offset > high_watermark]
-        if self._late:
+        overdue, self._overdue = self._overdue, []
+        self._overdue = [each for each in overdue if each.end_offset > high_watermark]
+        if self._overdue:
             self._looking = asyncio.get_running_loop().call_later(LOOK_AGAIN_S, self._look_again)
-        for each in late:
+        for each in overdue:
             if each.end_offset <= high_watermark:
-                each.tell(None)
+                each.complete(None)
 
 
 def _size_bytes(row: Row) -> int:

@@ -24,7 +24,7 @@ from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Core, Sh
 from ottla.node.coordinators.key_partition import partition_for
 from ottla.node.coordinators.shard_loader import ShardLoader
 from ottla.node.coordinators.timer_queue import TimerQueue
-from ottla.node.net.answers import Aside, Delayed, Result
+from ottla.node.net.answers import BuiltInThread, Delayed, Result
 from ottla.node.replica.partition import Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 
@@ -302,7 +302,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         """
         places = [(index, make) for index in sorted(self.by_index)]
         if is_large or is_slow:
-            return self.submit_in_turns(places, partial(built_aside, build, is_slow=is_slow), 1)
+            return self.submit_in_turns(places, partial(build_in_thread, build, is_slow=is_slow), 1)
         return self.submit_each(places, build)
 
     def _index_of(self, place: int | str) -> int:
@@ -356,6 +356,6 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return Delayed(done, build)
 
 
-def built_aside(build: Build[R], answers: list[Any], *, is_slow: bool = False) -> Aside[R]:
-    """Return a response that is built of very many answers in a thread."""
-    return Aside(partial(build, answers), is_slow)
+def build_in_thread(build: Build[R], answers: list[Any], *, is_slow: bool = False) -> BuiltInThread[R]:
+    """Return a result that builds the response from very many answers in a thread."""
+    return BuiltInThread(partial(build, answers), is_slow)

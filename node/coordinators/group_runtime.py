@@ -32,7 +32,7 @@ from ottla.node.clock import Clock
 from ottla.node.coordinators import coordinator_runtime
 from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.coordinators.coordinator_log import FIRST_SEQUENCE, coordinator_error
-from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, built_aside
+from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, build_in_thread
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.group_shard import GroupAnswer, GroupShard, end_transaction, group_parts
 from ottla.node.coordinators.group_topics import ImageTopics
@@ -294,16 +294,16 @@ class GroupRuntime:
         asked: Sequence[tuple[str, Make]],
         build: coordinator_runtime.Build[Result[R]],
         *,
-        builds_aside: bool = False,
+        builds_in_thread: bool = False,
     ) -> Result[R]:
-        """Several commands, each to the shard of its group; `build` gets the answers in the order of the
-        commands. Very many of them take turns with the loop: a coroutine then; and a `build` that looks at
-        nothing but the answers, and makes the response itself, may be called beside it.
+        """Send each command to the shard of its group; `build` gets the answers in the order of the commands.
+        Very many commands take turns with the loop, in a coroutine. If `builds_in_thread`, `build` is then
+        called in a thread: it must use the answers alone and return the response itself.
         """
-        if not builds_aside:
+        if not builds_in_thread:
             return self._runtime.submit_each(asked, build)
-        aside = partial(built_aside, cast(coordinator_runtime.Build[R], build))
-        return self._runtime.submit_each(asked, build, aside)
+        in_thread = partial(build_in_thread, cast(coordinator_runtime.Build[R], build))
+        return self._runtime.submit_each(asked, build, in_thread)
 
     def ask_all_shards(self, make: Make, build: coordinator_runtime.Build[R]) -> Result[R]:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very

@@ -1,5 +1,5 @@
-"""The group coordinator's own part of a shard: transactions whose marker is in its log, work aside, and
-the bytes of members and offsets.
+"""The group coordinator's own part of a shard: transactions whose marker is in its log, tasks for a thread,
+and the bytes of members and offsets.
 """
 
 import logging
@@ -24,11 +24,11 @@ from ottla.groupcoord.consumer.executor_tasks import (
 from ottla.groupcoord.consumer.regular_expressions import is_wanted
 from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.effects import (
+    AddTimelineEvent,
     Append,
     CancelTimer,
+    ContinueWith,
     Effect,
-    Follow,
-    Noted,
     Refuse,
     Reply,
     Result,
@@ -176,10 +176,10 @@ def _carry_out(executor: TaskExecutor, shard: GroupShard, effect: Effect) -> Non
     match effect:
         case RunTask(task):
             executor.run(task, partial(_is_wanted, shard, task), partial(_bring_back, shard, task))
-        case Follow() | Noted():
-            raise AssertionError(f"{effect} is the core's own business")
+        case ContinueWith() | AddTimelineEvent():
+            raise AssertionError(f"{effect} must be handled by the core")
         case Append() | Reply() | Refuse() | StartTimer() | CancelTimer():
-            raise AssertionError(f"{effect} is the runtime's business")
+            raise AssertionError(f"{effect} must be handled by the runtime")
 
 
 def _is_wanted(shard: GroupShard, task: ExecutorTask) -> bool:

@@ -22,7 +22,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
 from ottla.node.coordinators import coordinator_runtime
-from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, built_aside
+from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask, build_in_thread
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.txn_shard import TxnAnswer, txn_parts
 from ottla.node.net.answers import Delayed, Result
@@ -128,7 +128,7 @@ class TxnRuntime:
         """Several commands, each to the shard of its id; `build` gets the answers in the order of the
         commands, and looks at nothing but them. Very many take turns with the loop.
         """
-        return self._runtime.submit_each(asked, build, partial(built_aside, build))
+        return self._runtime.submit_each(asked, build, partial(build_in_thread, build))
 
     def ask_all_shards(
         self,

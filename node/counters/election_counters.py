@@ -17,7 +17,7 @@ class ElectionCounters:
         self.unclean = 0  # of them, those that chose a replica outside the ISR: records were lost
 
     def note(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Count what is new in `changes`, topics that were just made aside."""
+        """Count the elections in `changes`, except those of new topics."""
         if not self._is_controller():
             return
         for before, after in changes.topics:

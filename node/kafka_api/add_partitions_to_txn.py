@@ -17,7 +17,7 @@ from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, Result
+from ottla.node.net.answers import BuiltInThread, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -82,7 +82,7 @@ def _ask_for_one(
         def make() -> AddPartitionsToTxnResponse:
             return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_by_partition(topics, code_of))
 
-        return Aside(make) if context.is_large else make()
+        return BuiltInThread(make) if context.is_large else make()
 
     def build(outcome: object) -> Result[AddPartitionsToTxnResponse]:
         code = outcome.code if isinstance(outcome, KafkaError) else ErrorCode.NONE

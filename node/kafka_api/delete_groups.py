@@ -52,7 +52,7 @@ def _ask(services: Services, request: DeleteGroupsRequest) -> Steps[Result[Delet
             ]
         )
 
-    return services.groups.ask_each(list(makes.items()), build, builds_aside=True)
+    return services.groups.ask_each(list(makes.items()), build, builds_in_thread=True)
 
 
 def _make(group_id: str) -> Make:

@@ -66,7 +66,7 @@ def handle(
         )
 
     asked = [(group_id, _make(group_id)) for group_id in request.groups]
-    return services.groups.ask_each(asked, build, builds_aside=True)
+    return services.groups.ask_each(asked, build, builds_in_thread=True)
 
 
 def _make(group_id: str) -> Make:

@@ -11,7 +11,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import check_topic_name
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, Result
+from ottla.node.net.answers import BuiltInThread, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -53,7 +53,7 @@ def _answer(
                 count += len(partitions[-1].active_producers)
         topics.append(TopicResponse(name=topic.name, partitions=partitions))
     response = DescribeProducersResponse(topics=topics)
-    return response if count < STEPS_PER_TURN else Aside(lambda: response)
+    return response if count < STEPS_PER_TURN else BuiltInThread(lambda: response)
 
 
 def _describe(services: Services, topic: str, index: int) -> Steps[PartitionResponse]:

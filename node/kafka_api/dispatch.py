@@ -40,7 +40,7 @@ from ottla.node.kafka_api.served_apis import (
 )
 from ottla.node.net.answers import (
     Answer,
-    Aside,
+    BuiltInThread,
     CloseConnection,
     Delayed,
     EncodedBody,
@@ -355,7 +355,7 @@ class Dispatcher:
                 if room is not None:
                     room.leave()  # It may wait for long, and others must not wait for that.
                 result = result.answer(await result.future)
-            elif isinstance(result, Aside):
+            elif isinstance(result, BuiltInThread):
                 result = await (self._slow_lane if result.is_slow else lane).run(result.make)
             elif isinstance(result, EncodedBody):
                 return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
@@ -386,7 +386,7 @@ class Dispatcher:
             take_apart(pieces)
             return buffers
 
-        async def build_aside() -> Answer:
+        async def build_in_thread() -> Answer:
             try:
                 buffers = await self._lane.run(lambda: build(refusals.MAX_REPEATED_ELEMENTS))
             except KafkaError as fault:
@@ -394,11 +394,11 @@ class Dispatcher:
             return _finish(buffers, correlation_id)
 
         if len(frame) > refusals.MAX_REPEATED_BYTES and not refusals.has_top(api, version):
-            return Pending(build_aside(), _as_it_is)
+            return Pending(build_in_thread(), _as_it_is)
         try:
             return _finish(build(refusals.ELEMENTS_AT_ONCE), correlation_id)
         except TooManyElements:
-            return Pending(build_aside(), _as_it_is)
+            return Pending(build_in_thread(), _as_it_is)
         except KafkaError as fault:
             raise _unreadable(api_key, version, fault) from None
 
@@ -439,7 +439,7 @@ class Dispatcher:
                 result.keeps_nothing,
                 result.ends_with_client,
             )
-        if type(result) is Aside:
+        if type(result) is BuiltInThread:
             make = result.make
 
             def finish(buffers: list[Buffer]) -> Answer:

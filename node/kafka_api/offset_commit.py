@@ -20,7 +20,7 @@ from ottla.node.kafka_api.packed_commit import (
     packing_decoder,
 )
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, EncodedBody, Result
+from ottla.node.net.answers import BuiltInThread, EncodedBody, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -106,7 +106,7 @@ def _commit(
         )
 
     def finish(answer: OffsetCommitResult | KafkaError) -> Result[OffsetCommitResponse]:
-        return Aside(lambda: build(answer)) if context.is_large else build(answer)
+        return BuiltInThread(lambda: build(answer)) if context.is_large else build(answer)
 
     if not offsets:
         return finish(OffsetCommitResult(errors=()))  # nothing that exists: the group is not even looked at

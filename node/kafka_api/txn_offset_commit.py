@@ -18,7 +18,7 @@ from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_runtime import TransactionPart
 from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, Result
+from ottla.node.net.answers import BuiltInThread, Result
 from ottla.node.services import Services
 from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -63,7 +63,7 @@ def _steps(
 
     def build(answer: OffsetCommitResult | KafkaError) -> Result[TxnOffsetCommitResponse]:
         if context.is_large:
-            return Aside(lambda: _response(checked, len(offsets), answer, version))
+            return BuiltInThread(lambda: _response(checked, len(offsets), answer, version))
         return _response(checked, len(offsets), answer, version)
 
     if not offsets:

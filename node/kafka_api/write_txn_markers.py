@@ -12,7 +12,7 @@ from ottla.node.coordinators.marker_messages import Codes, from_wire, to_respons
 from ottla.node.coordinators.marker_writer import PEER_WAIT_MS
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, Delayed, Result
+from ottla.node.net.answers import BuiltInThread, Delayed, Result
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.services import Services
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
@@ -55,7 +55,7 @@ def _answer(
 
     def answer(codes: Codes) -> Result[WriteTxnMarkersResponse]:
         if context.is_large:
-            return Aside(lambda: to_response(markers, codes))
+            return BuiltInThread(lambda: to_response(markers, codes))
         return to_response(markers, codes)
 
     wait_ms = services.config.request_timeout_ms

@@ -245,9 +245,8 @@ class BrokerLifecycle:
         while self.state is not BrokerState.STOPPED:
             self._wakes.clear()
             await self._heartbeat()
-            is_patient = self.state in (BrokerState.STARTING, BrokerState.RUNNING)
             pause_s = self._heartbeat_interval_s
-            if not is_patient:
+            if self.state not in (BrokerState.STARTING, BrokerState.RUNNING):
                 pause_s = min(pause_s, IMPATIENT_S)
             try:
                 async with asyncio.timeout(pause_s):

@@ -19,14 +19,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Delayed(NamedTuple, Generic[T_co]):
-    """Answer when an event has come: the future of that event, and the function that then makes the answer.
+    """Answer when `future` is done, with what `answer` makes of its result; Kafka's DelayedOperation.
 
-    Cheaper than a coroutine, for no task is made. Of a handler's, `answer` may return any other `Result` in
-    its turn. A request that `is_carried_out` has a Future, waits once, and keeps nothing of what was
-    received. One that waits for news brings `release`, by which its connection has the future done when it
-    cannot wait any longer. One that `keeps_nothing` of what was received lets its connection have the memory
-    back while it waits. What `ends_with_client` is a coroutine that changes nothing, and is cancelled once
-    its client has gone.
+    Cheaper than a coroutine, since no task is made. In a handler's result, `answer` may return any other
+    `Result`.
+
+    `is_carried_out`: the request is done and only waits to be acknowledged. Its future is a Future, it waits
+    once, and it keeps nothing of what was received.
+    `release`: completes the future early, with what there is; the connection calls it when the request can
+    wait no longer.
+    `keeps_nothing`: nothing of what was received is needed any more, so the connection takes its memory back.
+    `ends_with_client`: the future is a coroutine that changes nothing, cancelled when its client has gone.
     """
 
     future: Awaitable[Any]
@@ -37,10 +40,11 @@ class Delayed(NamedTuple, Generic[T_co]):
     ends_with_client: bool = False
 
 
-class Aside(NamedTuple, Generic[R_co]):
-    """Build and write the answer beside the loop, since it is large.
+class BuiltInThread(NamedTuple, Generic[R_co]):
+    """Answer with a large response: a thread builds it with `make` and encodes it.
 
-    `make` touches nothing that the loop changes. An answer that `is_slow` lets the others pass by.
+    `make` must not touch anything that the loop changes. If `is_slow`, it runs in another thread, so that
+    other responses do not wait for it.
     """
 
     make: Callable[[], R_co]
@@ -54,7 +58,7 @@ class EncodedBody(NamedTuple):
 
 
 # The response itself, one of the above, an awaitable of any of these, or None for no answer at all.
-Result: TypeAlias = R | EncodedBody | Aside[R] | Delayed["Result[R]"] | Awaitable["Result[R]"] | None
+Result: TypeAlias = R | EncodedBody | BuiltInThread[R] | Delayed["Result[R]"] | Awaitable["Result[R]"] | None
 
 
 # ---- what connections take ---------------------------------------------------------------------------------
@@ -63,13 +67,11 @@ Answer = list[Piece] | None  # The answer as buffers and parts of files, None fo
 
 
 class Pending(NamedTuple):
-    """An answer that has to be waited for: a coroutine or a future, and what makes the answer of its result.
+    """An answer that has to be waited for: a coroutine or a future, and `encode`, which makes the answer of
+    its result, or finds that there is more to wait for.
 
-    `encode` may find that there is more to wait for. A request that `is_carried_out` waits only to be
-    acknowledged, and holds nothing that was received: the next of its kind need not wait for it. What waits
-    for news has a `release`, called when something comes behind it and when nobody is left to be told. One
-    that `keeps_nothing` of its frame gives the memory back: it may wait for hours. One that
-    `ends_with_client` changes nothing before it is encoded, so nobody needs it once its client has gone.
+    The other fields are those of `Delayed`. The next request need not wait for one that `is_carried_out`.
+    `release` is called when another request comes behind this one, and when no client is left to answer.
     """
 
     awaitable: Awaitable[Any]

@@ -266,13 +266,13 @@ class Model(RuleBasedStateMachine):
     def topics_change(self, counts: dict[str, int], is_busy: bool) -> None:
         """Offsets of topics that are gone stay here: the node says so with a command of its own.
 
-        While the node is busy, what is to be done aside takes its time.
+        While the node is busy, tasks for a thread take their time.
         """
         self.world.set_topics(counts)
         if is_busy:
             self.world.holds_tasks = True
         else:
-            self.world.release_aside()
+            self.world.release_tasks()
 
     @rule(what=st.sampled_from(["commits", "fails", "loses"]))
     def log(self, what: str) -> None:
@@ -574,7 +574,7 @@ class Model(RuleBasedStateMachine):
     def come_to_rest(self) -> None:
         """Nobody disturbs them any more: all are stable, and share all partitions that they read."""
         self.world.groups.is_commit_held = False
-        self.world.release_aside()
+        self.world.release_tasks()
         self.world.groups.config = CoordinatorConfig(group_initial_rebalance_delay_ms=0)
         self.world.set_topics(TOPICS)
         self.world.restart()

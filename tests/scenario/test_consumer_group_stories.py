@@ -151,12 +151,12 @@ class Teller:
         yield from ()
 
     def do_hold(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
-        """What is done aside takes its time, until `release`."""
+        """Tasks for a thread take their time, until `release`."""
         self.world.holds_tasks = True
         yield from ()
 
     def do_release(self, names: list[str], options: dict[str, str]) -> Iterator[str]:
-        self.world.release_aside()
+        self.world.release_tasks()
         yield from ()
 
     # ---- what is seen ------------------------------------------------------------------------------------

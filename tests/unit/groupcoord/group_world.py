@@ -55,7 +55,7 @@ class GroupWorld:
         self.markers: list[tuple[int, EndTransaction]] = []  # before which place in the log
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.answers: dict[int, Result | Refuse] = {}
-        self.take_aside: Callable[[Sequence[Effect]], None] = lambda effects: None
+        self.take_tasks: Callable[[Sequence[Effect]], None] = lambda effects: None
         # With `is_commit_held` what is appended is committed by `commit` only, and answers wait as they must.
         self.is_commit_held = False
         self.committed = 0  # length of the log
@@ -83,7 +83,7 @@ class GroupWorld:
         self._carry_out(effects)
         self.coordinator.check_invariants()
         self._check_timers()
-        self.take_aside(effects)
+        self.take_tasks(effects)
         return effects
 
     def _check_timers(self) -> None:

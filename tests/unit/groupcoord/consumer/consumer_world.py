@@ -36,7 +36,7 @@ class ConsumerWorld:
         self, config: CoordinatorConfig | None = None, topics: Mapping[str, int] | None = None
     ) -> None:
         self.groups = GroupWorld(config or CoordinatorConfig(group_consumer_assignment_interval_ms=0))
-        self.groups.take_aside = self._run_aside
+        self.groups.take_tasks = self._run_tasks
         self.holds_tasks = False
         self.held: list[RunTask] = []
         self._version = 0
@@ -73,7 +73,7 @@ class ConsumerWorld:
         self.groups.coordinator.shard.newest_topics_version = self._version
 
     def handle(self, command: Command) -> None:
-        """Any command, and what it has done aside."""
+        """Handle a command, and run the tasks that it has for a thread."""
         self.groups.handle(command)
 
     def ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResult | Refuse:
@@ -83,16 +83,16 @@ class ConsumerWorld:
         assert isinstance(answer, ConsumerGroupHeartbeatResult | Refuse)
         return answer
 
-    def release_aside(self) -> None:
-        """What was held aside is done now, and from now on at once."""
+    def release_tasks(self) -> None:
+        """Run the tasks that were held back, and later ones at once."""
         self.holds_tasks = False
-        self._run_aside([])
+        self._run_tasks([])
 
     def named(self, owned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
         """Partitions by the names of their topics, also of topics that are gone."""
         return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in owned.items()}
 
-    def _run_aside(self, effects: Sequence[Effect]) -> None:
+    def _run_tasks(self, effects: Sequence[Effect]) -> None:
         self.held += [effect for effect in effects if isinstance(effect, RunTask)]
         while self.held and not self.holds_tasks:
             self.groups.handle(run_task(self.held.pop(0).task))

@@ -585,7 +585,7 @@ def test_topics_of_others_are_no_reason_to_do_anything() -> None:
 # ---- expressions -------------------------------------------------------------------------------------------
 
 
-def test_a_new_expression_is_matched_aside_and_shared_out_at_the_next_heartbeat() -> None:
+def test_a_new_expression_is_matched_in_a_thread_and_shared_out_at_the_next_heartbeat() -> None:
     world = ConsumerWorld(topics={"a": 1, "ab": 1, "b": 1})
     world.holds_tasks = True
 
@@ -595,7 +595,7 @@ def test_a_new_expression_is_matched_aside_and_shared_out_at_the_next_heartbeat(
     assert world.written(0) == "5 8"
     world.holds_tasks = False
     since = len(world.groups.log)
-    world._run_aside([])
+    world._run_tasks([])
     assert world.written(since) == "16 3"
     told = world.stay("m1", 1)
     assert (told.member_epoch, owned_of(told)) == (2, {"a": [0], "ab": [0]})
@@ -676,7 +676,7 @@ def test_a_new_topic_alone_is_matched_where_what_changed_is_known() -> None:
     (held,) = world.held
     assert isinstance(held.task, ResolveRegexes)
     assert held.task.known == {"a.*": {"a1"}} and held.task.changed_since == {"a.*": {"a2"}}
-    world.release_aside()
+    world.release_tasks()
     assert world.group().regexes["a.*"].topics == {"a1", "a2"}
 
 
@@ -718,7 +718,7 @@ def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None
     world.groups.now_ms += 1
     world.stay("m2", 1)
     assert [effect.task.regexes for effect in world.held] == [("b",)]
-    world.release_aside()
+    world.release_tasks()
     world.holds_tasks = True
     world.groups.now_ms = began_ms + 600_000
     world.stay("m1", 1)
@@ -752,7 +752,7 @@ def test_what_comes_back_for_nobody_is_dropped() -> None:
     since = len(world.groups.log)
     world.holds_tasks = False
 
-    world._run_aside([])
+    world._run_tasks([])
 
     assert world.written(since) == ""
 

@@ -14,7 +14,7 @@ from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld,
 
 
 def large_world(interval_ms: int = 0) -> ConsumerWorld:
-    """Every group is a large one, and what is done aside waits for `release_aside`."""
+    """Every group is a large one, and tasks for a thread wait for `release_tasks`."""
     config = CoordinatorConfig(group_consumer_assignment_interval_ms=interval_ms, largest_inline_target=-1)
     world = ConsumerWorld(config)
     world.holds_tasks = True
@@ -36,7 +36,7 @@ def test_who_joins_has_nothing_until_the_target_is_there() -> None:
     assert (joined.member_epoch, owned_of(joined)) == (1, {})
     assert world.group().state is ConsumerGroupState.ASSIGNING and len(world.held) == 1
     since = len(world.groups.log)
-    world.release_aside()
+    world.release_tasks()
     assert world.written(since) == "7 6"
     told = world.stay("m1", 1)
     assert (told.member_epoch, owned_of(told)) == (2, {"a": [0, 1, 2, 3]})
@@ -86,7 +86,7 @@ def test_one_target_at_a_time_and_the_next_for_what_came_meanwhile() -> None:
     assert targets(world) == {"m1": [0, 1, 2, 3], "m2": []}
     assert (world.group().group_epoch, world.group().assignment_epoch) == (3, 2)
     world.groups.advance(1_000)
-    world.release_aside()
+    world.release_tasks()
     assert targets(world) == {"m1": [0, 1], "m2": [2, 3]}
     assert world.group().assignment_epoch == 3
 
@@ -119,7 +119,7 @@ def test_a_target_for_a_group_that_was_there_before_is_dropped() -> None:
 
     assert world.written(since) == ""
     world.groups.advance(0)
-    world.release_aside()
+    world.release_tasks()
     assert world.group().assignment_epoch == 2
 
 
@@ -130,7 +130,7 @@ def test_members_share_all_in_the_end() -> None:
         client.join()
         world.groups.advance(0)
 
-    world.release_aside()
+    world.release_tasks()
     for _ in range(4):
         settle(clients, rounds=1)
         world.groups.advance(0)

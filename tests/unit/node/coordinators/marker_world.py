@@ -21,7 +21,7 @@ from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter
 from ottla.node.kafka_api import write_txn_markers
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.answers import BuiltInThread, Delayed
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.security.administrators import Administrators
 from ottla.node.settings.config import parse_config
@@ -99,7 +99,7 @@ class MarkerNode(ReplicaWorld):
         while not isinstance(answer, WriteTxnMarkersResponse):
             if isinstance(answer, Delayed):
                 answer = answer.answer(await answer.future)
-            elif isinstance(answer, Aside):
+            elif isinstance(answer, BuiltInThread):
                 answer = answer.make()
             else:
                 answer = await answer

@@ -29,7 +29,7 @@ from ottla.node.coordinators import coordinator_runtime, group_runtime
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.key_partition import partition_for
-from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.answers import BuiltInThread, Delayed
 from tests.unit.node.coordinators.group_node import GroupNode, play
 
 
@@ -690,7 +690,9 @@ def test_answers_that_take_turns_are_given_at_the_latest_when_the_node_stops(
     play(story)
 
 
-def test_very_many_groups_are_described_in_turns_and_told_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_groups_are_described_in_turns_and_built_in_a_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(coordinator_runtime, "MAX_COMMANDS_PER_TURN", 2)
     monkeypatch.setattr(group_runtime, "MAX_GROUPS_PER_TURN", 2)
 
@@ -701,12 +703,12 @@ def test_very_many_groups_are_described_in_turns_and_told_aside(monkeypatch: pyt
             await node.ask(group_id, commit(group_id))
         asked = [(one, lambda token, one=one: DescribeGroups(token=token, group_ids=(one,))) for one in ids]
 
-        described = await node.groups.ask_each(asked, list, builds_aside=True)  # type: ignore[arg-type]
+        described = await node.groups.ask_each(asked, list, builds_in_thread=True)  # type: ignore[arg-type]
         listed = await node.groups.ask_all_shards(
             lambda token: ListGroups(token=token, states=frozenset(), types=frozenset()), list
         )
 
-        assert isinstance(described, Aside) and isinstance(listed, Aside)
+        assert isinstance(described, BuiltInThread) and isinstance(listed, BuiltInThread)
         assert [one.groups[0].group_id for one in described.make()] == ids
         assert sorted(group.group_id for one in listed.make() for group in one.groups) == ids
 

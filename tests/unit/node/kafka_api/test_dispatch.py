@@ -15,7 +15,7 @@ from ottla.node.kafka_api import api_versions, dispatch, list_groups, metadata
 from ottla.node.kafka_api.api_description import SMALL_REQUEST_BYTES
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.kafka_api.served_apis import SERVED, describe, served_by
-from ottla.node.net.answers import Aside, CloseConnection, Delayed, EncodedBody, Pending
+from ottla.node.net.answers import BuiltInThread, CloseConnection, Delayed, EncodedBody, Pending
 from ottla.node.settings.config import parse_config
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -377,7 +377,7 @@ def test_a_large_answer_is_built_and_written_beside_the_loop(dispatcher: Dispatc
         return ListGroupsResponse(error_code=14)
 
     route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
-    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=lambda *_: Aside(make))
+    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=lambda *_: BuiltInThread(make))
     pending = dispatcher.serve(PEER, frame(ApiKey.LIST_GROUPS, 4, ListGroupsRequest(states_filter=[])))
     assert isinstance(pending, Pending)
 

@@ -11,7 +11,7 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
-from ottla.node.net.answers import Aside, Delayed
+from ottla.node.net.answers import BuiltInThread, Delayed
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -329,7 +329,7 @@ def test_very_many_producers_are_described_in_turns_and_once(world: ReplicaWorld
 
     answer = asyncio.run(story())
 
-    assert isinstance(answer, Aside) and turns >= 3
+    assert isinstance(answer, BuiltInThread) and turns >= 3
     (described,) = answer.make().topics[0].partitions
     assert [one.producer_id for one in described.active_producers] == list(range(count))
 

@@ -22,7 +22,7 @@ from ottla.node.kafka_api import (
     list_transactions,
 )
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, CloseConnection, Delayed
+from ottla.node.net.answers import BuiltInThread, CloseConnection, Delayed
 from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -54,8 +54,8 @@ async def call(
     request = decode(type(request), version, encode(request, version))
     context = RequestContext(0, version, 1, "app", replace(CONNECTION, number=connection), is_large)
     answer = api.handle(node.services, context, request)
-    while isinstance(answer, Delayed | Aside) or inspect.isawaitable(answer):
-        if isinstance(answer, Aside):
+    while isinstance(answer, Delayed | BuiltInThread) or inspect.isawaitable(answer):
+        if isinstance(answer, BuiltInThread):
             answer = answer.make()
         else:
             answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
@@ -441,7 +441,7 @@ def test_very_many_filters_are_answered_beside_the_loop() -> None:
             node.services, context, ListTransactionsRequest(state_filters=states)
         )
 
-        assert isinstance(answer, Aside)
+        assert isinstance(answer, BuiltInThread)
         assert answer.make().unknown_state_filters == states
 
     serving(story)
@@ -497,7 +497,7 @@ def test_ids_are_matched_in_a_lane_of_their_own() -> None:
             node.services, RequestContext(0, 2, 1, "app", CONNECTION), request
         )
 
-        assert isinstance(answer, Aside) and answer.is_slow
+        assert isinstance(answer, BuiltInThread) and answer.is_slow
         assert [one.transactional_id for one in answer.make().transaction_states] == ["x"]
 
     serving(story)

@@ -17,7 +17,7 @@ from ottla.node.coordinators import commit_order
 from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.kafka_api import txn_offset_commit
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Aside, CloseConnection, Delayed
+from ottla.node.net.answers import BuiltInThread, CloseConnection, Delayed
 from ottla.node.settings.config import parse_config
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.txn_offset_commit import (
@@ -111,7 +111,7 @@ class World:
         context = RequestContext(ApiKey.TXN_OFFSET_COMMIT, version, 1, "test", connection, is_large)
         answer = txn_offset_commit.handle(self.services, context, request)
         while not isinstance(answer, TxnOffsetCommitResponse):
-            if isinstance(answer, Aside):
+            if isinstance(answer, BuiltInThread):
                 answer = answer.make()
             else:
                 answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
