@@ -4,14 +4,12 @@ from typing import Final, Protocol
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema_decode import FieldLimit
-from ottla.metadata_raft.acl import MAX_HOST_CHARACTERS, MAX_NAME_CHARACTERS, MAX_PRINCIPAL_CHARACTERS
+from ottla.metadata_raft.acl import MAX_PRINCIPAL_CHARACTERS
 from ottla.metadata_raft.commands import AclFilterFields
 from ottla.node.services import Services
 
-_BYTES_OF_A_CHARACTER: Final = 4  # in UTF-8, at most
-ACL_NAME: Final = FieldLimit(_BYTES_OF_A_CHARACTER * MAX_NAME_CHARACTERS, ErrorCode.INVALID_REQUEST)
-PRINCIPAL: Final = FieldLimit(_BYTES_OF_A_CHARACTER * MAX_PRINCIPAL_CHARACTERS, ErrorCode.INVALID_REQUEST)
-HOST: Final = FieldLimit(_BYTES_OF_A_CHARACTER * MAX_HOST_CHARACTERS, ErrorCode.INVALID_REQUEST)
+# Names of resources and hosts are ids like others; the subject of a certificate may be longer.
+PRINCIPAL: Final = FieldLimit(4 * MAX_PRINCIPAL_CHARACTERS, ErrorCode.INVALID_REQUEST)
 
 
 class FilterOfRequest(Protocol):

@@ -5,21 +5,21 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.commands import CreateAcls, NewAcl, ResourceResult
-from ottla.node.kafka_api.acl_requests import ACL_NAME, HOST, PRINCIPAL, check_authorizer
+from ottla.node.kafka_api.acl_requests import PRINCIPAL, check_authorizer
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.metadata.command_parts import submit_in_parts
 from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
 from ottla.node.services import Services
 from ottla.node.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from ottla.node.wire.request_limits import MANY_CHANGED, RequestLimits
+from ottla.node.wire.request_limits import MANY_CHANGED, NAME, RequestLimits
 from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
     limits=RequestLimits(
         MANY_CHANGED,
-        {"creations.resource_name": ACL_NAME, "creations.principal": PRINCIPAL, "creations.host": HOST},
+        {"creations.resource_name": NAME, "creations.principal": PRINCIPAL, "creations.host": NAME},
         ErrorCode.POLICY_VIOLATION,
     ),
     echoes=(Echo("creations", "results"),),

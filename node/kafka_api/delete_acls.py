@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.commands import AclFields, DeleteAcls, DeletedAcls
-from ottla.node.kafka_api.acl_requests import ACL_NAME, HOST, PRINCIPAL, check_authorizer, filter_fields
+from ottla.node.kafka_api.acl_requests import PRINCIPAL, check_authorizer, filter_fields
 from ottla.node.kafka_api.api_description import ApiDescription, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
@@ -18,7 +18,7 @@ from ottla.node.wire.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
-from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
@@ -26,9 +26,9 @@ API: Final = ApiDescription(
     limits=RequestLimits(
         SEVERAL,
         {
-            "filters.resource_name_filter": ACL_NAME,
+            "filters.resource_name_filter": NAME,
             "filters.principal_filter": PRINCIPAL,
-            "filters.host_filter": HOST,
+            "filters.host_filter": NAME,
         },
     ),
     echoes=(Echo("filters", "filter_results"),),

@@ -5,7 +5,7 @@ from typing import Final
 from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.acl import AccessControlEntry
 from ottla.metadata_raft.acl_control import checked_filter
-from ottla.node.kafka_api.acl_requests import ACL_NAME, HOST, PRINCIPAL, check_authorizer, filter_fields
+from ottla.node.kafka_api.acl_requests import PRINCIPAL, check_authorizer, filter_fields
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
@@ -15,14 +15,14 @@ from ottla.node.wire.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
     limits=RequestLimits(
         SEVERAL,
-        {"resource_name_filter": ACL_NAME, "principal_filter": PRINCIPAL, "host_filter": HOST},
+        {"resource_name_filter": NAME, "principal_filter": PRINCIPAL, "host_filter": NAME},
     ),
     changes_nothing=True,
 )
