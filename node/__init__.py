@@ -8,6 +8,7 @@ memory         how much memory a node may have, and what takes it
 settings       the settings of a node, from file, environment and command line
 counters       what the hot path counts: of topics, of requests
 wire           bytes of the Kafka protocol and the objects that they stand for
+authorization  what a client may do with topics, groups, transactions, the cluster
 net            listeners and connections; the client side of a connection
 work           work that would hold up the loop: in turns, or beside it
 security       who may do what

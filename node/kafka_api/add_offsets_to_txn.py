@@ -7,7 +7,8 @@ from ottla.groupcoord.transactions.transaction import CLIENT_V1, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -16,6 +17,12 @@ from ottla.node.wire.request_limits import GROUP, NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 4),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.READ, ResourceType.GROUP),
+        )
+    ),
     limits=RequestLimits(SEVERAL, {"transactional_id": NAME, "group_id": GROUP}),
 )
 
@@ -26,6 +33,9 @@ def handle(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> Result[AddOffsetsToTxnResponse]:
     version = context.api_version
+    access = context.access
+    access.check(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
     partition = TopicPartition(OFFSETS_TOPIC, services.groups.partition_for(request.group_id))
 
     def build(answer: object) -> AddOffsetsToTxnResponse:

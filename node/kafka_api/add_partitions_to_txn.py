@@ -13,9 +13,11 @@ from ottla.groupcoord.transactions.transaction_commands import AddPartitions, Ve
 from ottla.groupcoord.transactions.transaction_results import VerifyPartitionsResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage
+from ottla.node.authorization.access import Access
 from ottla.node.coordinators.txn_runtime import Make
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import BuiltInThread, Result
 from ottla.node.services import Services
@@ -32,6 +34,13 @@ from ottla.node.work.turns import Steps, in_turns
 
 API: Final = ApiDescription(
     versions=(0, 5),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.WRITE, ResourceType.TOPIC),
+            (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        )
+    ),
     limits=RequestLimits(
         MANY_PARTITIONS,
         {
@@ -57,12 +66,16 @@ FIRST_BATCH_VERSION = 4
 Topics = Sequence[AddPartitionsToTxnTopic]
 CodeOf = Callable[[TopicPartition], ErrorCode]
 Refused = dict[TopicPartition, ErrorCode]
-NO_TOPICS: Final[frozenset[str]] = frozenset()
 
 
 def handle(
     services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
 ) -> Result[AddPartitionsToTxnResponse]:
+    if context.api_version >= FIRST_BATCH_VERSION:
+        context.access.check(AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    else:
+        transactional_id = request.v3_and_below_transactional_id
+        context.access.check(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     steps = _ask_for_many if context.api_version >= FIRST_BATCH_VERSION else _ask_for_one
     return in_turns(steps(services, context, request), is_large=context.is_large)
 
@@ -76,7 +89,9 @@ def _ask_for_one(
     version, topics = context.api_version, request.v3_and_below_topics
     transactional_id = request.v3_and_below_transactional_id
     producer = ProducerPair(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
-    partitions, refused = yield from _look_up(services.metadata.image, topics, INTERNAL_TOPICS)
+    partitions, refused = yield from _look_up(
+        services.metadata.image, topics, lambda name: _may_add(context.access, name)
+    )
 
     def finish(code_of: CodeOf) -> Result[AddPartitionsToTxnResponse]:
         def make() -> AddPartitionsToTxnResponse:
@@ -107,7 +122,7 @@ def _ask_for_many(
     refused: dict[int, Refused] = {}
     asked: list[tuple[str, Make]] = []
     for place, one in enumerate(transactions):
-        partitions, unknown = yield from _look_up(services.metadata.image, one.topics, NO_TOPICS)
+        partitions, unknown = yield from _look_up(services.metadata.image, one.topics, lambda name: True)
         producer = ProducerPair(one.producer_id, one.producer_epoch)
         if unknown:
             refused[place] = unknown
@@ -146,7 +161,7 @@ def _codes(answer: object) -> CodeOf:
 
 
 def _look_up(
-    image: MetadataImage, topics: Topics, forbidden: frozenset[str]
+    image: MetadataImage, topics: Topics, may_add: Callable[[str], bool]
 ) -> Steps[tuple[set[TopicPartition], Refused]]:
     """The partitions that are named, and those of them that cannot be added, with the reason."""
     partitions: set[TopicPartition] = set()
@@ -154,15 +169,21 @@ def _look_up(
     for topic in topics:
         known = image.topics.by_name.get(topic.name)
         count = 0 if known is None else len(known.partitions)
+        is_allowed = may_add(topic.name)
         for index in topic.partitions:
             partition = TopicPartition(topic.name, index)
             partitions.add(partition)
-            if topic.name in forbidden:
+            if not is_allowed:
                 refused[partition] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif not 0 <= index < count:
                 refused[partition] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             yield
     return partitions, refused
+
+
+def _may_add(access: Access, topic: str) -> bool:
+    """Return whether a client may add partitions of a topic; those of internal ones coordinators add."""
+    return topic not in INTERNAL_TOPICS and access.allows(AclOperation.WRITE, ResourceType.TOPIC, topic)
 
 
 def _refusal(refused: Refused) -> CodeOf:

@@ -4,8 +4,9 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import AddRaftVoter, VoterListener
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -14,6 +15,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 1),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(SEVERAL, {"cluster_id": NAME, "listeners.name": NAME, "listeners.host": NAME}),
 )
 
@@ -27,7 +29,6 @@ async def handle(
         listeners=[VoterListener(name=one.name, host=one.host, port=one.port) for one in request.listeners],
     )
     try:
-        await services.administrators.check(context.connection)
         check_cluster(services, request.cluster_id)
         _check_registered(services, command)
         await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))

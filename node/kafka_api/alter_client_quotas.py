@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.client_quota_control import entity_of
 from ottla.metadata_raft.commands import AlterClientQuotas, QuotaChange, QuotaChanges, ResourceResult
 from ottla.metadata_raft.image import QuotaEntity
 from ottla.metadata_raft.records import QuotaEntityPart
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.metadata.command_parts import submit_in_parts
 from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
@@ -25,6 +26,7 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 1),
+    asks=Asks(of_cluster=AclOperation.ALTER_CONFIGS),
     limits=RequestLimits(
         MANY_CHANGED,
         {
@@ -57,19 +59,14 @@ async def handle(
         return note(part, (await services.metadata.submit(command, timeout_ms)).results)
 
     wanted = await listed(map(_changes, request.entries), is_large=context.is_large)
-    try:
-        await services.administrators.check(context.connection)
-    except KafkaError as error:
-        refused(wanted, error)
-    else:
-        await submit_in_parts(
-            wanted,
-            records_of=lambda entry: len(entry.changes),
-            key_of=lambda entry: entity_of(entry.entity),
-            submit=submit,
-            refused=refused,
-            timeout_ms=DEFAULT_TIMEOUT_MS,  # the request names none
-        )
+    await submit_in_parts(
+        wanted,
+        records_of=lambda entry: len(entry.changes),
+        key_of=lambda entry: entity_of(entry.entity),
+        submit=submit,
+        refused=refused,
+        timeout_ms=DEFAULT_TIMEOUT_MS,  # the request names none
+    )
     answered = (_answer(entry, result) for entry, result in results.values())
     return AlterClientQuotasResponse(entries=await listed(answered, is_large=context.is_large))
 

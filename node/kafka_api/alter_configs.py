@@ -3,9 +3,10 @@
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.commands import ConfigChange, ConfigOperation
 from ottla.metadata_raft.records import ConfigResourceType
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.config_resources import alter_resources
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
@@ -19,6 +20,13 @@ from ottla.node.wire.request_limits import ALTERED_CONFIGS, MANY_CHANGED, Reques
 
 API: Final = ApiDescription(
     versions=(0, 2),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.ALTER_CONFIGS, ResourceType.TOPIC),
+            (AclOperation.ALTER_CONFIGS, ResourceType.GROUP),
+            (AclOperation.ALTER_CONFIGS, ResourceType.CLUSTER),
+        )
+    ),
     limits=RequestLimits(MANY_CHANGED, ALTERED_CONFIGS, ErrorCode.POLICY_VIOLATION),
     echoes=(Echo("resources", "responses", ("resource_type", "resource_name")),),
 )

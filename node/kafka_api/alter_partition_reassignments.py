@@ -6,8 +6,9 @@ Since 1 a client may forbid that the number of replicas changes (KIP-860).
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -22,6 +23,7 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 1),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(MANY_MOVED, {"topics.name": TOPIC}),
 )
 
@@ -29,10 +31,6 @@ API: Final = ApiDescription(
 async def handle(
     services: Services, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
-    try:
-        await services.administrators.check(context.connection)
-    except KafkaError as error:
-        return _refusal(request, error)
     is_large = context.is_large
     topics = []
     for topic in request.topics:
@@ -47,7 +45,11 @@ async def handle(
     try:
         reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
-        return _refusal(request, error)
+        return AlterPartitionReassignmentsResponse(
+            allow_replication_factor_change=request.allow_replication_factor_change,
+            error_code=error.code,
+            error_message=error.detail,
+        )
     responses = []
     for result in reply.responses:
         answered = (
@@ -64,14 +66,4 @@ async def handle(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_message=None,
         responses=responses,
-    )
-
-
-def _refusal(
-    request: AlterPartitionReassignmentsRequest, error: KafkaError
-) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(
-        allow_replication_factor_change=request.allow_replication_factor_change,
-        error_code=error.code,
-        error_message=error.detail,
     )

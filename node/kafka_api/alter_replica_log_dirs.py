@@ -8,7 +8,8 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
+from ottla.metadata_raft.acl import AclOperation
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.alter_replica_log_dirs import (
@@ -22,6 +23,7 @@ from ottla.node.work.turns import Steps, at_once, take_turns
 
 API: Final = ApiDescription(
     versions=(1, 2),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(MANY_PARTITIONS, {"dirs.path": PATH, "dirs.topics.name": TOPIC}),
     echoes=(Echo("dirs.topics", "results", ("name>topic_name",), PARTITIONS),),
 )
@@ -30,19 +32,12 @@ API: Final = ApiDescription(
 async def handle(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> AlterReplicaLogDirsResponse:
-    refusal: ErrorCode | None = None
-    try:
-        await services.administrators.check(context.connection)
-    except KafkaError as error:
-        refusal = error.code
-    steps = _answer(services, request, refusal)
+    steps = _answer(services, request)
     return await take_turns(steps) if context.is_large else at_once(steps)
 
 
-def _answer(
-    services: Services, request: AlterReplicaLogDirsRequest, refusal: ErrorCode | None
-) -> Steps[AlterReplicaLogDirsResponse]:
-    """Return what became of each partition; `refusal` is given for all, if there is one."""
+def _answer(services: Services, request: AlterReplicaLogDirsRequest) -> Steps[AlterReplicaLogDirsResponse]:
+    """Return what became of each partition."""
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
@@ -50,9 +45,7 @@ def _answer(
                 results.setdefault(topic.name, []).append(
                     AlterReplicaLogDirPartitionResult(
                         partition_index=index,
-                        error_code=_move(services, TopicPartition(topic.name, index), directory.path)
-                        if refusal is None
-                        else refusal,
+                        error_code=_move(services, TopicPartition(topic.name, index), directory.path),
                     )
                 )
                 yield

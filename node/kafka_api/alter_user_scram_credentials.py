@@ -7,6 +7,7 @@ by which the password is checked.
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import (
     AlterUserScramCredentials,
     NamedResult,
@@ -14,7 +15,7 @@ from ottla.metadata_raft.commands import (
     ScramUpsertion,
 )
 from ottla.metadata_raft.scram import ScramKeys, ScramMechanism, keys_of, mechanism_of
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.alter_user_scram_credentials import (
@@ -27,6 +28,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(
         SEVERAL,
         {
@@ -50,7 +52,6 @@ async def handle(
     services: Services, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     try:
-        await services.administrators.check(context.connection)
         command = AlterUserScramCredentials(
             deletions=[ScramDeletion(name=one.name, mechanism=one.mechanism) for one in request.deletions],
             upsertions=[_upsertion(one) for one in request.upsertions],

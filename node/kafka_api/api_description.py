@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.logstore.words.schema_compiler import Decoder
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.net.answers import Pending, Result, Run
@@ -26,10 +28,11 @@ class RepeatedRequests(Protocol):
         """Return the answer to one request; None where the handler is to answer it."""
         ...
 
-    def serve_run(self, view: memoryview, position: int, end: int) -> Run | None:
+    def serve_run(self, view: memoryview, position: int, end: int, access: Access) -> Run | None:
         """Serve at once the first requests in `view`, from that whose size stands at `position`.
 
-        None where there are not two of them, or the handler is to answer the first.
+        None where there are not two of them, or the handler is to answer the first, as where `access` is not
+        known to allow it.
         """
         ...
 
@@ -63,17 +66,35 @@ PARTITIONS: Final = Echo("partitions", "partitions", ("partition_index",))
 PARTITION_INDEXES: Final = Echo("partition_indexes", "partitions", ("partition_index",))
 
 
+class Asks(NamedTuple):
+    """What an API asks for before it serves a client.
+
+    `of_cluster` is asked by the dispatcher, which refuses the request as a whole. `by_handler` is asked by
+    the handler, of the resources that the request names; of some of these one is enough.
+    """
+
+    of_cluster: AclOperation | None = None
+    by_handler: tuple[tuple[AclOperation, ResourceType], ...] = ()
+    is_for_peers: bool = False  # asks whether the client has proven to be a node of the cluster
+
+
+NOTHING: Final = Asks()
+PEERS_ONLY: Final = Asks(is_for_peers=True)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiDescription:
     """One API as this node serves it.
 
-    `versions` are the first and the last that are served; `unstable_version` is the last one where versions
-    that are not final are served, too. `decoder_of` makes, of the decoder of a version, one that reads
-    requests of one shape its own way; `repeated_of` makes what serves requests that begin like an earlier
-    one, past decoder and handler. `old_ids` are texts that may name what is older than their limit.
+    `asks` are the rights that a client needs. `versions` are the first and the last that are served;
+    `unstable_version` is the last one where versions that are not final are served, too. `decoder_of` makes,
+    of the decoder of a version, one that reads requests of one shape its own way; `repeated_of` makes what
+    serves requests that begin like an earlier one, past decoder and handler. `old_ids` are texts that may
+    name what is older than their limit.
     """
 
     versions: tuple[int, int]
+    asks: Asks
     limits: RequestLimits
     unstable_version: int | None = None
     old_ids: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import uuid_to_text
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import NOTHING, ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
 from ottla.node.net.answers import EncodedBody
@@ -30,6 +30,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 5),
+    asks=NOTHING,
     limits=RequestLimits(
         SEVERAL, {"client_software_name": NAME, "client_software_version": NAME, "cluster_id": NAME}
     ),

@@ -1,23 +1,30 @@
-"""The operations that a client may do, as bits: all that a kind of resource knows, while nobody is refused.
+"""The operations that a client may do with a resource, as responses have them.
 
-Bit n stands for the operation that Kafka's AclOperation numbers n; -2^31 means that nobody asked.
+Bit n stands for the operation that `AclOperation` numbers n; -2^31 means that nobody asked.
 """
 
 from typing import Final
 
+from ottla.metadata_raft.acl import CLUSTER_NAME, ResourceType, operation_bits
+from ottla.node.authorization.access import Access
+
 NOT_ASKED: Final = -(2**31)
 
-_READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE = 3, 4, 5, 6, 7, 8
-_CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE = 9, 10, 11, 12
+_OF_TOPICS: Final = operation_bits(ResourceType.TOPIC)
+_OF_GROUPS: Final = operation_bits(ResourceType.GROUP)
+_OF_CLUSTER: Final = operation_bits(ResourceType.CLUSTER)
 
 
-def _bits(*operations: int) -> int:
-    return sum(1 << operation for operation in operations)
+def of_topic(access: Access, name: str) -> int:
+    """Return what the client may do with a topic, one that exists or not."""
+    return _OF_TOPICS if access.is_open else access.allowed_operations(ResourceType.TOPIC, name)
 
 
-TOPIC_OPERATIONS: Final = _bits(
-    _READ, _WRITE, _CREATE, _DELETE, _ALTER, _DESCRIBE, _DESCRIBE_CONFIGS, _ALTER_CONFIGS
-)
-CLUSTER_OPERATIONS: Final = _bits(
-    _CREATE, _ALTER, _DESCRIBE, _CLUSTER_ACTION, _DESCRIBE_CONFIGS, _ALTER_CONFIGS, _IDEMPOTENT_WRITE
-)
+def of_group(access: Access, group_id: str) -> int:
+    """Return what the client may do with a group."""
+    return _OF_GROUPS if access.is_open else access.allowed_operations(ResourceType.GROUP, group_id)
+
+
+def of_cluster(access: Access) -> int:
+    """Return what the client may do with the cluster."""
+    return _OF_CLUSTER if access.is_open else access.allowed_operations(ResourceType.CLUSTER, CLUSTER_NAME)

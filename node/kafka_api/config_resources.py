@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeGuard, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
@@ -16,6 +17,7 @@ from ottla.metadata_raft.commands import (
 from ottla.metadata_raft.image import EVERY_BROKER
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node import loggers
+from ottla.node.authorization.access import REFUSALS, Access
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.metadata.command_parts import submit_in_parts
 from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
@@ -46,6 +48,22 @@ def checked_resource_type(services: Services, number: int, name: str) -> ConfigR
                 f"Unexpected broker id, expected {services.config.node_id}, but received {name}",
             )
     return kind
+
+
+def check_resource(access: Access, operation: AclOperation, number: int, name: str) -> None:
+    """Raise the error of authorization unless the client may do this to the settings of a resource.
+
+    `number` is a ConfigResourceType; the settings of brokers, loggers and client metrics are the cluster's.
+    """
+    match number:
+        case ConfigResourceType.TOPIC:
+            asked, name = ResourceType.TOPIC, name
+        case ConfigResourceType.GROUP:
+            asked, name = ResourceType.GROUP, name
+        case _:
+            asked, name = ResourceType.CLUSTER, CLUSTER_NAME
+    if not access.allows(operation, asked, name):
+        raise KafkaError(REFUSALS[asked], "Authorization failed.")
 
 
 # Resources that only administrators may change: one request could stop a node.
@@ -90,6 +108,7 @@ async def alter_resources(
                 raise changes
             if times[number, name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            check_resource(context.access, AclOperation.ALTER_CONFIGS, number, name)
             kind = checked_resource_type(services, number, name)
             if refusal is not None and kind in OF_BROKERS:
                 raise refusal
@@ -127,7 +146,7 @@ async def _refusal_of_brokers(
     """Return why this client may not change brokers, or None if it may or does not ask to."""
     if any(one.resource_type in OF_BROKERS for one in resources):
         try:
-            await services.administrators.check(context.connection)
+            await services.administrators.check(context.connection, AclOperation.ALTER_CONFIGS)
         except KafkaError as error:
             return error
     return None

@@ -4,6 +4,7 @@ Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is t
 """
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 from ottla.groupcoord.admin_commands import DescribeConsumerGroups
@@ -14,11 +15,12 @@ from ottla.groupcoord.consumer.consumer_results import (
     NamedPartitions,
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import GROUP_DENIED, Access
 from ottla.node.coordinators.group_runtime import Make
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api import authorized_operations
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.describe_groups import (
-    ALL_GROUP_OPERATIONS,
-    OPERATIONS_NOT_ASKED_FOR,
     build_rebalance,
 )
 from ottla.node.kafka_api.request_context import RequestContext
@@ -36,6 +38,9 @@ from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 1),
+    asks=Asks(
+        by_handler=((AclOperation.DESCRIBE, ResourceType.GROUP), (AclOperation.DESCRIBE, ResourceType.TOPIC))
+    ),
     limits=RequestLimits(MANY, {"group_ids": GROUP}),
     old_ids=("group_ids",),
     echoes=(Echo("group_ids", "groups", ("group_id",)),),
@@ -43,6 +48,11 @@ API: Final = ApiDescription(
 )
 
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
+
+
+_HAS_HIDDEN_TOPICS: Final = (
+    "The group has described topic(s) that the client is not authorized to describe."  # Kafka's words
+)
 
 
 def handle(
@@ -53,17 +63,27 @@ def handle(
         return ConsumerGroupDescribeResponse(
             groups=[DescribedGroup(group_id=group_id, error_code=refused) for group_id in request.group_ids]
         )
-    operations = ALL_GROUP_OPERATIONS if request.include_authorized_operations else OPERATIONS_NOT_ASKED_FOR
+    access = context.access
+    may_describe = [
+        access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group_id) for group_id in request.group_ids
+    ]
 
     def build(answers: Sequence[DescribeConsumerGroupsResult | KafkaError]) -> ConsumerGroupDescribeResponse:
+        left = iter(answers)
         return ConsumerGroupDescribeResponse(
             groups=[
-                _build_group(group_id, answer, operations, wants_timeline=request.include_timeline)
-                for group_id, answer in zip(request.group_ids, answers, strict=True)
+                _build_group(
+                    group_id,
+                    next(left) if is_allowed else GROUP_DENIED,
+                    access,
+                    wants_operations=request.include_authorized_operations,
+                    wants_timeline=request.include_timeline,
+                )
+                for group_id, is_allowed in zip(request.group_ids, may_describe, strict=True)
             ]
         )
 
-    asked = [(group_id, _make(group_id)) for group_id in request.group_ids]
+    asked = [(group_id, _make(group_id)) for group_id in compress(request.group_ids, may_describe)]
     return services.groups.ask_each(asked, build, builds_in_thread=True)
 
 
@@ -74,8 +94,9 @@ def _make(group_id: str) -> Make:
 def _build_group(
     group_id: str,
     answer: DescribeConsumerGroupsResult | KafkaError,
-    operations: int,
+    access: Access,
     *,
+    wants_operations: bool,
     wants_timeline: bool,
 ) -> DescribedGroup:
     if isinstance(answer, KafkaError):
@@ -85,6 +106,19 @@ def _build_group(
     group: ConsumerGroupDescription = answer.groups[0]
     if group.error is not ErrorCode.NONE:
         return DescribedGroup(group_id=group_id, error_code=group.error, error_message=group.detail)
+    if not access.is_open and not all(
+        access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, each.topic)
+        for member in group.members
+        for each in (*member.assigned, *member.target)
+    ):
+        return DescribedGroup(
+            group_id=group_id,
+            error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            error_message=_HAS_HIDDEN_TOPICS,
+        )
+    operations = authorized_operations.NOT_ASKED
+    if wants_operations:
+        operations = authorized_operations.of_group(access, group_id)
     return DescribedGroup(
         group_id=group_id,
         group_state=group.state,

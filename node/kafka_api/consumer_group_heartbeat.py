@@ -9,7 +9,8 @@ from ottla.groupcoord.assignment import TopicPartitions as OwnedPartitions
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.join_group import client_host
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
@@ -24,6 +25,9 @@ from ottla.node.wire.request_limits import GROUP, NAME, REGEX, SEVERAL, TOPIC, R
 
 API: Final = ApiDescription(
     versions=(0, 1),
+    asks=Asks(
+        by_handler=((AclOperation.READ, ResourceType.GROUP), (AclOperation.DESCRIBE, ResourceType.TOPIC))
+    ),
     limits=RequestLimits(
         SEVERAL,
         {
@@ -47,6 +51,11 @@ def handle(
 ) -> Result[ConsumerGroupHeartbeatResponse]:
     if not services.serves_consumer_groups:
         return ConsumerGroupHeartbeatResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    access = context.access
+    access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
+    if not access.is_open:
+        for topic in request.subscribed_topic_names or ():
+            access.check(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
     hold_ms = services.groups.hold_ms(context.connection.software_name)
     owned = None
     if request.topic_partitions is not None:

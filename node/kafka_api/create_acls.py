@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import CreateAcls, NewAcl, ResourceResult
 from ottla.node.kafka_api.acl_requests import PRINCIPAL, check_authorizer
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.metadata.command_parts import submit_in_parts
 from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
@@ -17,6 +18,7 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(
         MANY_CHANGED,
         {"creations.resource_name": NAME, "creations.principal": PRINCIPAL, "creations.host": NAME},
@@ -36,7 +38,6 @@ async def handle(
         return (await services.metadata.submit(CreateAcls(creations=part), timeout_ms)).results
 
     try:
-        await services.administrators.check(context.connection)
         check_authorizer(services, "No Authorizer is configured.")
     except KafkaError as error:
         results = refused(request.creations, error)

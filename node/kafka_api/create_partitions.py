@@ -1,11 +1,13 @@
 """CreatePartitions: topics grow (KIP-195)."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.commands import CreatePartitions, NamedResult, NewPartitionAssignment, NewPartitions
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.metadata.command_parts import submit_in_parts
@@ -20,6 +22,7 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 3),
+    asks=Asks(by_handler=((AclOperation.ALTER, ResourceType.TOPIC),)),
     limits=RequestLimits(MANY_CHANGED, {"topics.name": TOPIC}, ErrorCode.POLICY_VIOLATION),
     echoes=(Echo("topics", "results", ("name",)),),
 )
@@ -39,6 +42,10 @@ async def handle(
         for topic in request.topics
     )
     topics = await listed(wanted, is_large=context.is_large)
+    may_alter = [
+        context.access.allows(AclOperation.ALTER, ResourceType.TOPIC, topic.name) for topic in topics
+    ]
+    denied = [topic.name for topic, is_allowed in zip(topics, may_alter, strict=True) if not is_allowed]
     known = services.metadata.image.topics.by_name
 
     def records_of(topic: NewPartitions) -> int:
@@ -50,7 +57,7 @@ async def handle(
         return (await services.metadata.submit(command, timeout_ms)).topics
 
     results = await submit_in_parts(
-        topics,
+        list(compress(topics, may_alter)),
         records_of=records_of,
         key_of=lambda topic: topic.name,
         submit=submit,
@@ -59,10 +66,14 @@ async def handle(
         ],
         timeout_ms=command_timeout_ms(request.timeout_ms),
     )
+    refusals = [
+        NamedResult(name=name, error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED, error_message=None)
+        for name in dict.fromkeys(denied)
+    ]
     answered = (
         CreatePartitionsTopicResult(
             name=result.name, error_code=result.error_code, error_message=result.error_message
         )
-        for result in results
+        for result in (*results, *refusals)
     )
     return CreatePartitionsResponse(results=await listed(answered, is_large=context.is_large))

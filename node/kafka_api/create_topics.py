@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.commands import (
     USE_DEFAULT,
     CreateTopics,
@@ -15,7 +16,8 @@ from ottla.metadata_raft.commands import (
     ReplicaAssignment,
     TopicCreation,
 )
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
@@ -34,6 +36,13 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(2, 7),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.CREATE, ResourceType.CLUSTER),
+            (AclOperation.CREATE, ResourceType.TOPIC),
+            (AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+        )
+    ),
     limits=RequestLimits(
         MANY_CHANGED,
         {"topics.name": TOPIC, "topics.configs.name": NAME, "topics.configs.value": VALUE},
@@ -50,6 +59,12 @@ async def handle(
 ) -> CreateTopicsResponse:
     is_large = context.is_large
     topics = await listed((_new_topic(topic, services.unique) for topic in request.topics), is_large=is_large)
+    access = context.access
+    may_create_all = access.allows_of_cluster(AclOperation.CREATE)
+    allowed = [one for one in topics if may_create_all or _may(access, AclOperation.CREATE, one.name)]
+    allowed_names = {one.name for one in allowed}
+    denied = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    refused = _refused([one for one in topics if one.name not in allowed_names], denied)
     known, config = services.metadata.image.topics.by_name, services.config
 
     def records_of(topic: NewTopic) -> int:
@@ -63,15 +78,19 @@ async def handle(
         return (await services.metadata.submit(command, timeout_ms)).topics
 
     results = await submit_in_parts(
-        topics,
+        allowed,
         records_of=records_of,
         key_of=lambda topic: topic.name,
         submit=submit,
         refused=_refused,
         timeout_ms=command_timeout_ms(request.timeout_ms),
     )
-    answered = (_result(services, context, result) for result in results)
+    answered = (_result(services, context, result) for result in (*results, *refused))
     return CreateTopicsResponse(topics=await listed(answered, is_large=is_large))
+
+
+def _may(access: Access, operation: AclOperation, topic: str) -> bool:
+    return access.allows(operation, ResourceType.TOPIC, topic)
 
 
 def _refused(topics: Sequence[NewTopic], error: KafkaError) -> Iterable[TopicCreation]:
@@ -98,6 +117,18 @@ def _result(services: Services, context: RequestContext, result: TopicCreation) 
     if result.configs is None:
         return CreatableTopicResult(
             name=result.name, error_code=result.error_code, error_message=result.error_message
+        )
+    if context.api_version >= SHOWS_CONFIGS_SINCE and not _may(
+        context.access, AclOperation.DESCRIBE_CONFIGS, result.name
+    ):
+        return CreatableTopicResult(
+            name=result.name,
+            topic_id=result.topic_id,
+            error_message=None,
+            topic_config_error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+            num_partitions=-1,
+            replication_factor=-1,
+            configs=[],
         )
     configs: list[CreatableTopicConfigs] = []
     given = {config.name: config.value or "" for config in result.configs}

@@ -7,9 +7,10 @@ none of them removes any.
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import AclFields, DeleteAcls, DeletedAcls
 from ottla.node.kafka_api.acl_requests import PRINCIPAL, check_authorizer, filter_fields
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.delete_acls import (
@@ -23,6 +24,7 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(
         SEVERAL,
         {
@@ -41,7 +43,6 @@ async def handle(
     services: Services, context: RequestContext, request: DeleteAclsRequest
 ) -> DeleteAclsResponse:
     try:
-        await services.administrators.check(context.connection)
         check_authorizer(services, "No Authorizer is configured.")
         filters = [filter_fields(one) for one in request.filters]
         results = (await services.metadata.submit(DeleteAcls(filters=filters))).results

@@ -1,13 +1,16 @@
 """DeleteGroups: remove empty groups with their offsets, each for itself. Messages since 3."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import GROUP_DENIED, Access
 from ottla.node.coordinators.group_runtime import Make
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -21,6 +24,7 @@ from ottla.node.work.turns import Steps, in_turns
 
 API: Final = ApiDescription(
     versions=(0, 3),
+    asks=Asks(by_handler=((AclOperation.DELETE, ResourceType.GROUP),)),
     limits=RequestLimits(MANY, {"groups_names": GROUP}),
     old_ids=("groups_names",),
     echoes=(Echo("groups_names", "results", ("group_id",)),),
@@ -35,20 +39,30 @@ _MESSAGES = {
 def handle(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> Result[DeleteGroupsResponse]:
-    return in_turns(_ask(services, request), is_large=context.is_large)
+    return in_turns(_ask(services, context.access, request), is_large=context.is_large)
 
 
-def _ask(services: Services, request: DeleteGroupsRequest) -> Steps[Result[DeleteGroupsResponse]]:
+def _ask(
+    services: Services, access: Access, request: DeleteGroupsRequest
+) -> Steps[Result[DeleteGroupsResponse]]:
     makes: dict[str, Make] = {}  # the answer has each group once
+    denied: dict[str, None] = {}
     for group_id in request.groups_names:
-        makes.setdefault(group_id, _make(group_id))
+        if access.allows(AclOperation.DELETE, ResourceType.GROUP, group_id):
+            makes.setdefault(group_id, _make(group_id))
+        else:
+            denied[group_id] = None
         yield
     group_ids = list(makes)
 
     def build(answers: Sequence[DeleteGroupsResult | KafkaError]) -> DeleteGroupsResponse:
         return DeleteGroupsResponse(
             results=[
-                _build_group(group_id, answer) for group_id, answer in zip(group_ids, answers, strict=True)
+                _build_group(group_id, answer)
+                for group_id, answer in chain(
+                    zip(group_ids, answers, strict=True),
+                    ((group_id, GROUP_DENIED) for group_id in denied),
+                )
             ]
         )
 

@@ -10,7 +10,9 @@ from typing import Final
 
 from ottla.logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.internal_topics import is_internal_topic
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.replica.delayed_delete import Deletion
@@ -28,6 +30,7 @@ from ottla.node.work.turns import Steps, take_turns
 
 API: Final = ApiDescription(
     versions=(0, 2),
+    asks=Asks(by_handler=((AclOperation.DELETE, ResourceType.TOPIC),)),
     limits=RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
     echoes=(Echo("topics", "topics", ("name",), PARTITIONS),),
 )
@@ -42,7 +45,7 @@ async def handle(
     services: Services, context: RequestContext, request: DeleteRecordsRequest
 ) -> DeleteRecordsResponse:
     waiting: dict[Partition, int] = {}
-    outcomes = await take_turns(_delete_all(services, request, waiting))
+    outcomes = await take_turns(_delete_all(services, context.access, request, waiting))
     await services.maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT)
     kept = {one: offset for one, offset in waiting.items() if one.log.failure is None}
     # A disk that did not take the checkpoint would have the records back after a restart.
@@ -67,14 +70,19 @@ def _answer(
 
 
 def _delete_all(
-    services: Services, request: DeleteRecordsRequest, waiting: dict[Partition, int]
+    services: Services, access: Access, request: DeleteRecordsRequest, waiting: dict[Partition, int]
 ) -> Steps[_Outcomes]:
     """Cut here; the partitions that were cut are put into `waiting`, each with its offset."""
     outcomes: _Outcomes = {}
     for topic in request.topics:
+        is_allowed = access.allows(AclOperation.DELETE, ResourceType.TOPIC, topic.name)
         # The last wish counts for a partition that is named twice.
         for wanted in {one.partition_index: one for one in topic.partitions}.values():
-            outcomes[topic.name, wanted.partition_index] = _delete(services, topic.name, wanted, waiting)
+            outcomes[topic.name, wanted.partition_index] = (
+                _delete(services, topic.name, wanted, waiting)
+                if is_allowed
+                else Deletion(ErrorCode.TOPIC_AUTHORIZATION_FAILED, NO_LOW_WATERMARK)
+            )
             yield
     return outcomes
 

@@ -4,8 +4,11 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.commands import DeleteTopics, TopicDeletion, TopicReference
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.metadata_raft.image import TopicsImage
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.metadata.command_parts import submit_in_parts
@@ -20,6 +23,13 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(1, 6),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.DELETE, ResourceType.CLUSTER),
+            (AclOperation.DESCRIBE, ResourceType.TOPIC),
+            (AclOperation.DELETE, ResourceType.TOPIC),
+        )
+    ),
     limits=RequestLimits(
         MANY_CHANGED, {"topics.name": TOPIC, "topic_names": TOPIC}, ErrorCode.POLICY_VIOLATION
     ),
@@ -36,8 +46,10 @@ DELETION_DISABLED_SINCE = 3
 async def handle(
     services: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    references = await listed(_references(context, request), is_large=context.is_large)
-    known = services.metadata.image.topics.by_name
+    asked = await listed(_references(context, request), is_large=context.is_large)
+    topics = services.metadata.image.topics
+    known = topics.by_name
+    references, denied = _judged(context.access, topics, asked)
 
     def key_of(reference: TopicReference) -> Hashable:
         """A topic may be named by its name and by its id."""
@@ -73,9 +85,42 @@ async def handle(
             error_code=result.error_code,
             error_message=result.error_message,
         )
-        for result in results
+        for result in (*results, *denied)
     )
     return DeleteTopicsResponse(responses=await listed(answered, is_large=context.is_large))
+
+
+def _judged(
+    access: Access, topics: TopicsImage, asked: Sequence[TopicReference]
+) -> tuple[Sequence[TopicReference], Sequence[TopicDeletion]]:
+    """Return the topics that the client may delete, and the answers to those that it may not.
+
+    Name and id are told together only to a client that may describe the topic.
+    """
+    if access.allows_of_cluster(AclOperation.DELETE):
+        return asked, ()
+    allowed: list[TopicReference] = []
+    denied: list[TopicDeletion] = []
+    for one in asked:
+        topic = topics.by_id.get(one.topic_id) if one.name is None else topics.by_name.get(one.name)
+        name = one.name if topic is None else topic.name
+        if name is None:
+            allowed.append(one)  # an id that stands for nothing, as the controller says
+            continue
+        may_describe = access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
+        if may_describe and access.allows(AclOperation.DELETE, ResourceType.TOPIC, name):
+            allowed.append(one)
+            continue
+        topic_id = topic.topic_id if may_describe and topic is not None else one.topic_id
+        denied.append(
+            TopicDeletion(
+                name=name if may_describe else one.name,
+                topic_id=topic_id,
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                error_message=None,
+            )
+        )
+    return allowed, denied
 
 
 def _references(context: RequestContext, request: DeleteTopicsRequest) -> Iterable[TopicReference]:

@@ -3,10 +3,10 @@
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.metadata_raft.acl import AccessControlEntry
+from ottla.metadata_raft.acl import AccessControlEntry, AclOperation
 from ottla.metadata_raft.acl_control import checked_filter
 from ottla.node.kafka_api.acl_requests import PRINCIPAL, check_authorizer, filter_fields
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_acls import (
@@ -20,6 +20,7 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
+    asks=Asks(of_cluster=AclOperation.DESCRIBE),
     limits=RequestLimits(
         SEVERAL,
         {"resource_name_filter": NAME, "principal_filter": PRINCIPAL, "host_filter": NAME},

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import CLIENT_ID, IP, USER, QuotaEntity
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_client_quotas import (
@@ -21,6 +22,7 @@ from ottla.node.work.turns import Steps, take_turns
 
 API: Final = ApiDescription(
     versions=(0, 1),
+    asks=Asks(of_cluster=AclOperation.DESCRIBE_CONFIGS),
     limits=RequestLimits(SEVERAL, {"components.entity_type": NAME, "components.match": NAME}),
     changes_nothing=True,
 )

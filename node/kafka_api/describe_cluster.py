@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.counters.node_counts import NodeCounts, read_counts
-from ottla.node.kafka_api.api_description import ApiDescription
-from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
+from ottla.node.kafka_api import authorized_operations
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.leader_hints import controller_to_name
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
@@ -28,6 +29,7 @@ from ottla.node.work.turns import Steps, one_turn_at_once
 
 API: Final = ApiDescription(
     versions=(0, 2),
+    asks=Asks(by_handler=((AclOperation.DESCRIBE, ResourceType.CLUSTER),)),
     limits=RequestLimits(SEVERAL),
     changes_nothing=True,
 )
@@ -39,7 +41,7 @@ NOT_TOLD = -2
 def handle(
     services: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse | Coroutine[Any, Any, DescribeClusterResponse]:
-    if not request.include_counts:
+    if not request.include_counts or not context.access.allows_of_cluster(AclOperation.DESCRIBE):
         return _describe(services, context, request, None)
     return one_turn_at_once(_with_counts(services, context, request))
 
@@ -94,7 +96,9 @@ def _describe(
         ),
         brokers=brokers,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            authorized_operations.of_cluster(context.access)
+            if request.include_cluster_authorized_operations
+            else authorized_operations.NOT_ASKED
         ),
         meters=[] if counts is None else [_meter(*one) for one in counts.meters.items()],
         requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],

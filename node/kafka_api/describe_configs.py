@@ -13,9 +13,11 @@ from ottla.logstore.words.schema import Buffer, schema_of
 from ottla.logstore.words.schema_compiler import encode
 from ottla.logstore.words.schema_encode import uvarint
 from ottla.logstore.words.topic_partition import check_topic_name
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.image import EVERY_BROKER
 from ottla.metadata_raft.records import ConfigResourceType
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.config_entries import (
     ConfigEntry,
     broker_entries,
@@ -24,6 +26,7 @@ from ottla.node.kafka_api.config_entries import (
     logger_entries,
     topic_entries,
 )
+from ottla.node.kafka_api.config_resources import check_resource
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import EncodedBody, Result
 from ottla.node.services import Services
@@ -40,6 +43,13 @@ from ottla.node.work.turns import Steps, take_turns
 
 API: Final = ApiDescription(
     versions=(1, 4),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC),
+            (AclOperation.DESCRIBE_CONFIGS, ResourceType.GROUP),
+            (AclOperation.DESCRIBE_CONFIGS, ResourceType.CLUSTER),
+        )
+    ),
     limits=RequestLimits(MANY, {"resources.resource_name": NAME, "resources.configuration_keys": NAME}),
     echoes=(Echo("resources", "results", ("resource_type", "resource_name")),),
     changes_nothing=True,
@@ -55,18 +65,23 @@ RESOURCES_PER_TURN: Final = 2
 def handle(
     services: Services, context: RequestContext, request: DescribeConfigsRequest
 ) -> Result[DescribeConfigsResponse]:
-    return take_turns(_answer(services, context.api_version, request), RESOURCES_PER_TURN)
+    return take_turns(_answer(services, context, request), RESOURCES_PER_TURN)
 
 
-def _answer(services: Services, version: int, request: DescribeConfigsRequest) -> Steps[EncodedBody]:
+def _answer(
+    services: Services, context: RequestContext, request: DescribeConfigsRequest
+) -> Steps[EncodedBody]:
     """Apache Kafka answers a resource as often as it is named; here that takes no more than one answer."""
+    version = context.api_version
     known: dict[tuple[int, str, frozenset[str]], bytes] = {}
     pieces: list[Buffer] = []
     for index, resource in enumerate(request.resources):
         key = (resource.resource_type, resource.resource_name, frozenset(resource.configuration_keys or ()))
         piece = known.get(key) if index < MAX_RESOURCES else None
         if piece is None:
-            result = _describe(services, request, resource, is_too_much=index >= MAX_RESOURCES)
+            result = _describe(
+                services, context.access, request, resource, is_too_much=index >= MAX_RESOURCES
+            )
             piece = known[key] = _encoded(version, result)
             yield
         pieces.append(piece)
@@ -93,6 +108,7 @@ def _tail_bytes(version: int) -> int:
 
 def _describe(
     services: Services,
+    access: Access,
     request: DescribeConfigsRequest,
     resource: DescribeConfigsResource,
     *,
@@ -103,6 +119,7 @@ def _describe(
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST, f"A request may name at most {MAX_RESOURCES} resources."
             )
+        check_resource(access, AclOperation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name)
         entries = _entries_of(services, resource)
     except KafkaError as error:
         return DescribeConfigsResult(

@@ -6,14 +6,18 @@ Ottla's own tag is told of the group's last rebalances.
 """
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 from ottla.groupcoord.admin_commands import DescribeGroups
 from ottla.groupcoord.admin_results import DescribeGroupsResult, GroupDescription
 from ottla.groupcoord.timeline import Rebalance
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import GROUP_DENIED
 from ottla.node.coordinators.group_runtime import Make
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api import authorized_operations
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -29,6 +33,7 @@ from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 6),
+    asks=Asks(by_handler=((AclOperation.DESCRIBE, ResourceType.GROUP),)),
     limits=RequestLimits(MANY, {"groups": GROUP}),
     old_ids=("groups",),
     echoes=(Echo("groups", "groups", ("group_id",)),),
@@ -51,21 +56,27 @@ def handle(
         request.include_authorized_operations and version >= FIRST_AUTHORIZED_OPERATIONS_VERSION
     )
 
+    access = context.access
+    may_describe = [access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, one) for one in request.groups]
+
     def build(answers: Sequence[DescribeGroupsResult | KafkaError]) -> DescribeGroupsResponse:
+        left = iter(answers)
         return DescribeGroupsResponse(
             groups=[
                 _build_group(
                     group_id,
-                    answer,
+                    next(left) if is_allowed else GROUP_DENIED,
                     version=version,
-                    wants_operations=wants_operations,
+                    operations=authorized_operations.of_group(access, group_id)
+                    if wants_operations
+                    else authorized_operations.NOT_ASKED,
                     wants_timeline=request.include_timeline,
                 )
-                for group_id, answer in zip(request.groups, answers, strict=True)
+                for group_id, is_allowed in zip(request.groups, may_describe, strict=True)
             ]
         )
 
-    asked = [(group_id, _make(group_id)) for group_id in request.groups]
+    asked = [(group_id, _make(group_id)) for group_id in compress(request.groups, may_describe)]
     return services.groups.ask_each(asked, build, builds_in_thread=True)
 
 
@@ -78,7 +89,7 @@ def _build_group(
     answer: DescribeGroupsResult | KafkaError,
     *,
     version: int,
-    wants_operations: bool,
+    operations: int,
     wants_timeline: bool,
 ) -> DescribedGroup:
     if isinstance(answer, KafkaError):
@@ -108,9 +119,7 @@ def _build_group(
             )
             for member in group.members
         ],
-        authorized_operations=(
-            ALL_GROUP_OPERATIONS if wants_operations and error is ErrorCode.NONE else OPERATIONS_NOT_ASKED_FOR
-        ),
+        authorized_operations=(operations if error is ErrorCode.NONE else authorized_operations.NOT_ASKED),
         rebalances=[build_rebalance(each) for each in group.rebalances] if wants_timeline else None,
     )
 

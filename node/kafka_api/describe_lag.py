@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import PEERS_ONLY, ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_lag import DescribeLagRequest, DescribeLagResponse
@@ -10,6 +10,7 @@ from ottla.node.wire.request_limits import MANY_PARTITIONS, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=PEERS_ONLY,
     limits=RequestLimits(MANY_PARTITIONS),
 )
 

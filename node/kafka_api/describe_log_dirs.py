@@ -11,7 +11,8 @@ from ottla.logstore.partition_log import PartitionLog
 from ottla.logstore.volume import volume_bytes
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_log_dirs import (
@@ -26,6 +27,7 @@ from ottla.node.work.turns import Steps, one_turn_at_once
 
 API: Final = ApiDescription(
     versions=(1, 5),
+    asks=Asks(of_cluster=AclOperation.DESCRIBE),
     limits=RequestLimits(MANY_PARTITIONS, {"topics.topic": TOPIC}),
     changes_nothing=True,
 )

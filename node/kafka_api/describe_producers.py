@@ -7,9 +7,11 @@ than once is answered once: it may have very many producers.
 from typing import Final
 
 from ottla.logstore.producer_state import ProducerEntry
-from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import check_topic_name
-from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import BuiltInThread, Result
 from ottla.node.services import Services
@@ -25,6 +27,7 @@ from ottla.node.work.turns import STEPS_PER_TURN, Steps, one_turn_at_once
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(by_handler=((AclOperation.READ, ResourceType.TOPIC),)),
     limits=RequestLimits(MANY, {"topics.name": TOPIC}),
     echoes=(Echo("topics", "topics", ("name",), PARTITION_INDEXES),),
     changes_nothing=True,
@@ -34,20 +37,24 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: DescribeProducersRequest
 ) -> Result[DescribeProducersResponse]:
-    return one_turn_at_once(_answer(services, request))
+    return one_turn_at_once(_answer(services, context.access, request))
 
 
 def _answer(
-    services: Services, request: DescribeProducersRequest
+    services: Services, access: Access, request: DescribeProducersRequest
 ) -> Steps[Result[DescribeProducersResponse]]:
     topics = []
     named: set[tuple[str, int]] = set()
     count = 0
     for topic in request.topics:
         partitions = []
+        is_allowed = access.allows(AclOperation.READ, ResourceType.TOPIC, topic.name)
         for index in topic.partition_indexes:
             yield
-            if (topic.name, index) not in named:
+            if not is_allowed:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                partitions.append(PartitionResponse(partition_index=index, error_code=code))
+            elif (topic.name, index) not in named:
                 named.add((topic.name, index))
                 partitions.append((yield from _describe(services, topic.name, index)))
                 count += len(partitions[-1].active_producers)

@@ -8,9 +8,10 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import METADATA_TOPIC
 from ottla.metadata_raft.quorum import QuorumStatus, ReplicaStatus
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.services import Services
@@ -27,6 +28,7 @@ from ottla.node.wire.request_limits import MANY, TOPIC, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 2),
+    asks=Asks(of_cluster=AclOperation.DESCRIBE),
     limits=RequestLimits(MANY, {"topics.topic_name": TOPIC}),
     changes_nothing=True,
 )

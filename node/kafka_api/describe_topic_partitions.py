@@ -8,9 +8,11 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import check_topic_name
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
-from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api import authorized_operations
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -26,6 +28,7 @@ from ottla.node.work.turns import Steps, in_turns
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(by_handler=((AclOperation.DESCRIBE, ResourceType.TOPIC),)),
     limits=RequestLimits(MANY_CHANGED, {"topics.name": TOPIC, "cursor.topic_name": TOPIC}),
     echoes=(Echo("topics", "topics", ("name",)),),
     changes_nothing=True,
@@ -35,17 +38,19 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> Result[DescribeTopicPartitionsResponse]:
-    return in_turns(_answer(services, request), is_large=context.is_large)
+    return in_turns(_answer(services, context.access, request), is_large=context.is_large)
 
 
 def _answer(
-    services: Services, request: DescribeTopicPartitionsRequest
+    services: Services, access: Access, request: DescribeTopicPartitionsRequest
 ) -> Steps[DescribeTopicPartitionsResponse]:
     image, cursor = services.metadata.image, request.cursor
     # An empty list stands for all topics.
     is_all = not request.topics
     wanted = set(image.topics.by_name) if is_all else {topic.name for topic in request.topics}
-    names = sorted(name for name in wanted if cursor is None or name >= cursor.topic_name)
+    hidden = {name for name in wanted if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)}
+    refused = [] if is_all else [_hidden(name) for name in sorted(hidden)]
+    names = sorted(name for name in wanted - hidden if cursor is None or name >= cursor.topic_name)
     problem = None
     if cursor is not None and not is_all and cursor.topic_name not in wanted:
         problem = "the list of topics does not contain the topic of the cursor."
@@ -59,11 +64,11 @@ def _answer(
         yield
         if room == 0:
             return DescribeTopicPartitionsResponse(
-                topics=topics, next_cursor=Cursor(topic_name=name, partition_index=0)
+                topics=[*topics, *refused], next_cursor=Cursor(topic_name=name, partition_index=0)
             )
         topic = image.topics.by_name.get(name)
         if topic is None:
-            topics.append(_unknown(name))
+            topics.append(_unknown(access, name))
             continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         partitions = topic.partitions[first : first + room]
@@ -73,16 +78,16 @@ def _answer(
                 topic_id=topic.topic_id,
                 is_internal=topic.is_internal,
                 partitions=[_partition(image, partition) for partition in partitions],
-                topic_authorized_operations=TOPIC_OPERATIONS,
+                topic_authorized_operations=authorized_operations.of_topic(access, name),
             )
         )
         room -= len(partitions)
         if first + len(partitions) < len(topic.partitions):
             return DescribeTopicPartitionsResponse(
-                topics=topics,
+                topics=[*topics, *refused],
                 next_cursor=Cursor(topic_name=name, partition_index=first + len(partitions)),
             )
-    return DescribeTopicPartitionsResponse(topics=topics)
+    return DescribeTopicPartitionsResponse(topics=[*topics, *refused])
 
 
 def _refused(request: DescribeTopicPartitionsRequest, problem: str) -> DescribeTopicPartitionsResponse:
@@ -97,7 +102,16 @@ def _refused(request: DescribeTopicPartitionsRequest, problem: str) -> DescribeT
     )
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        is_internal=name in INTERNAL_TOPICS,
+        topic_authorized_operations=0,
+    )
+
+
+def _unknown(access: Access, name: str) -> DescribeTopicPartitionsResponseTopic:
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     try:
         check_topic_name(name)
@@ -107,7 +121,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=error,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=TOPIC_OPERATIONS,
+        topic_authorized_operations=authorized_operations.of_topic(access, name),
     )
 
 

@@ -1,13 +1,16 @@
 """DescribeTransactions: what their coordinator knows of transactional ids (KIP-664). 0."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions
 from ottla.groupcoord.transactions.transaction_results import DescribedTransaction, DescribeTransactionsResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import Access
 from ottla.node.coordinators.txn_runtime import Make
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -22,6 +25,12 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.DESCRIBE, ResourceType.TOPIC),
+        )
+    ),
     limits=RequestLimits(MANY, {"transactional_ids": NAME}),
     old_ids=("transactional_ids",),
     echoes=(Echo("transactional_ids", "transaction_states", ("transactional_id",)),),
@@ -32,16 +41,25 @@ API: Final = ApiDescription(
 async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> Result[DescribeTransactionsResponse]:
-    ids = request.transactional_ids
-    asked = await listed(((each, _make(each)) for each in ids), is_large=context.is_large)
+    ids, access = request.transactional_ids, context.access
+    may_describe = [access.allows(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one) for one in ids]
+    asked = await listed(
+        ((each, _make(each)) for each in compress(ids, may_describe)), is_large=context.is_large
+    )
+    denied = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
     def build(answers: Sequence[DescribeTransactionsResult | KafkaError]) -> DescribeTransactionsResponse:
+        left = iter(answers)
+        of_all = (
+            (one, next(left) if is_allowed else denied)
+            for one, is_allowed in zip(ids, may_describe, strict=True)
+        )
         return DescribeTransactionsResponse(
             transaction_states=[
                 TransactionState(transactional_id=transactional_id, error_code=answer.code)
                 if isinstance(answer, KafkaError)
-                else _state(answer.transactions[0])
-                for transactional_id, answer in zip(ids, answers, strict=True)
+                else _state(access, answer.transactions[0])
+                for transactional_id, answer in of_all
             ]
         )
 
@@ -52,7 +70,7 @@ def _make(transactional_id: str) -> Make:
     return lambda token: DescribeTransactions(token=token, transactional_ids=(transactional_id,))
 
 
-def _state(found: DescribedTransaction) -> TransactionState:
+def _state(access: Access, found: DescribedTransaction) -> TransactionState:
     if found.error is not ErrorCode.NONE:
         return TransactionState(transactional_id=found.transactional_id, error_code=found.error)
     return TransactionState(
@@ -65,5 +83,6 @@ def _state(found: DescribedTransaction) -> TransactionState:
         topics=[
             TopicData(topic=topic, partitions=partitions)
             for topic, partitions in (found.topics or {}).items()
+            if access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
         ],
     )

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_user_scram_credentials import (
@@ -21,6 +22,7 @@ from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(of_cluster=AclOperation.DESCRIBE),
     limits=RequestLimits(SEVERAL, {"users.name": NAME}),
     changes_nothing=True,
 )

@@ -16,6 +16,8 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer, schema_of
 from ottla.logstore.words.schema_compiler import Decoder, Encoder, check_version, encoder
 from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from ottla.metadata_raft.acl import AclOperation
+from ottla.node.authorization.access import AccessDenied
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.refused_requests import RefusedRequests
 from ottla.node.counters.request_counters import (
@@ -54,6 +56,7 @@ from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.file_pipe import Piece
 from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
 from ottla.node.node_state import NodeState
+from ottla.node.security.administrators import Administrators
 from ottla.node.services import QuorumServices, Services
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -106,6 +109,7 @@ class Route(NamedTuple):
     follower_counters: RequestCounters | None  # of Fetch: requests of followers, which count in both
     small_bytes: int  # beyond them a request is read and answered beside the loop
     description: ApiDescription
+    of_cluster: AclOperation | None  # the right on the cluster that a client needs
 
 
 class Dispatcher:
@@ -202,7 +206,15 @@ class Dispatcher:
         context = RequestContext(
             api_key, version, correlation_id, client_id, connection.info, False, counters
         )
-        result = route.handle(route.services, context, request)
+        if route.of_cluster is not None and not self._administrators.allows(
+            connection.info, route.of_cluster
+        ):
+            work = self._ask_first(route, route.of_cluster, context, frame, request, counters, began_s)
+            return Pending(work, _as_it_is)
+        try:
+            result = route.handle(route.services, context, request)
+        except AccessDenied as error:
+            return self._refuse(route, api_key, frame, error)
         # A client that is refused gets a response of its own instead.
         if type(result) is EncodedBody and api_key == ApiKey.API_VERSIONS and request.client_software_name:
             connection.info = replace(
@@ -222,7 +234,7 @@ class Dispatcher:
         route = self.routes.get((api_key, version))
         if route is None or route.repeated is None:
             return None
-        return route.repeated.serve_run(view, position, end)
+        return route.repeated.serve_run(view, position, end, connection.info.access)
 
     def serve_peers(self, services: QuorumServices) -> None:
         """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""
@@ -282,6 +294,29 @@ class Dispatcher:
             ]
         )
 
+    @property
+    def _administrators(self) -> Administrators:
+        assert self._services is not None, "clients are held until it is there"
+        return self._services.administrators
+
+    async def _ask_first(
+        self,
+        route: Route,
+        operation: AclOperation,
+        context: RequestContext,
+        frame: memoryview,
+        request: Any,
+        counters: RequestCounters,
+        began_s: float,
+    ) -> Answer | Pending:
+        """Handle a request whose client has to be looked up, or refuse it."""
+        try:
+            await self._administrators.check(context.connection, operation)
+        except KafkaError as error:
+            return self._refuse(route, context.api_key, frame, error)
+        result = route.handle(route.services, context, request)
+        return self._answer(route, context.correlation_id, result, counters, began_s)
+
     async def _serve_in_room(
         self,
         route: Route,
@@ -310,34 +345,46 @@ class Dispatcher:
     ) -> Answer:
         """Read, answer and free a large request beside the loop, which each of these would hold up."""
         began_s = monotonic_s()
+        if route.of_cluster is not None:
+            try:
+                await self._administrators.check(context.connection, route.of_cluster)
+            except KafkaError as error:
+                return await self._refuse_large(route, context, frame, error)
         is_peer = context.connection.peer_id != NO_PEER
         lane = self._peer_lane if is_peer else self._lane
         max_elements = MAX_ELEMENTS if is_peer else route.description.limits.elements
         try:
             request, _ = await lane.run(lambda: route.decode(frame, position, max_elements))
         except (FieldTooLong, TooManyElements) as error:
-            api = api_of(context.api_key)
             if type(error) is TooManyElements:
                 error = TooManyElements(route.description.limits.too_many, error.detail)
-            refused = self._refuse(route, api, frame, error)
-            if type(refused) is Pending:
-                answer: Answer = await refused.awaitable
-                return answer
-            return cast(Answer, refused)
+            return await self._refuse_large(route, context, frame, error)
         except KafkaError as error:
             raise _unreadable(context.api_key, context.api_version, error) from None
         pieces = [request]
         try:
-            return await self._serve_read(route, context, request, counters, lane, pieces, began_s, room)
+            return await self._serve_read(
+                route, context, frame, request, counters, lane, pieces, began_s, room
+            )
         finally:
             del request
             # To give so many objects back takes as long as to make them.
             await lane.run(lambda: take_apart(pieces))
 
+    async def _refuse_large(
+        self, route: Route, context: RequestContext, frame: memoryview, error: KafkaError
+    ) -> Answer:
+        refused = self._refuse(route, context.api_key, frame, error)
+        if type(refused) is Pending:
+            answer: Answer = await refused.awaitable
+            return answer
+        return cast(Answer, refused)
+
     async def _serve_read(
         self,
         route: Route,
         context: RequestContext,
+        frame: memoryview,
         request: Any,
         counters: RequestCounters,
         lane: ThreadLane,
@@ -346,7 +393,10 @@ class Dispatcher:
         room: Room | None,
     ) -> Answer:
         """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
-        result = route.handle(route.services, context, request)
+        try:
+            result = route.handle(route.services, context, request)
+        except AccessDenied as error:
+            return await self._refuse_large(route, context, frame, error)
         del request
         while type(result) is not route.response_class:
             if result is None:
@@ -521,6 +571,7 @@ class Dispatcher:
             ),
             small_bytes=described.small_bytes,
             description=described,
+            of_cluster=described.asks.of_cluster,
         )
         return route
 

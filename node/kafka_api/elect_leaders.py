@@ -6,8 +6,9 @@
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import ElectLeaders, ReplicaElectionResult, TopicPartitions
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -21,6 +22,7 @@ from ottla.node.wire.request_limits import MANY_ELECTED, TOPIC, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 2),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(MANY_ELECTED, {"topic_partitions.topic": TOPIC}),
     echoes=(
         Echo(
@@ -44,7 +46,6 @@ async def handle(
         else [TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked],
     )
     try:
-        await services.administrators.check(context.connection)
         reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return ElectLeadersResponse(

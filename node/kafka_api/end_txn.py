@@ -11,7 +11,8 @@ from ottla.groupcoord.transactions.transaction_commands import EndTransaction
 from ottla.groupcoord.transactions.transaction_effects import CloseAsker
 from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import CloseConnection, Result
 from ottla.node.services import Services
@@ -20,6 +21,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 5),
+    asks=Asks(by_handler=((AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),)),
     limits=RequestLimits(SEVERAL, {"transactional_id": NAME}),
 )
 
@@ -29,6 +31,7 @@ FIRST_MOVING_VERSION = 5
 
 def handle(services: Services, context: RequestContext, request: EndTxnRequest) -> Result[EndTxnResponse]:
     version = context.api_version
+    context.access.check(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
     def build(answer: EndTransactionResult | CloseAsker | KafkaError) -> EndTxnResponse:
         if isinstance(answer, CloseAsker):

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api import replica_fetch
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
@@ -32,6 +33,12 @@ from ottla.node.work.turns import take_turns
 
 API: Final = ApiDescription(
     versions=(4, 18),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.READ, ResourceType.TOPIC),
+            (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        )
+    ),
     limits=RequestLimits(
         MANY_FETCHED,
         {"cluster_id": NAME, "topics.topic": TOPIC, "forgotten_topics_data.topic": TOPIC, "rack_id": NAME},

@@ -15,6 +15,7 @@ from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result
@@ -67,6 +68,7 @@ class Located:
 # Not among Kafka's failed requests, which are to say that something is wrong with the broker.
 USUAL_REFUSALS = frozenset(
     {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.FENCED_LEADER_EPOCH,
@@ -81,6 +83,7 @@ NOT_READ = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     }
 )
 
@@ -109,6 +112,7 @@ class FetchAnswer:
     """One fetch request while it is served."""
 
     __slots__ = (
+        "_access",
         "_cold_reads",
         "_context",
         "_endpoints",
@@ -142,6 +146,7 @@ class FetchAnswer:
         self._services = services
         self._cold_reads: list[ColdRead] = []
         self._context = context
+        self._access = None if context.access.is_open else context.access
         self._session = session
         self._session_id = session_id if session is None else session.session_id
         self._is_incremental = is_incremental
@@ -203,6 +208,8 @@ class FetchAnswer:
         try:
             if name is None:
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+            if self._access and not self._access.allows(AclOperation.READ, ResourceType.TOPIC, name):
+                raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             partition = self._services.replica_manager.partition((name, wanted.partition))
             partition.counters.total_fetch_requests += 1
             if isinstance(topic, bytes) and partition.topic_id != topic:

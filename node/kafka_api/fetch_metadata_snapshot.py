@@ -3,7 +3,7 @@
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import PEERS_ONLY, ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import QuorumServices
 from ottla.node.wire.messages.fetch_metadata_snapshot import (
@@ -14,6 +14,7 @@ from ottla.node.wire.request_limits import SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=PEERS_ONLY,
     limits=RequestLimits(SEVERAL),
     is_served_early=True,
 )

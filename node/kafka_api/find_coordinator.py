@@ -7,7 +7,9 @@ Since 1 there are types of keys; since 4 several keys in one request (KIP-699); 
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import REFUSALS
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -21,6 +23,12 @@ from ottla.node.work.turns import give_way
 
 API: Final = ApiDescription(
     versions=(0, 6),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.DESCRIBE, ResourceType.GROUP),
+            (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+        )
+    ),
     limits=RequestLimits(MANY, {"key": NAME, "coordinator_keys": NAME}),
     old_ids=("key", "coordinator_keys"),
     echoes=(Echo("coordinator_keys", "coordinators", ("key",)),),
@@ -31,9 +39,12 @@ FIRST_BATCH_VERSION = 4
 KEYS_PER_TURN = 64  # some 4 ms with keys of a kilobyte
 MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that they list
 
+_RESOURCE_TYPES: Final = {GROUP_KEY: ResourceType.GROUP, TRANSACTION_KEY: ResourceType.TRANSACTIONAL_ID}
 _MESSAGES = {
     ErrorCode.NONE: "NONE",  # as Kafka says it in versions 1 to 3
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Not authorized to access this group.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to use this transactional id.",
     ErrorCode.INVALID_REQUEST: "This cluster does not support coordinators of this type.",
 }
 
@@ -83,12 +94,15 @@ async def handle(
 
 
 async def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Found:
+    resource_type = _RESOURCE_TYPES.get(key_type)
+    if resource_type is None:
+        return Found(ErrorCode.INVALID_REQUEST)
+    if not context.access.allows(AclOperation.DESCRIBE, resource_type, key):
+        return Found(REFUSALS[resource_type])
     if key_type == GROUP_KEY:
         node_id = await services.groups.coordinator_of(key)
-    elif key_type == TRANSACTION_KEY:
-        node_id = await services.txns.coordinator_of(key)
     else:
-        return Found(ErrorCode.INVALID_REQUEST)
+        node_id = await services.txns.coordinator_of(key)
     endpoint = services.endpoint_of(node_id, context.connection) if node_id >= 0 else None
     if endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -7,7 +7,8 @@ from typing import Final
 from ottla.groupcoord.classic.member_commands import Heartbeat
 from ottla.groupcoord.classic.member_results import HeartbeatResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -16,6 +17,7 @@ from ottla.node.wire.request_limits import MEMBER_OF_GROUP, SEVERAL, RequestLimi
 
 API: Final = ApiDescription(
     versions=(0, 4),
+    asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP),)),
     limits=RequestLimits(SEVERAL, MEMBER_OF_GROUP),
 )
 
@@ -23,6 +25,7 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: HeartbeatRequest
 ) -> Result[HeartbeatResponse]:
+    context.access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
     hold_ms = services.groups.hold_ms(context.connection.software_name)
 
     def make(token: int) -> Heartbeat:

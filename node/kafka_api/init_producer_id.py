@@ -12,7 +12,9 @@ from ottla.groupcoord.transactions.transaction import ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import InitProducer
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -21,6 +23,14 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 5),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER),
+            (AclOperation.WRITE, ResourceType.TOPIC),
+        )
+    ),
     limits=RequestLimits(SEVERAL, {"transactional_id": NAME}),
     unstable_version=6,
     old_ids=("transactional_id",),
@@ -33,6 +43,9 @@ FIRST_FENCED_VERSION = 4  # clients before know INVALID_PRODUCER_EPOCH only
 def handle(
     services: Services, context: RequestContext, request: InitProducerIdRequest
 ) -> Result[InitProducerIdResponse]:
+    refusal = _refusal(context.access, request)
+    if refusal is not None:
+        return _refused(refusal)
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         return _refused(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
@@ -40,6 +53,22 @@ def handle(
     if request.transactional_id == "":
         return _refused(ErrorCode.INVALID_REQUEST)
     return _ask_coordinator(services, request.transactional_id, request, context.api_version)
+
+
+def _refusal(access: Access, request: InitProducerIdRequest) -> ErrorCode | None:
+    """Return why the client may not have a producer id, or None if it may."""
+    transactional_id = request.transactional_id
+    if transactional_id is None:
+        may_write = access.allows_of_cluster(AclOperation.IDEMPOTENT_WRITE) or access.allows_somewhere(
+            AclOperation.WRITE, ResourceType.TOPIC
+        )
+        return None if may_write else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    asked = (
+        [AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT] if request.enable2_pc else [AclOperation.WRITE]
+    )
+    if all(access.allows(one, ResourceType.TRANSACTIONAL_ID, transactional_id) for one in asked):
+        return None
+    return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 async def _new_id(services: Services) -> InitProducerIdResponse:

@@ -10,7 +10,8 @@ from typing import Final
 from ottla.groupcoord.classic.member_commands import JoinGroup, Protocol
 from ottla.groupcoord.classic.member_results import JoinGroupResult
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -19,6 +20,7 @@ from ottla.node.wire.request_limits import MEMBER_OF_GROUP, NAME, PAYLOAD, SEVER
 
 API: Final = ApiDescription(
     versions=(0, 9),
+    asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP),)),
     limits=RequestLimits(
         SEVERAL,
         {
@@ -35,6 +37,7 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: JoinGroupRequest
 ) -> Result[JoinGroupResponse]:
+    context.access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
     version = context.api_version
 
     def make(token: int) -> JoinGroup:

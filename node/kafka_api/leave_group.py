@@ -7,7 +7,8 @@ from typing import Final
 from ottla.groupcoord.classic.member_commands import LeaveGroup, MemberIdentity
 from ottla.groupcoord.classic.member_results import LeaveGroupResult
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -16,6 +17,7 @@ from ottla.node.wire.request_limits import GROUP, MANY_LEAVING, MEMBER, NAME, Re
 
 API: Final = ApiDescription(
     versions=(0, 5),
+    asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP),)),
     limits=RequestLimits(
         MANY_LEAVING,
         {
@@ -34,6 +36,7 @@ FIRST_BATCH_VERSION = 3
 def handle(
     services: Services, context: RequestContext, request: LeaveGroupRequest
 ) -> Result[LeaveGroupResponse]:
+    context.access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
     is_batch = context.api_version >= FIRST_BATCH_VERSION
     if is_batch:
         members = [

@@ -7,9 +7,10 @@ all types if none is named: every topic, every broker, and the groups that have 
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.records import ConfigResourceType
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_config_resources import (
@@ -21,6 +22,7 @@ from ottla.node.wire.request_limits import SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 1),
+    asks=Asks(of_cluster=AclOperation.DESCRIBE_CONFIGS),
     limits=RequestLimits(SEVERAL),
     changes_nothing=True,
 )

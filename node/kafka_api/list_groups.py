@@ -8,7 +8,9 @@ from typing import Final
 from ottla.groupcoord.admin_commands import ListGroups
 from ottla.groupcoord.admin_results import ListGroupsResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -17,6 +19,12 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 5),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.DESCRIBE, ResourceType.CLUSTER),
+            (AclOperation.DESCRIBE, ResourceType.GROUP),
+        )
+    ),
     limits=RequestLimits(SEVERAL, {"states_filter": NAME, "types_filter": NAME}),
     changes_nothing=True,
 )
@@ -28,11 +36,13 @@ def handle(
     states = frozenset(each.strip().lower() for each in request.states_filter)
     types = frozenset(each.strip().lower() for each in request.types_filter)
     return services.groups.ask_all_shards(
-        lambda token: ListGroups(token=token, states=states, types=types), _build
+        lambda token: ListGroups(token=token, states=states, types=types),
+        lambda answers: _build(answers, context.access),
     )
 
 
-def _build(answers: Sequence[ListGroupsResult | KafkaError]) -> ListGroupsResponse:
+def _build(answers: Sequence[ListGroupsResult | KafkaError], access: Access) -> ListGroupsResponse:
+    sees_all = access.allows_of_cluster(AclOperation.DESCRIBE)
     error = ErrorCode.NONE
     groups: list[ListedGroup] = []
     for answer in answers:
@@ -49,6 +59,7 @@ def _build(answers: Sequence[ListGroupsResult | KafkaError]) -> ListGroupsRespon
                 group_type=group.group_type,
             )
             for group in answer.groups
+            if sees_all or access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
         ]
     if error is not ErrorCode.NONE:
         return ListGroupsResponse(error_code=error)

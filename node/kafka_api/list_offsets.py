@@ -12,7 +12,8 @@ from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.partition_log import MAX_TIMESTAMP, FetchIsolation
 from ottla.logstore.segment import TimestampAndOffset
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.partition import Partition
@@ -30,6 +31,7 @@ from ottla.node.work.turns import STEPS_PER_TURN, Steps, at_once, give_way, take
 
 API: Final = ApiDescription(
     versions=(1, 11),
+    asks=Asks(by_handler=((AclOperation.DESCRIBE, ResourceType.TOPIC),)),
     limits=RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
     echoes=(Echo("topics", "topics", ("name",), PARTITIONS),),
     changes_nothing=True,
@@ -69,7 +71,7 @@ def handle(
     else:
         isolation = FetchIsolation.HIGH_WATERMARK
     searches: list[_Search] = []
-    steps = _answer_all(services, context.api_version, request, isolation, searches)
+    steps = _answer_all(services, context, request, isolation, searches)
     if context.is_large:
         return _finish(services, context, take_turns(steps), searches, isolation)
     response = at_once(steps)
@@ -109,17 +111,19 @@ async def _finish(
 
 def _answer_all(
     services: Services,
-    version: int,
+    context: RequestContext,
     request: ListOffsetsRequest,
     isolation: FetchIsolation,
     searches: list[_Search],
 ) -> Steps[ListOffsetsResponse]:
     """All answers but those for which batches must be opened; these are put into `searches`."""
+    version, access = context.api_version, context.access
     named = Counter((topic.name, one.partition_index) for topic in request.topics for one in topic.partitions)
     repeated = {place for place, count in named.items() if count > 1}
     refused: set[tuple[str, int]] = set()
     topics = []
     for topic in request.topics:
+        is_allowed = access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name)
         answers: list[ListOffsetsPartitionResponse] = []
         for wanted in topic.partitions:
             yield
@@ -130,6 +134,8 @@ def _answer_all(
             code = ErrorCode.NONE
             found = None
             try:
+                if not is_allowed:
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if place in repeated:
                     refused.add(place)
                     raise KafkaError(ErrorCode.INVALID_REQUEST)

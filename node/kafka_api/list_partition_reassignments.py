@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.reassignment_control import OngoingReassignment, ongoing_reassignments
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.list_partition_reassignments import (
@@ -18,6 +19,7 @@ from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(of_cluster=AclOperation.DESCRIBE),
     limits=RequestLimits(MANY_PARTITIONS, {"topics.name": TOPIC}),
     changes_nothing=True,
 )

@@ -12,8 +12,9 @@ from ottla.groupcoord.transactions.transaction_commands import ListTransactions
 from ottla.groupcoord.transactions.transaction_results import ListedTransaction, ListTransactionsResult
 from ottla.groupcoord.transactions.transaction_state import TransactionState as State
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.clock import thread_cpu_s
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -26,6 +27,7 @@ from ottla.node.wire.request_limits import NAME, REGEX, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 2),
+    asks=Asks(by_handler=((AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),)),
     limits=RequestLimits(SEVERAL, {"state_filters": NAME, "transactional_id_pattern": REGEX}),
     changes_nothing=True,
 )
@@ -49,6 +51,13 @@ def handle(
                 listed += answer.transactions
             elif answer.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return ListTransactionsResponse(error_code=answer.code)
+        access = context.access
+        if not access.is_open:
+            listed = [
+                one
+                for one in listed
+                if access.allows(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+            ]
         if pattern:
             try:
                 listed = matching(pattern, listed)

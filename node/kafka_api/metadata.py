@@ -15,9 +15,12 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import replace
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
-from ottla.node.kafka_api.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api import authorized_operations
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
+from ottla.node.kafka_api.authorized_operations import NOT_ASKED
 from ottla.node.kafka_api.leader_hints import controller_to_name
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.metadata.topic_creation import auto_created
@@ -35,6 +38,14 @@ from ottla.node.work.turns import Steps, take_turns
 
 API: Final = ApiDescription(
     versions=(0, 13),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.DESCRIBE, ResourceType.TOPIC),
+            (AclOperation.CREATE, ResourceType.CLUSTER),
+            (AclOperation.CREATE, ResourceType.TOPIC),
+            (AclOperation.DESCRIBE, ResourceType.CLUSTER),
+        )
+    ),
     limits=RequestLimits(MANY_TOPICS, {"topics.name": TOPIC}),
     echoes=(Echo("topics", "topics", ("name", "topic_id")),),
 )
@@ -91,18 +102,26 @@ async def handle(
     topics: list[MetadataResponseTopic] = []
     is_complete = True
     if is_all:
-        topics = await take_turns(_topics(view, image.topics.by_name.values()))
+        topics = await take_turns(_topics(view, context.access, image.topics.by_name.values()))
     elif topic_ids:
-        topics = await take_turns(_topics_by_id(view, sorted(topic_ids)))
+        topics = await take_turns(_topics_by_id(view, context.access, sorted(topic_ids)))
     else:
-        missing = [name for name in dict.fromkeys(names) if name not in image.topics.by_name]
-        errors = await _missing(services, request, missing)
+        hidden = await take_turns(_hidden(context.access, names))
+        missing = [
+            name for name in dict.fromkeys(names) if name not in image.topics.by_name and name not in hidden
+        ]
+        errors = await _missing(services, context.access, request, missing)
+        errors |= dict.fromkeys(hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         is_complete = not missing
         topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
     if request.include_topic_authorized_operations:
         topics = [
             # Of what has no name nobody can say what is allowed.
-            topic if topic.name is None else replace(topic, topic_authorized_operations=TOPIC_OPERATIONS)
+            topic
+            if topic.name is None
+            else replace(
+                topic, topic_authorized_operations=authorized_operations.of_topic(context.access, topic.name)
+            )
             for topic in topics
         ]
     response = _response(services, context, request, image, topics)
@@ -150,6 +169,8 @@ def _cache_key(
     """What an answer depends on beside the metadata; None for one that is not worth keeping."""
     if not is_all and not 0 < len(names) <= MAX_CACHED_NAMES:
         return None
+    if not context.access.is_open:
+        return None  # what one client may see another may not
     connection = context.connection
     return (
         context.api_version,
@@ -163,15 +184,34 @@ def _cache_key(
 
 
 async def _missing(
-    services: Services, request: MetadataRequest, names: Sequence[str]
+    services: Services, access: Access, request: MetadataRequest, names: Sequence[str]
 ) -> dict[str, ErrorCode]:
     """The error of each topic that does not exist, after creating what may be created."""
     errors: dict[str, ErrorCode] = {}
     await take_turns(_judge_names(names, errors))
     wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     if wanted and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        may_create_all = access.allows_of_cluster(AclOperation.CREATE)
+        denied = [
+            name
+            for name in wanted
+            if not may_create_all and not access.allows(AclOperation.CREATE, ResourceType.TOPIC, name)
+        ]
+        errors |= dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        wanted = [name for name in wanted if errors[name] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
         await _create(services, wanted[:MAX_AUTO_CREATED_TOPICS])
     return errors
+
+
+def _hidden(access: Access, names: Sequence[str]) -> Steps[dict[str, None]]:
+    """Return the topics, existing or not, that the client may not see."""
+    hidden: dict[str, None] = {}
+    if not access.is_open:
+        for name in names:
+            if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+                hidden[name] = None
+            yield
+    return hidden
 
 
 def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[None]:
@@ -216,27 +256,36 @@ def _response(
         controller_id=controller_to_name(services, [one.node_id for one in brokers]),
         topics=topics,
         cluster_authorized_operations=(
-            CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED
+            _of_cluster(context.access) if request.include_cluster_authorized_operations else NOT_ASKED
         ),
     )
+
+
+def _of_cluster(access: Access) -> int:
+    """Return what the client may do with the cluster; nothing is told to one that may not describe it."""
+    is_told = access.allows_of_cluster(AclOperation.DESCRIBE)
+    return authorized_operations.of_cluster(access) if is_told else 0
 
 
 def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:
     return MetadataResponseTopic(error_code=error, name=name, is_internal=name in INTERNAL_TOPICS)
 
 
-def _topics(view: _View, topics: Iterable[TopicImage]) -> Steps[list[MetadataResponseTopic]]:
+def _topics(view: _View, access: Access, topics: Iterable[TopicImage]) -> Steps[list[MetadataResponseTopic]]:
     answers = []
     for topic in topics:
-        answers.append(_topic(view, topic))
+        if access.is_open or access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            answers.append(_topic(view, topic))
         yield
     return answers
 
 
-def _topics_by_id(view: _View, topic_ids: Sequence[bytes]) -> Steps[list[MetadataResponseTopic]]:
+def _topics_by_id(
+    view: _View, access: Access, topic_ids: Sequence[bytes]
+) -> Steps[list[MetadataResponseTopic]]:
     answers = []
     for topic_id in topic_ids:
-        answers.append(_topic_by_id(view, topic_id))
+        answers.append(_topic_by_id(view, access, topic_id))
         yield
     return answers
 
@@ -253,10 +302,13 @@ def _topics_by_name(
     return answers
 
 
-def _topic_by_id(view: _View, topic_id: bytes) -> MetadataResponseTopic:
+def _topic_by_id(view: _View, access: Access, topic_id: bytes) -> MetadataResponseTopic:
     topic = view.image.topics.by_id.get(topic_id)
     if topic is None:
         return MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id)
+    if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return MetadataResponseTopic(error_code=refused, name=None, topic_id=topic_id)
     return _topic(view, topic)
 
 

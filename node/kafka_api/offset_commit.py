@@ -11,8 +11,10 @@ from typing import Final, NamedTuple
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit, PackedOffsets
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.image import MetadataImage, TopicImage
-from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.packed_commit import (
     FIRST_TOPIC_ID_VERSION,
     PackedCommit,
@@ -33,6 +35,7 @@ from ottla.node.wire.request_limits import COMMITTED_OFFSETS, MANY, MEMBER_OF_GR
 
 API: Final = ApiDescription(
     versions=(2, 10),
+    asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP), (AclOperation.READ, ResourceType.TOPIC))),
     limits=RequestLimits(MANY, {**MEMBER_OF_GROUP, **COMMITTED_OFFSETS}),
     decoder_of=packing_decoder,
     echoes=(Echo("topics", "topics", ("name", "topic_id"), PARTITIONS),),
@@ -51,8 +54,9 @@ class Checked(NamedTuple):
 def handle(
     services: Services, context: RequestContext, request: OffsetCommitRequest | PackedCommit
 ) -> Result[OffsetCommitResponse]:
+    context.access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
     if isinstance(request, PackedCommit):
-        offsets = _packed_offsets(services.metadata.image, request, context.api_version)
+        offsets = _packed_offsets(services.metadata.image, context, request)
         if offsets is not None:
             return _commit_packed(services, context, request, offsets)
         request = request.opened()
@@ -72,7 +76,7 @@ async def _commit_large(
 def _check(image: MetadataImage, context: RequestContext, request: OffsetCommitRequest) -> Checked:
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     topics = [
-        (topic, *_check_topic(image, topic, by_id=by_id))
+        (topic, *_check_topic(image, topic, context.access, by_id=by_id))
         for topic in request.topics
         if topic.partitions  # Kafka's answer leaves out a topic of which nothing is to be committed
     ]
@@ -151,27 +155,37 @@ def _commands(
 
 
 def _packed_offsets(
-    image: MetadataImage, request: PackedCommit, api_version: int
+    image: MetadataImage, context: RequestContext, request: PackedCommit
 ) -> list[PackedOffsets] | None:
-    """What the group is asked to keep; None if the cluster lacks a topic or a partition of it."""
-    by_id = api_version >= FIRST_TOPIC_ID_VERSION
+    """Return what the group is asked to keep.
+
+    None if the cluster lacks a topic or a partition of it, or the client may not read it.
+    """
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    access = context.access
     offsets = []
     for topic in request.topics:
         known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
         if known is None or min(topic.partitions) < 0 or max(topic.partitions) >= len(known.partitions):
+            return None
+        if not access.allows(AclOperation.READ, ResourceType.TOPIC, known.name):
             return None
         offsets.append(topic.of(known.name, known.topic_id))
     return offsets
 
 
 def _check_topic(
-    image: MetadataImage, topic: OffsetCommitRequestTopic, *, by_id: bool
+    image: MetadataImage, topic: OffsetCommitRequestTopic, access: Access, *, by_id: bool
 ) -> tuple[TopicImage | None, Sequence[ErrorCode]]:
     """The topic as the cluster has it, and an error for each partition of the request."""
     known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
+    if known is None and by_id:
+        return None, [ErrorCode.UNKNOWN_TOPIC_ID] * len(topic.partitions)
+    name = topic.name if known is None else known.name
+    if not access.allows(AclOperation.READ, ResourceType.TOPIC, name):
+        return None, [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * len(topic.partitions)
     if known is None:
-        error = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return None, [error] * len(topic.partitions)
+        return None, [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * len(topic.partitions)
     count = len(known.partitions)
     return known, [
         ErrorCode.NONE if 0 <= each.partition_index < count else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

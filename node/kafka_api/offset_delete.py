@@ -6,7 +6,8 @@ from ottla.groupcoord.offsets.offset_commands import OffsetDelete
 from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -20,6 +21,9 @@ from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, TOPIC, Reques
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(
+        by_handler=((AclOperation.DELETE, ResourceType.GROUP), (AclOperation.READ, ResourceType.TOPIC))
+    ),
     limits=RequestLimits(MANY_PARTITIONS, {"group_id": GROUP, "topics.name": TOPIC}),
     old_ids=("group_id",),
 )
@@ -28,19 +32,27 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> Result[OffsetDeleteResponse]:
+    access = context.access
+    access.check(AclOperation.DELETE, ResourceType.GROUP, request.group_id)
     topics = services.metadata.image.topics
     wanted = {
         topic.name: list(dict.fromkeys(each.partition_index for each in topic.partitions))
         for topic in request.topics
     }
+    denied = {name for name in wanted if not access.allows(AclOperation.READ, ResourceType.TOPIC, name)}
     existing = {
         name: [each for each in partitions if topics.partition(TopicPartition(name, each)) is not None]
         for name, partitions in wanted.items()
+        if name not in denied
     }
 
     def make(token: int) -> OffsetDelete:
         asked = [(name, partitions) for name, partitions in existing.items() if partitions]
         return OffsetDelete(token=token, group_id=request.group_id, topics=asked)
+
+    def absent(name: str) -> ErrorCode:
+        is_denied = name in denied
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED if is_denied else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def build(answer: OffsetDeleteResult | KafkaError) -> OffsetDeleteResponse:
         if isinstance(answer, KafkaError):
@@ -53,7 +65,7 @@ def handle(
                     partitions=[
                         OffsetDeleteResponsePartition(
                             partition_index=index,
-                            error_code=errors.get((name, index), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+                            error_code=errors.get((name, index), absent(name)),
                         )
                         for index in partitions
                     ],

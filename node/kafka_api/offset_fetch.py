@@ -8,6 +8,7 @@ how far the groups are behind.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import compress
 from typing import Final, TypeAlias
 
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch
@@ -16,10 +17,12 @@ from ottla.groupcoord.offsets.offset_results import FetchedOffset, OffsetFetchRe
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.image import MetadataImage
+from ottla.node.authorization.access import Access
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_runtime import Make
-from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
+from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import EncodedBody, Result
 from ottla.node.services import Services
@@ -38,6 +41,9 @@ from ottla.node.work.turns import Steps, in_turns, listed, take_turns
 
 API: Final = ApiDescription(
     versions=(1, 10),
+    asks=Asks(
+        by_handler=((AclOperation.DESCRIBE, ResourceType.GROUP), (AclOperation.DESCRIBE, ResourceType.TOPIC))
+    ),
     limits=RequestLimits(
         MANY_PARTITIONS,
         {
@@ -69,44 +75,59 @@ def handle(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> Result[OffsetFetchResponse]:
     if context.api_version < FIRST_SEVERAL_GROUPS_VERSION:
+        context.access.check(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
         return _handle_one_group(services, context, request)
-    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    asked = _asked(services.metadata.image, request, by_id=by_id)
+    may_describe = [
+        context.access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+        for group in request.groups
+    ]
+    groups = list(compress(request.groups, may_describe))
+    asked = _asked(services.metadata.image, context, groups, request.require_stable)
     if context.is_large:
-        return _fetch_large(services, context, request, asked)
-    return _fetch(services, context, request, list(asked))
+        return _fetch_large(services, context, request, may_describe, asked)
+    return _fetch(services, context, request, may_describe, list(asked))
 
 
 async def _fetch_large(
     services: Services,
     context: RequestContext,
     request: OffsetFetchRequest,
+    may_describe: Sequence[bool],
     asked: Iterator[tuple[str, Make]],
 ) -> Result[OffsetFetchResponse]:
-    return _fetch(services, context, request, await listed(asked, is_large=True))
+    return _fetch(services, context, request, may_describe, await listed(asked, is_large=True))
 
 
-def _asked(image: MetadataImage, request: OffsetFetchRequest, *, by_id: bool) -> Iterator[tuple[str, Make]]:
-    for group in request.groups:
-        topics = _name_topics(image, group, by_id=by_id)
-        make = _make(image, group, topics, by_id=by_id, require_stable=request.require_stable)
-        yield group.group_id, make
+def _asked(
+    image: MetadataImage,
+    context: RequestContext,
+    groups: Sequence[OffsetFetchRequestGroup],
+    require_stable: bool,
+) -> Iterator[tuple[str, Make]]:
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
+    for group in groups:
+        topics = _name_topics(image, context.access, group, by_id=by_id)
+        yield group.group_id, _make(image, group, topics, by_id=by_id, require_stable=require_stable)
 
 
 def _fetch(
     services: Services,
     context: RequestContext,
     request: OffsetFetchRequest,
+    may_describe: Sequence[bool],
     asked: Sequence[tuple[str, Make]],
 ) -> Result[OffsetFetchResponse]:
-    image = services.metadata.image
+    """Ask for the groups that the client may describe, and answer for all in the order of the request."""
+    image, access = services.metadata.image, context.access
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
 
     def steps(answers: Sequence[Answer], lags: Lags | None = None) -> Steps[OffsetFetchResponse]:
         groups = []
-        for group, answer in zip(request.groups, answers, strict=True):
+        left = iter(answers)
+        for group, is_allowed in zip(request.groups, may_describe, strict=True):
             yield
-            groups.append((yield from _build_group(image, group, answer, by_id=by_id, lags=lags)))
+            answer = next(left) if is_allowed else KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+            groups.append((yield from _build_group(image, access, group, answer, by_id=by_id, lags=lags)))
         return OffsetFetchResponse(groups=groups)
 
     async def with_lag(answers: Sequence[Answer]) -> OffsetFetchResponse | EncodedBody:
@@ -138,9 +159,14 @@ def _place(topic: str, one: FetchedOffset) -> GroupOffset:
 def _handle_one_group(
     services: Services, context: RequestContext, request: OffsetFetchRequest
 ) -> Result[OffsetFetchResponse]:
-    topics = None
+    access = context.access
+    topics: list[tuple[str, Sequence[int]]] | None = None
+    hidden: list[tuple[str, Sequence[int]]] = []
     if request.topics is not None:
-        topics = [(topic.name, topic.partition_indexes) for topic in request.topics]
+        topics = []
+        for topic in request.topics:
+            where = topics if _may_describe(access, topic.name) else hidden
+            where.append((topic.name, topic.partition_indexes))
 
     def build(answer: OffsetFetchResult | KafkaError) -> OffsetFetchResponse:
         error = ErrorCode.NONE
@@ -152,6 +178,9 @@ def _handle_one_group(
                     (name, [_no_offset(each, error) for each in partitions]) for name, partitions in failed
                 ]
             )
+        refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        told = [one for one in answer.topics if topics is not None or _may_describe(access, one[0])]
+        told += [(name, [_no_offset(each, refused) for each in partitions]) for name, partitions in hidden]
         return OffsetFetchResponse(
             topics=[
                 OffsetFetchResponseTopic(
@@ -167,7 +196,7 @@ def _handle_one_group(
                         for each in partitions
                     ],
                 )
-                for name, partitions in answer.topics
+                for name, partitions in told
             ],
             error_code=error,
         )
@@ -208,23 +237,27 @@ def _make(
 
 
 def _name_topics(
-    image: MetadataImage, group: OffsetFetchRequestGroup, *, by_id: bool
+    image: MetadataImage, access: Access, group: OffsetFetchRequestGroup, *, by_id: bool
 ) -> list[tuple[str, Sequence[int]]] | None:
-    """What is asked for by name; topics whose id is unknown are left out."""
+    """Return what is asked for by name, without topics whose id is unknown or that the client may not see."""
     if group.topics is None:
         return None
-    if not by_id:
-        return [(topic.name, topic.partition_indexes) for topic in group.topics]
     known = image.topics.by_id
-    return [
-        (known[topic.topic_id].name, topic.partition_indexes)
+    named = (
+        (known[topic.topic_id].name if by_id else topic.name, topic.partition_indexes)
         for topic in group.topics
-        if topic.topic_id in known
-    ]
+        if not by_id or topic.topic_id in known
+    )
+    return [one for one in named if _may_describe(access, one[0])]
+
+
+def _may_describe(access: Access, topic: str) -> bool:
+    return access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
 def _build_group(
     image: MetadataImage,
+    access: Access,
     group: OffsetFetchRequestGroup,
     answer: Answer,
     *,
@@ -238,14 +271,20 @@ def _build_group(
         topic = image.topics.by_name.get(name)
         if by_id and topic is None:
             continue  # all topics were asked for, and this one was deleted: it has no id to be named by
+        if group.topics is None and not _may_describe(access, name):
+            continue
         topic_id = topic.topic_id if topic is not None else bytes(16)
         topics.append((yield from _build_topic(name, topic_id, partitions, lags)))
-    if by_id:
-        for unknown in group.topics or ():
-            if unknown.topic_id not in image.topics.by_id:
-                error = ErrorCode.UNKNOWN_TOPIC_ID
-                nothing = [_no_offset(each, error) for each in unknown.partition_indexes]
-                topics.append((yield from _build_topic("", unknown.topic_id, nothing, None)))
+    for asked in group.topics or ():
+        known = image.topics.by_id.get(asked.topic_id) if by_id else None
+        if by_id and known is None:
+            error = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not _may_describe(access, asked.name if known is None else known.name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        else:
+            continue
+        nothing = [_no_offset(each, error) for each in asked.partition_indexes]
+        topics.append((yield from _build_topic(asked.name, asked.topic_id, nothing, None)))
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, has_lag=lags is not None)
 
 

@@ -5,8 +5,10 @@
 
 from typing import Final
 
-from ottla.logstore.words.errors import KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription, Echo
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.authorization.access import Access
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -22,6 +24,12 @@ from ottla.node.work.turns import Steps, in_turns
 
 API: Final = ApiDescription(
     versions=(2, 4),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+            (AclOperation.DESCRIBE, ResourceType.TOPIC),
+        )
+    ),
     limits=RequestLimits(MANY_PARTITIONS, {"topics.topic": TOPIC}),
     echoes=(Echo("topics", "topics", ("topic",), Echo("partitions", "partitions", ("partition",))),),
     changes_nothing=True,
@@ -31,15 +39,23 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> Result[OffsetForLeaderEpochResponse]:
-    return in_turns(_answer(services, request), is_large=context.is_large)
+    return in_turns(_answer(services, context.access, request), is_large=context.is_large)
 
 
-def _answer(services: Services, request: OffsetForLeaderEpochRequest) -> Steps[OffsetForLeaderEpochResponse]:
+def _answer(
+    services: Services, access: Access, request: OffsetForLeaderEpochRequest
+) -> Steps[OffsetForLeaderEpochResponse]:
+    is_replica = access.allows_of_cluster(AclOperation.CLUSTER_ACTION)
     topics = []
     for topic in request.topics:
+        is_allowed = is_replica or access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)
         partitions = []
         for wanted in topic.partitions:
-            partitions.append(_end_of_epoch(services, topic.topic, wanted))
+            if is_allowed:
+                partitions.append(_end_of_epoch(services, topic.topic, wanted))
+            else:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                partitions.append(EpochEndOffset(partition=wanted.partition, error_code=code))
             yield
         topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=partitions))
     return OffsetForLeaderEpochResponse(topics=topics)

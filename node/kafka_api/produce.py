@@ -16,9 +16,10 @@ from typing import Final
 
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.words.schema import Buffer
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api import transactional_produce
-from ottla.node.kafka_api.api_description import ANY_BYTES, ApiDescription, Echo
-from ottla.node.kafka_api.produce_append import ProduceAppend
+from ottla.node.kafka_api.api_description import ANY_BYTES, ApiDescription, Asks, Echo
+from ottla.node.kafka_api.produce_append import ProduceAppend, is_transactional
 from ottla.node.kafka_api.repeated_produce import RepeatedProduces
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.transactional_produce import Verdict
@@ -30,6 +31,12 @@ from ottla.node.work.turns import Steps, in_turns
 
 API: Final = ApiDescription(
     versions=(0, 13),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.WRITE, ResourceType.TOPIC),
+        )
+    ),
     limits=RequestLimits(MANY_PARTITIONS, {"transactional_id": NAME, "topic_data.name": TOPIC}),
     echoes=(
         Echo(
@@ -47,8 +54,16 @@ _NO_VERDICTS: Final[Mapping[int, Verdict]] = {}
 
 
 def handle(services: Services, context: RequestContext, request: ProduceRequest) -> Result[ProduceResponse]:
+    if not context.access.is_open and _is_transactional(request):
+        transactional_id = request.transactional_id or ""
+        context.access.check(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
     append = ProduceAppend(services, context, request)
     return in_turns(_opened(services, context, request, append), is_large=context.is_large)
+
+
+def _is_transactional(request: ProduceRequest) -> bool:
+    parts = (data for topic in request.topic_data for data in topic.partition_data)
+    return any(is_transactional(data.records) for data in parts)
 
 
 def _opened(

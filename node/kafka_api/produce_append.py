@@ -18,6 +18,7 @@ from ottla.logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TR
 from ottla.logstore.verification import Guard
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
 from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
 from ottla.node.kafka_api.request_context import RequestContext
@@ -56,6 +57,7 @@ _ZERO_RESPONSE = PartitionProduceResponse()
 TOO_LARGE = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
 # Not among Kafka's failed requests, which are to say that something is wrong with the broker.
 USUAL_REFUSALS = TOO_LARGE | {
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.CORRUPT_MESSAGE,
@@ -137,7 +139,9 @@ class ProduceAppend:
                 ):
                     continue
                 name = self.name_of(topic)
-                partition = self._services.replica_manager.find((name, data.index)) if name else None
+                if name is None or not self._may_write(name):
+                    continue
+                partition = self._services.replica_manager.find((name, data.index))
                 if partition is None:
                     continue
                 config = partition.log.config
@@ -236,12 +240,14 @@ class ProduceAppend:
     def partition_to_write(self, topic: str | None, index: int) -> Partition:
         """The partition of that name and number; KafkaError if this request does not write to it here."""
         acks = self._acks
+        if topic is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if not self._may_write(topic):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if not -1 <= acks <= 1:
             raise KafkaError(
                 ErrorCode.INVALID_REQUIRED_ACKS, f"acks is {acks}, but must be -1 (all), 0 or 1."
             )
-        if topic is None:
-            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         if self._services.is_cut_off:
             raise KafkaError(
                 ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -253,11 +259,14 @@ class ProduceAppend:
             )
         return self._services.replica_manager.partition((topic, index))
 
+    def _may_write(self, topic: str) -> bool:
+        return self._context.access.allows(AclOperation.WRITE, ResourceType.TOPIC, topic)
+
     def _may_write_internal_topics(self) -> bool:
         """Return whether this is a tool of an administrator: coordinators read all that stands there."""
         context = self._context
-        return context.client_id == ADMIN_CLIENT_ID and self._services.administrators.includes(
-            context.connection
+        return context.client_id == ADMIN_CLIENT_ID and self._services.administrators.allows(
+            context.connection, AclOperation.CLUSTER_ACTION
         )
 
     def done(self, partition: Partition, index: int, result: AppendResult) -> PartitionProduceResponse:

@@ -14,6 +14,7 @@ from ottla.logstore.words.schema import replace
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.schema_decode import read_uvarint
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.authorization.access import Access
 from ottla.node.kafka_api.internal_topics import is_internal_topic
 from ottla.node.kafka_api.produce_append import NO_OFFSET
 from ottla.node.kafka_api.request_context import RequestContext
@@ -84,6 +85,13 @@ class KnownHead:
         self._behind_offsets = bytes(zeros[offsets_end:])
         parts = (len(self._before_offsets), "q" * fields, len(self._behind_offsets))
         self._pack = struct.Struct(">4si{}s{}{}s".format(*parts)).pack
+
+    def is_allowed(self, access: Access) -> bool:
+        """Return whether a client is known to have the right; what is not known the general way asks."""
+        transactional_id = self.request.transactional_id
+        return self.topic_partition.topic in access.writes and (
+            transactional_id is None or transactional_id in access.transactional_ids
+        )
 
     def in_words(self, partition_response: PartitionProduceResponse) -> list[TopicProduceResponse]:
         """The answer for the one partition, as the general encoder takes it."""

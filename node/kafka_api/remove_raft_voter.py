@@ -3,9 +3,10 @@
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import RemoveRaftVoter
 from ottla.node.kafka_api.add_raft_voter import check_cluster
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
@@ -13,6 +14,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(SEVERAL, {"cluster_id": NAME}),
 )
 
@@ -22,7 +24,6 @@ async def handle(
 ) -> RemoveRaftVoterResponse:
     command = RemoveRaftVoter(voter_id=request.voter_id, voter_directory_id=request.voter_directory_id)
     try:
-        await services.administrators.check(context.connection)
         check_cluster(services, request.cluster_id)
         await services.metadata.submit(command)
     except KafkaError as error:

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from ottla.logstore.batch_validator import ATTRIBUTES_POSITION, may_take_long
 from ottla.logstore.record_batch import NO_TIMESTAMP, TRANSACTIONAL_BIT
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.authorization.access import Access
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.request_counters import SAMPLE_EVERY, SAMPLE_MASK, RequestCounters
 from ottla.node.kafka_api.produce_append import FLUSH_TIMEOUT_MS, ProduceAppend
@@ -50,6 +51,9 @@ class RepeatedProduces:
         if found is None or services.is_cut_off:
             return None
         known, batch = found
+        access = connection.access
+        if not (access.is_open or known.is_allowed(access)):
+            return None
         acks = known.request.acks
         try:
             partition = services.replica_manager.partition(known.topic_partition)
@@ -81,17 +85,19 @@ class RepeatedProduces:
             return _in_words(append, known, append.done(partition, index, result))
         return known.answer_with(correlation_id, base_offset, log_append_time_ms, log_start_offset)
 
-    def serve_run(self, view: memoryview, position: int, end: int) -> Run | None:
+    def serve_run(self, view: memoryview, position: int, end: int, access: Access) -> Run | None:
         """Serve at once the requests with one head that lie one behind another in `view`.
 
-        The first one's size stands at `position`. None where there are not two of them, or something is to be
-        said of the first one's batch.
+        The first one's size stands at `position`. None where there are not two of them, something is to be
+        said of the first one's batch, or `access` is not known to allow it: heads are shared by all clients.
         """
         found = self.heads.find_run(view, position, end)
         services = self._services
         if found is None or services.is_cut_off:
             return None
         known, batches, correlation_ids, stops = found
+        if not (access.is_open or known.is_allowed(access)):
+            return None
         counters = self._counters
         counters.runs = count = counters.runs + 1
         began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()

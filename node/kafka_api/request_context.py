@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.net.connection_info import ConnectionInfo
 
@@ -19,3 +20,8 @@ class RequestContext:
     connection: ConnectionInfo
     is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
     counters: RequestCounters | None = None  # of its API: errors of parts of its answer are counted there
+
+    @property
+    def access(self) -> Access:
+        """The rights of the client."""
+        return self.connection.access

@@ -11,7 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import NOTHING, ApiDescription
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi, api_of
@@ -90,6 +90,7 @@ PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different rele
 _DESCRIBED_HERE: Final[Mapping[ApiKey | PeerApi, ApiDescription]] = {
     PeerApi.PEER_HANDSHAKE: ApiDescription(
         versions=(0, 0),
+        asks=NOTHING,  # by it a client proves to be a node
         limits=RequestLimits(SEVERAL, {"proof": NAME, "nonce": NAME}),
         is_served_early=True,
     ),

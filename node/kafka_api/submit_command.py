@@ -9,7 +9,7 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.command_codec import decode_command, encode_reply
 from ottla.metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import PEERS_ONLY, ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import QuorumServices
 from ottla.node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
@@ -17,6 +17,7 @@ from ottla.node.wire.request_limits import COMMAND, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=PEERS_ONLY,
     limits=RequestLimits(SEVERAL, {"command": COMMAND}),
     is_served_early=True,
 )

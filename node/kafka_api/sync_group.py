@@ -8,7 +8,8 @@ from typing import Final
 from ottla.groupcoord.classic.member_commands import SyncGroup
 from ottla.groupcoord.classic.member_results import SyncGroupResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -17,6 +18,7 @@ from ottla.node.wire.request_limits import MANY, MEMBER, MEMBER_OF_GROUP, NAME, 
 
 API: Final = ApiDescription(
     versions=(0, 5),
+    asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP),)),
     limits=RequestLimits(
         MANY,
         {
@@ -35,6 +37,7 @@ def handle(
 ) -> Result[SyncGroupResponse]:
     if context.api_version >= 5 and (request.protocol_type is None or request.protocol_name is None):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    context.access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
 
     def make(token: int) -> SyncGroup:
         return SyncGroup(

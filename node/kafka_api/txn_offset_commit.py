@@ -14,9 +14,10 @@ from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.verification import Guard
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.coordinators.group_runtime import TransactionPart
-from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Echo
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import BuiltInThread, Result
 from ottla.node.services import Services
@@ -32,6 +33,13 @@ from ottla.node.work.turns import Steps, in_turns
 
 API: Final = ApiDescription(
     versions=(0, 6),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.READ, ResourceType.GROUP),
+            (AclOperation.READ, ResourceType.TOPIC),
+        )
+    ),
     limits=RequestLimits(MANY, {"transactional_id": NAME, **MEMBER_OF_GROUP, **COMMITTED_OFFSETS}),
     echoes=(Echo("topics", "topics", ("name", "topic_id"), PARTITIONS),),
 )
@@ -48,6 +56,9 @@ _Checked: TypeAlias = tuple[TxnOffsetCommitRequestTopic, list[ErrorCode]]
 def handle(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Result[TxnOffsetCommitResponse]:
+    access = context.access
+    access.check(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+    access.check(AclOperation.READ, ResourceType.GROUP, request.group_id)
     return in_turns(_steps(services, context, request), is_large=context.is_large)
 
 
@@ -58,7 +69,7 @@ def _steps(
     checked: list[_Checked] = []
     offsets: list[OffsetToCommit] = []
     for topic in request.topics:
-        errors = yield from _check(services.metadata.image, topic, version, offsets)
+        errors = yield from _check(services.metadata.image, context, topic, offsets)
         checked.append((topic, errors))
 
     def build(answer: OffsetCommitResult | KafkaError) -> Result[TxnOffsetCommitResponse]:
@@ -111,16 +122,22 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
 
 
 def _check(
-    image: MetadataImage, topic: TxnOffsetCommitRequestTopic, version: int, offsets: list[OffsetToCommit]
+    image: MetadataImage,
+    context: RequestContext,
+    topic: TxnOffsetCommitRequestTopic,
+    offsets: list[OffsetToCommit],
 ) -> Steps[list[ErrorCode]]:
     """An error for each partition of the request; `offsets` gets those that there are, named as the cluster
     names them.
     """
-    by_id = version >= FIRST_TOPIC_ID_VERSION
+    by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
     known = image.topics.by_id.get(topic.topic_id) if by_id else image.topics.by_name.get(topic.name)
     count = 0 if known is None else len(known.partitions)
     is_unknown_id = known is None and by_id
     refused = ErrorCode.UNKNOWN_TOPIC_ID if is_unknown_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    name = topic.name if known is None else known.name
+    if not is_unknown_id and not context.access.allows(AclOperation.READ, ResourceType.TOPIC, name):
+        count, refused = 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED
     errors: list[ErrorCode] = []
     for partition in topic.partitions:
         yield

@@ -3,8 +3,9 @@
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import UnregisterBroker
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
@@ -12,6 +13,7 @@ from ottla.node.wire.request_limits import SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 0),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(SEVERAL),
 )
 
@@ -20,7 +22,6 @@ async def handle(
     services: Services, context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     try:
-        await services.administrators.check(context.connection)
         await services.metadata.submit(UnregisterBroker(broker_id=request.broker_id))
     except KafkaError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.detail)

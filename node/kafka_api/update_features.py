@@ -7,8 +7,9 @@ fails as a whole; until 1 its success is said once more for each feature (KIP-10
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import FeatureUpdate, UpdateFeatures, UpgradeType
-from ottla.node.kafka_api.api_description import ApiDescription
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -22,6 +23,7 @@ from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
     versions=(0, 2),
+    asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(SEVERAL, {"feature_updates.feature": NAME}),
 )
 
@@ -36,7 +38,6 @@ async def handle(
         validate_only=request.validate_only,
     )
     try:
-        await services.administrators.check(context.connection)
         await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)

@@ -8,9 +8,10 @@ an error of its own, and names a producer once, however many markers of it were 
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.coordinators.marker_messages import Codes, from_wire, to_response
 from ottla.node.coordinators.marker_writer import PEER_WAIT_MS
-from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Echo
+from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import BuiltInThread, Delayed, Result
 from ottla.node.net.connection_info import NO_PEER
@@ -21,6 +22,12 @@ from ottla.node.work.turns import Steps, in_turns, take_turns
 
 API: Final = ApiDescription(
     versions=(1, 2),
+    asks=Asks(
+        by_handler=(
+            (AclOperation.ALTER, ResourceType.CLUSTER),
+            (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
+        )
+    ),
     limits=RequestLimits(MANY_PARTITIONS, {"markers.topics.name": TOPIC}),
     echoes=(
         Echo("markers", "markers", ("producer_id",), Echo("topics", "topics", ("name",), PARTITION_INDEXES)),
@@ -31,9 +38,13 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Result[WriteTxnMarkersResponse]:
-    if services.administrators.includes(context.connection):
+    if _may_write(services, context):
         return in_turns(_answer(services, context, request), is_large=context.is_large)
     return _answer_stranger(services, context, request)
+
+
+def _may_write(services: Services, context: RequestContext) -> bool:
+    return any(services.administrators.allows(context.connection, one) for one, _ in API.asks.by_handler)
 
 
 async def _answer_stranger(
@@ -41,7 +52,7 @@ async def _answer_stranger(
 ) -> Result[WriteTxnMarkersResponse]:
     """Look up whether a client that is not known may write markers into the logs of others."""
     try:
-        await services.administrators.check(context.connection)
+        await services.administrators.check(context.connection, AclOperation.CLUSTER_ACTION)
     except KafkaError as error:
         markers = await take_turns(from_wire(request))
         return to_response(markers, [[error.code] * len(each.partitions) for each in markers])

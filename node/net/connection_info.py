@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Final
 
+from ottla.node.authorization.access import Access
+
 NO_PEER: Final = -1
 
 
@@ -18,7 +20,7 @@ class ConnectionInfo:
     client_port: int
     local_host: str  # the address of ours that the client reached
     local_port: int
-    principal: str = "User:ANONYMOUS"
+    access: Access  # the rights of whoever is at the other end
     peer_id: int = NO_PEER  # the node of this cluster that proved to be at the other end
     software_name: str = ""  # as the client calls itself (KIP-511); empty if it did not say
     software_version: str = ""

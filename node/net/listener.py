@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
@@ -62,6 +63,7 @@ class Listener:
         limits: ListenerLimits,
         start_task: Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"],
         gathered: GatheredAnswers,
+        access_of: Callable[[str, str], Access] = Access,
         on_peer_lost: Callable[[int], None] | None = None,
         must_rest: Callable[[], bool] = lambda: False,
         is_for_peers: bool = False,
@@ -69,10 +71,14 @@ class Listener:
         receive_windows: ReceiveWindows | None = None,
         send_buffers: SendBuffers | None = None,
     ) -> None:
-        """`unsent`, `receive_windows` and `send_buffers` are the node's; by default each has its own."""
+        """`access_of` gives the rights of a principal from an address; by default everything is allowed.
+
+        `unsent`, `receive_windows` and `send_buffers` are the node's; by default each has its own.
+        """
         self.name = name
         self.security_protocol = security_protocol
         self.service = service
+        self._access_of = access_of
         self.opening_service = Service(serve=self._serve_opening, fail=service.fail)
         self._is_for_peers = is_for_peers  # whether nodes of the cluster dial it
         self.memory = memory
@@ -169,6 +175,7 @@ class Listener:
             connection_id=f"{local_host}:{local[1]}-{client_host}:{peer[1]}-{number}",
             listener_name=self.name,
             security_protocol=self.security_protocol,
+            access=self._access_of(ANONYMOUS, client_host),
             client_host=client_host,
             client_port=peer[1],
             local_host=local_host,
@@ -222,7 +229,9 @@ class Listener:
     def recognize(self, connection: Connection, peer_id: int) -> None:
         """This connection is that of a node of the cluster; when its last one ends, that is told."""
         self.quota.reserve.leave(connection)
-        connection.info = replace(connection.info, peer_id=peer_id)
+        info = connection.info
+        access = Access(info.access.principal, info.client_host)  # a node may do everything
+        connection.info = replace(info, peer_id=peer_id, access=access)
         self._peers[peer_id] += 1
 
     def has_peer(self, peer_id: int) -> bool:

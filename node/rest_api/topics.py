@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import check_topic_name
+from ottla.metadata_raft.acl import ResourceType, operation_bits
 from ottla.node.client import topic_admin
-from ottla.node.kafka_api.authorized_operations import TOPIC_OPERATIONS
 from ottla.node.rest_api.configs import VALUE, text_of
 from ottla.node.rest_api.json_schema import Json, Schema
 from ottla.node.rest_api.resource import (
@@ -174,7 +174,9 @@ async def list_topics(context: RestContext, request: RestRequest) -> Answer:
     """
     topics = context.facts.services.metadata.image.topics.by_name
     with_internal = request.query.get("include_internal", False)
-    operations = _words(TOPIC_OPERATIONS) if request.query.get("includeAuthorizedOperations") else ()
+    operations = (
+        _words(operation_bits(ResourceType.TOPIC)) if request.query.get("includeAuthorizedOperations") else ()
+    )
     found = _Topics.of(context, request)
     data = await listed(
         (

@@ -1,8 +1,10 @@
-"""Decides which clients may change the cluster itself while nobody can log in.
+"""Decides which clients may change the cluster itself.
+
+Where there is an authorizer its ACLs say so. Where there is none this holds:
 
 Topics and groups belong to all clients. Settings of brokers, voters of the quorum, who leads and where
 replicas lie, markers in the logs of others and the registration of brokers do not: one anonymous request
-could stop a node or the cluster. Until listeners know who asks, such a request is taken from a proven node,
+could stop a node or the cluster. Since nobody knows who asks, such a request is taken from a proven node,
 from this machine, and from the addresses of the cluster's other nodes, where `ottla` and Kafka's tools may
 run.
 `ottla.anonymous.administrators=anywhere` takes it from everybody, as Apache Kafka without an authorizer does.
@@ -14,8 +16,13 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
 
+# The rights on the cluster that not everybody has even where there is no authorizer.
+CHANGES_THE_CLUSTER: Final = frozenset(
+    {AclOperation.ALTER, AclOperation.CLUSTER_ACTION, AclOperation.ALTER_CONFIGS}
+)
 LOOK_UP_SECONDS: Final = 5.0  # between two looks for addresses that have changed
 TIMEOUT_SECONDS: Final = 2.0
 
@@ -33,9 +40,14 @@ class Administrators:
         self._look_up_at = 0.0
         self._turn = asyncio.Lock()
 
-    def includes(self, connection: ConnectionInfo) -> bool:
-        """Return whether this connection is known to be an administrator's, without looking up any name."""
-        return connection.peer_id != NO_PEER or self._includes(connection.client_host, connection.local_host)
+    def allows(self, connection: ConnectionInfo, operation: AclOperation) -> bool:
+        """Return whether the client is known to have this right on the cluster, without looking up a name."""
+        access = connection.access
+        if not access.is_open:
+            return access.allows_of_cluster(operation)
+        if connection.peer_id != NO_PEER or operation not in CHANGES_THE_CLUSTER:
+            return True
+        return self._includes(connection.client_host, connection.local_host)
 
     def _includes(self, client_host: str, local_host: str) -> bool:
         return (
@@ -44,10 +56,17 @@ class Administrators:
             or self._may_be_anywhere()
         )
 
-    async def check(self, connection: ConnectionInfo) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless the connection is an administrator's."""
-        if not self.includes(connection):
-            await self.check_address(connection.client_host, connection.local_host)
+    async def check(self, connection: ConnectionInfo, operation: AclOperation) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has this right on the cluster."""
+        if self.allows(connection, operation):
+            return
+        access = connection.access
+        if not access.is_open:
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"{access.principal} from {access.host} needs {operation.name} permission on the cluster.",
+            )
+        await self.check_address(connection.client_host, connection.local_host)
 
     async def check_address(self, client_host: str, local_host: str) -> None:
         """Raise CLUSTER_AUTHORIZATION_FAILED unless an administrator may ask from this address."""
@@ -56,7 +75,7 @@ class Administrators:
         if not self._includes(client_host, local_host):
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                "Clients cannot authenticate yet, so only the machines of the cluster's nodes "
+                "There is no authorizer, so only the machines of the cluster's nodes "
                 "may change the cluster itself. Set ottla.anonymous.administrators=anywhere to "
                 "allow everybody who can connect.",
             )

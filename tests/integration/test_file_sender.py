@@ -14,6 +14,7 @@ import pytest
 import uvloop
 
 from ottla.logstore.disk import FileRecords, MemoryDisk, MemoryFile, OsDisk
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.net.answers import Answer, Pending, Service
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import ConnectionInfo
@@ -27,6 +28,7 @@ from ottla.node.net.unsent_answers import UnsentAnswers
 
 CONTENT = os.urandom(3 * CHUNK_BYTES + 12_345)
 INFO = ConnectionInfo(
+    access=Access(ANONYMOUS, "127.0.0.1"),
     number=1,
     connection_id="1",
     listener_name="PLAINTEXT",

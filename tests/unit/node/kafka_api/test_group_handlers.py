@@ -18,6 +18,7 @@ from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, iterate_heade
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.schema_compiler import decode, decoder, encode
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.kafka_api import (
@@ -70,6 +71,7 @@ from tests.unit.node.stand_ins import Lag
 
 FLIGHTS = b"f" * 16
 CONNECTION = ConnectionInfo(
+    access=Access(ANONYMOUS, "127.0.0.1"),
     number=1,
     connection_id="c-1",
     listener_name="PLAINTEXT",

@@ -142,7 +142,7 @@ def test_internal_topics_are_written_by_admin_tools_only(world: ReplicaWorld) ->
     assert send(world, message).error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
     assert send(world, message, client_id="__admin_client").error_code == 0
 
-    world.administrators.includes = lambda connection: False
+    world.administrators.allows = lambda connection, operation: False
     refused = send(world, message, client_id="__admin_client")
     assert refused.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
 

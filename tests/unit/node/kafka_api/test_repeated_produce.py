@@ -15,6 +15,15 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, seal_batch
 from ottla.logstore.record_batch import HEADER_SIZE, TRANSACTIONAL_BIT, read_header
 from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import (
+    AccessControlEntry,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
+from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
+from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api import produce_heads
 from ottla.node.net.answers import CloseConnection, Pending
 from ottla.node.replica.delayed_produce import RequiredOffset
@@ -673,3 +682,58 @@ def test_a_frame_without_a_header_at_the_end_of_the_buffer_is_no_run(size: int) 
     """To look for its header beyond the buffer was an error in the middle of the answers before it."""
     node = Node(9, is_general=False)
     assert node.dispatcher.serve_run(PEER, memoryview(bytes(size)), 0, size) is None
+
+
+# ---- heads are shared by all clients, rights are not -------------------------------------------------------
+
+
+def client_of(authorizer: Authorizer, principal: str) -> Any:
+    return connection_of(replace(CONNECTION, access=authorizer.access(principal, "127.0.0.1")))
+
+
+def write_acl(name: str, kind: ResourceType = ResourceType.TOPIC) -> AccessControlEntry:
+    allowed = AclPermissionType.ALLOW
+    return AccessControlEntry(kind, name, PatternType.LITERAL, "User:ann", "*", AclOperation.WRITE, allowed)
+
+
+@pytest.mark.parametrize("version", [3, 9, 13])
+def test_who_sends_the_bytes_of_an_authorized_client_is_refused(version: int) -> None:
+    authorizer = Authorizer(AuthorizerSettings())
+    authorizer.update(AclSet().changed({bytes(16): write_acl("t")}))
+    ann, mallory = client_of(authorizer, "User:ann"), client_of(authorizer, "User:mallory")
+    node = Node(version, is_general=False)
+    asked = frame(version, batch())
+    two = memoryview(bytearray((struct.pack(">i", len(asked)) + asked) * 2))
+
+    def code_of(client: Any) -> int:
+        answer = b"".join(cast(Any, node.dispatcher.serve(client, memoryview(bytearray(asked)))))
+        (topic,) = codec_of.decode_response(0, version, answer, 4)[1].responses
+        return int(topic.partition_responses[0].error_code)
+
+    assert code_of(ann) == code_of(ann) == 0 and len(node.heads) == 1
+    assert node.dispatcher.serve_run(ann, two, 0, len(two)) is not None
+    end = node.world.partition().log.log_end_offset
+
+    assert code_of(mallory) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert node.dispatcher.serve_run(mallory, two, 0, len(two)) is None
+    authorizer.update(AclSet())
+    assert code_of(ann) == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert node.dispatcher.serve_run(ann, two, 0, len(two)) is None
+    assert node.world.partition().log.log_end_offset == end == 4
+
+
+def test_a_known_head_with_a_transactional_id_needs_both_rights() -> None:
+    authorizer = Authorizer(AuthorizerSettings())
+    authorizer.update(AclSet().changed({bytes(16): write_acl("t")}))
+    ann = authorizer.access("User:ann", "127.0.0.1")
+    node = Node(9, is_general=False)
+    node.dispatcher.serve(PEER, memoryview(frame(9, batch(), transactional_id="x")))
+    (known,) = node.heads.values()
+
+    assert ann.allows(AclOperation.WRITE, ResourceType.TOPIC, "t") and not known.is_allowed(ann)
+
+    of_transaction = write_acl("x", ResourceType.TRANSACTIONAL_ID)
+    authorizer.update(AclSet().changed({bytes(16): write_acl("t"), bytes([1]) * 16: of_transaction}))
+    assert not known.is_allowed(ann), "nothing is known since the ACLs changed"
+    assert ann.allows(AclOperation.WRITE, ResourceType.TOPIC, "t")
+    assert ann.allows(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "x") and known.is_allowed(ann)

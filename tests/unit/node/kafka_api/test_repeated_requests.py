@@ -28,7 +28,7 @@ class FromMemory:
     def serve(self, frame: memoryview, correlation_id: int, connection: object) -> bytes | None:
         return b"as before" if self.learned else None
 
-    def serve_run(self, view: memoryview, position: int, end: int) -> Run | None:
+    def serve_run(self, view: memoryview, position: int, end: int, access: object) -> Run | None:
         return Run(end, 2, [b"both as before"]) if self.learned else None
 
     def learn(

@@ -9,18 +9,21 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode
-from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
+from ottla.node.net.answers import Pending
 from ottla.node.rest_api.all_routes import ALL_ROUTES
 from ottla.node.rest_api.route import Route
+from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from tests.compat.wire_client import build, message_class
+from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.metadata.metadata_node import CONNECTION, MetadataNode
+from tests.unit.node.stand_ins import connection_of
 
 STRANGER: Final = replace(CONNECTION, client_host="10.9.9.9")
 BROKER_RESOURCE: Final = 4
@@ -165,15 +168,15 @@ def ask(api: ApiKey, fields: Mapping[str, Any]) -> Any:
     """Return what a stranger is answered by a node that would fail if it did anything."""
     version = SERVED[api][1]
     request = build(message_class(api.name.lower(), "Request"), dict(fields))
-    handle = import_module(f"ottla.node.kafka_api.{api.name.lower()}").handle
+    frame = memoryview(b"".join(codec.encode_request(api, version, 1, "test", request))[4:])
 
     async def answered() -> Any:
-        answer = handle(MetadataNode(), RequestContext(api, version, 1, "test", STRANGER), request)
-        while hasattr(answer, "__await__"):
-            answer = await answer
-        return answer
+        answer = dispatcher_of(MetadataNode()).serve(connection_of(STRANGER), frame)
+        while type(answer) is Pending:
+            answer = answer.encode(await answer.awaitable)
+        return b"".join(cast(list[bytes], answer))
 
-    return asyncio.run(answered())
+    return codec.decode_response(api, version, asyncio.run(answered())[4:])[1]
 
 
 def codes_in(answer: Any) -> Counter[int]:

@@ -12,6 +12,7 @@ from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.commands import BrokerHeartbeat
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.quorum_memory import MemoryQuorum
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.clock import ManualClock
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.metadata.broker_lifecycle import Registration
@@ -26,6 +27,7 @@ from ottla.node.wire.api_keys import ApiKey
 from tests.unit.metadata_raft.metadata_world import EMPTY
 
 CONNECTION = ConnectionInfo(
+    access=Access(ANONYMOUS, "127.0.0.1"),
     number=1,
     connection_id="test",
     listener_name="PLAINTEXT",

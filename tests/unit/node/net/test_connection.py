@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.logstore.disk import FileRecords
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.kafka_api.request_context import ConnectionInfo
 from ottla.node.net import connection as module
 from ottla.node.net import receive_buffer
@@ -25,6 +26,7 @@ from ottla.node.net.send_buffers import SendBuffers
 from ottla.node.net.unsent_answers import UnsentAnswers
 
 INFO = ConnectionInfo(
+    access=Access(ANONYMOUS, "127.0.0.1"),
     number=1,
     connection_id="127.0.0.1:9092-127.0.0.1:50000-1",
     listener_name="PLAINTEXT",

@@ -19,6 +19,7 @@ from ottla.metadata_raft.image import (
     TopicImage,
     TopicsImage,
 )
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.clock import ManualClock
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.served_apis import SERVED
@@ -36,6 +37,7 @@ from tests.unit.node.stand_ins import Maintenance, Metadata
 NODE_ID = 1
 OTHER_ID = 2
 CONNECTION = ConnectionInfo(
+    access=Access(ANONYMOUS, "127.0.0.1"),
     number=1,
     connection_id="127.0.0.1:9092-127.0.0.1:50000-1",
     listener_name="PLAINTEXT",

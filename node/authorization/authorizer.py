@@ -1,0 +1,50 @@
+"""Judges by the super users and the ACLs of the metadata, as Apache Kafka's StandardAuthorizer does."""
+
+from typing import Final
+from weakref import WeakValueDictionary
+
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings
+from ottla.node.authorization.access import Access
+
+# The name of Kafka's authorizer, which tells a node to have one.
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+class Authorizer:
+    """Hands out what clients may do, and has it judged anew when an ACL changes."""
+
+    def __init__(self, settings: AuthorizerSettings) -> None:
+        self.settings = settings
+        self._acls = AclSet()
+        # All connections of a principal from an address share one, which ends with the last of them.
+        self._known: WeakValueDictionary[tuple[str, str], Access] = WeakValueDictionary()
+
+    def access(self, principal: str, host: str) -> Access:
+        """Return what a principal ("TYPE:NAME") may do from an address."""
+        known = self._known.get((principal, host))
+        if known is None:
+            known = self._known[principal, host] = Access(principal, host, self)
+        return known
+
+    def update(self, acls: AclSet) -> None:
+        """Judge by these ACLs from now on."""
+        if acls is self._acls:
+            return
+        self._acls = acls
+        for access in list(self._known.values()):
+            access.forget()
+
+    def is_allowed(
+        self, access: Access, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> bool:
+        """Return whether the client may do this to the resource of this name."""
+        asker = Asker(access.principal, access.host)
+        return self._acls.decide(asker, operation, resource_type, name, self.settings).is_allowed
+
+    def is_allowed_somewhere(
+        self, access: Access, operation: AclOperation, resource_type: ResourceType
+    ) -> bool:
+        """Return whether the client may do this to any resource of the type, one that exists or not."""
+        asker = Asker(access.principal, access.host)
+        return self._acls.decide_by_resource_type(asker, operation, resource_type, self.settings).is_allowed

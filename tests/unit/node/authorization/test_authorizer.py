@@ -1,0 +1,107 @@
+"""What clients may do: judged once, remembered, judged anew when an ACL changes."""
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import (
+    KNOWN_OPERATIONS,
+    AccessControlEntry,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+    operation_bits,
+)
+from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
+from ottla.node.authorization.access import MAX_DECISIONS, Access, AccessDenied
+from ottla.node.authorization.authorizer import Authorizer
+
+TOPIC = ResourceType.TOPIC
+
+
+def acls(*entries: AccessControlEntry) -> AclSet:
+    return AclSet().changed({bytes([number]) * 16: entry for number, entry in enumerate(entries)})
+
+
+def allow(operation: AclOperation, name: str, kind: ResourceType = TOPIC) -> AccessControlEntry:
+    allowed = AclPermissionType.ALLOW
+    return AccessControlEntry(kind, name, PatternType.LITERAL, "User:ann", "*", operation, allowed)
+
+
+@pytest.fixture
+def authorizer() -> Authorizer:
+    return Authorizer(AuthorizerSettings(super_users=frozenset({"User:root"})))
+
+
+def test_connections_of_a_principal_from_an_address_share_their_decisions(authorizer: Authorizer) -> None:
+    ann = authorizer.access("User:ann", "10.0.0.1")
+
+    assert authorizer.access("User:ann", "10.0.0.1") is ann
+    assert authorizer.access("User:ann", "10.0.0.2") is not ann
+    assert authorizer.access("User:bob", "10.0.0.1") is not ann
+
+
+def test_without_an_acl_only_super_users_are_allowed_anything(authorizer: Authorizer) -> None:
+    ann, root = authorizer.access("User:ann", "10.0.0.1"), authorizer.access("User:root", "10.0.0.1")
+
+    for kind, operations in KNOWN_OPERATIONS.items():
+        assert not any(ann.allows(one, kind, "x") for one in operations)
+        assert root.allowed_operations(kind, "x") == operation_bits(kind)
+
+
+def test_what_was_decided_lasts_until_an_acl_changes(authorizer: Authorizer) -> None:
+    ann = authorizer.access("User:ann", "10.0.0.1")
+    assert not ann.allows(AclOperation.WRITE, TOPIC, "orders") and "orders" not in ann.writes
+
+    authorizer.update(acls(allow(AclOperation.WRITE, "orders")))
+    assert ann.allows(AclOperation.WRITE, TOPIC, "orders") and "orders" in ann.writes
+    assert ann.allows_somewhere(AclOperation.WRITE, TOPIC)
+
+    authorizer.update(AclSet())
+    assert "orders" not in ann.writes
+    assert not ann.allows(AclOperation.WRITE, TOPIC, "orders")
+    assert not ann.allows_somewhere(AclOperation.WRITE, TOPIC)
+
+
+def test_to_read_is_not_to_write(authorizer: Authorizer) -> None:
+    authorizer.update(acls(allow(AclOperation.READ, "orders")))
+    ann = authorizer.access("User:ann", "10.0.0.1")
+
+    assert ann.allows(AclOperation.READ, TOPIC, "orders")
+    assert ann.allows(AclOperation.DESCRIBE, TOPIC, "orders")
+    assert not ann.allows(AclOperation.WRITE, TOPIC, "orders")
+    assert ann.writes == set() and ann.transactional_ids == set()
+
+
+def test_a_transactional_id_is_no_topic(authorizer: Authorizer) -> None:
+    authorizer.update(acls(allow(AclOperation.WRITE, "x", ResourceType.TRANSACTIONAL_ID)))
+    ann = authorizer.access("User:ann", "10.0.0.1")
+
+    assert ann.allows(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, "x")
+    assert not ann.allows(AclOperation.WRITE, TOPIC, "x")
+    assert (ann.writes, ann.transactional_ids) == (set(), {"x"})
+
+
+def test_decisions_are_bounded(authorizer: Authorizer) -> None:
+    authorizer.update(acls(allow(AclOperation.WRITE, "*")))
+    ann = authorizer.access("User:ann", "10.0.0.1")
+
+    for number in range(3 * MAX_DECISIONS):
+        assert ann.allows(AclOperation.WRITE, TOPIC, f"topic-{number}")
+    assert len(ann.writes) <= MAX_DECISIONS
+
+
+def test_a_refusal_names_principal_operation_and_resource(authorizer: Authorizer) -> None:
+    ann = authorizer.access("User:ann", "10.0.0.1")
+
+    with pytest.raises(AccessDenied) as told:
+        ann.check(AclOperation.READ, ResourceType.GROUP, "g")
+    assert told.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert told.value.detail == "User:ann from 10.0.0.1 needs READ permission on GROUP 'g'."
+
+
+def test_where_there_is_no_authorizer_everything_is_allowed() -> None:
+    anybody = Access("User:ANONYMOUS", "10.0.0.1")
+
+    assert anybody.is_open and anybody.allows_of_cluster(AclOperation.ALTER)
+    assert anybody.allowed_operations(TOPIC, "x") == operation_bits(TOPIC)

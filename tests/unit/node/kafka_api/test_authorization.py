@@ -1,0 +1,249 @@
+"""A client without any right is refused by every API, with Kafka's error for what it lacks.
+
+The node of these tests fails if it does anything, so what is refused was not begun.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl_set import AuthorizerSettings
+from ottla.node.authorization.authorizer import Authorizer
+from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe
+from ottla.node.net.answers import Pending
+from ottla.node.net.unsent_answers import UnsentAnswers
+from ottla.node.replica.fetch_session import FetchSessionCache
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from tests.compat.wire_client import build, message_class
+from tests.unit.node.kafka_api.serving import dispatcher_of
+from tests.unit.node.metadata.metadata_node import CONNECTION, MetadataNode
+from tests.unit.node.stand_ins import connection_of
+
+TOPIC: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
+CLUSTER: Final = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+TRANSACTION: Final = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+OF_TOPIC: Final = {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+OF_GROUP: Final = {"group_id": "g"}
+OF_TRANSACTION: Final = {"transactional_id": "x", "producer_id": 1, "producer_epoch": 0}
+ONE_TOPIC_RESOURCE: Final = [{"resource_type": 2, "resource_name": "t", "configs": []}]
+
+# What is asked in which version, and the errors of the answer.
+REFUSED: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any], set[ErrorCode]]]] = {
+    ApiKey.PRODUCE: (
+        9,
+        {
+            "acks": 1,
+            "timeout_ms": 1000,
+            "topic_data": [{"name": "t", "partition_data": [{"index": 0, "records": b""}]}],
+        },
+        {TOPIC},
+    ),
+    ApiKey.FETCH: (
+        12,
+        {
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "replica_id": -1,
+            "topics": [
+                {
+                    "topic": "t",
+                    "partitions": [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}],
+                }
+            ],
+        },
+        {TOPIC},
+    ),
+    ApiKey.LIST_OFFSETS: (
+        7,
+        {
+            "replica_id": -1,
+            "topics": [{"name": "t", "partitions": [{"partition_index": 0, "timestamp": -1}]}],
+        },
+        {TOPIC},
+    ),
+    ApiKey.METADATA: (12, {"topics": [{"name": "t"}], "allow_auto_topic_creation": True}, {TOPIC}),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, {"topics": [{"name": "t"}]}, {TOPIC}),
+    ApiKey.OFFSET_COMMIT: (8, {**OF_GROUP, **OF_TOPIC}, {GROUP}),
+    ApiKey.OFFSET_FETCH: (9, {"groups": [{"group_id": "g", "topics": None}]}, {GROUP}),
+    ApiKey.FIND_COORDINATOR: (4, {"key_type": 0, "coordinator_keys": ["g"]}, {GROUP}),
+    ApiKey.JOIN_GROUP: (9, {**OF_GROUP, "protocol_type": "consumer"}, {GROUP}),
+    ApiKey.SYNC_GROUP: (5, {**OF_GROUP, "protocol_type": "consumer", "protocol_name": "range"}, {GROUP}),
+    ApiKey.HEARTBEAT: (4, OF_GROUP, {GROUP}),
+    ApiKey.LEAVE_GROUP: (5, {**OF_GROUP, "members": [{"member_id": "m"}]}, {GROUP}),
+    ApiKey.DELETE_GROUPS: (2, {"groups_names": ["g"]}, {GROUP}),
+    ApiKey.DESCRIBE_GROUPS: (6, {"groups": ["g"], "include_authorized_operations": True}, {GROUP}),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (1, {"group_ids": ["g"]}, {GROUP}),
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: (1, {**OF_GROUP, "member_id": "m", "member_epoch": 0}, {GROUP}),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, {"transactional_ids": ["x"]}, {TRANSACTION}),
+    ApiKey.DELETE_RECORDS: (2, {**OF_TOPIC, "timeout_ms": 1000}, {TOPIC}),
+    ApiKey.OFFSET_DELETE: (0, {**OF_GROUP, **OF_TOPIC}, {GROUP}),
+    ApiKey.CREATE_TOPICS: (
+        7,
+        {"topics": [{"name": "t", "num_partitions": 1, "replication_factor": 1}], "timeout_ms": 1000},
+        {TOPIC},
+    ),
+    ApiKey.DELETE_TOPICS: (6, {"topics": [{"name": "t"}], "timeout_ms": 1000}, {TOPIC}),
+    ApiKey.CREATE_PARTITIONS: (
+        3,
+        {"topics": [{"name": "t", "count": 2, "assignments": None}], "timeout_ms": 1000},
+        {TOPIC},
+    ),
+    ApiKey.DESCRIBE_PRODUCERS: (0, {"topics": [{"name": "t", "partition_indexes": [0]}]}, {TOPIC}),
+    ApiKey.DESCRIBE_CONFIGS: (
+        4,
+        {
+            "resources": [
+                {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+                for kind, name in ((2, "t"), (32, "g"), (4, "0"), (8, "0"))
+            ]
+        },
+        {TOPIC, GROUP, CLUSTER},
+    ),
+    ApiKey.ALTER_CONFIGS: (2, {"resources": ONE_TOPIC_RESOURCE}, {TOPIC}),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: (1, {"resources": ONE_TOPIC_RESOURCE}, {TOPIC}),
+    ApiKey.INIT_PRODUCER_ID: (
+        5,
+        {"transactional_id": "x", "transaction_timeout_ms": 1000, "producer_id": -1, "producer_epoch": -1},
+        {TRANSACTION},
+    ),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (
+        3,
+        {
+            "v3_and_below_transactional_id": "x",
+            "v3_and_below_producer_id": 1,
+            "v3_and_below_topics": [{"name": "t", "partitions": [0]}],
+        },
+        {TRANSACTION},
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: (3, {**OF_TRANSACTION, **OF_GROUP}, {TRANSACTION}),
+    ApiKey.END_TXN: (3, {**OF_TRANSACTION, "committed": True}, {TRANSACTION}),
+    ApiKey.TXN_OFFSET_COMMIT: (3, {**OF_TRANSACTION, **OF_GROUP, **OF_TOPIC}, {TRANSACTION}),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: (
+        4,
+        {"replica_id": -1, "topics": [{"topic": "t", "partitions": [{"partition": 0, "leader_epoch": 0}]}]},
+        {TOPIC},
+    ),
+    ApiKey.WRITE_TXN_MARKERS: (
+        1,
+        {
+            "markers": [
+                {"producer_id": 1, "topics": [{"name": "t", "partition_indexes": [0]}]},
+            ]
+        },
+        {CLUSTER},
+    ),
+}
+# Their answers leave out what the client may not see; these have tests where there is something to see.
+FILTERED: Final = {
+    ApiKey.LIST_GROUPS,
+    ApiKey.LIST_TRANSACTIONS,
+    ApiKey.DESCRIBE_CLUSTER,
+}
+FOR_EVERYBODY: Final = {ApiKey.API_VERSIONS}
+OF_CLUSTER: Final = [api for api in SERVED if describe(api).asks.of_cluster is not None]
+
+
+class NothingAsked:
+    """The coordinators of a node, of which nothing may be asked."""
+
+    def ask_each(self, asked: Sequence[object], build: Callable[[Sequence[object]], Any], **_: bool) -> Any:
+        assert not asked
+        return build([])
+
+
+class Logs:
+    """The logs of a node, of which nothing may be asked."""
+
+    sessions = FetchSessionCache(max_slots=0, eviction_ms=1, random_id=lambda: 1)
+
+    def counters_of(self, topic: str) -> None:
+        return None
+
+    async def checkpoint(self, kind: str) -> None:
+        return None
+
+
+class Node(MetadataNode):
+    """A node with metadata that knows no topic; what it has else fails if it is asked for anything."""
+
+    serves_consumer_groups = True
+    is_cut_off = False
+    unsent = UnsentAnswers()
+    groups = txns = NothingAsked()
+    replica_manager = maintenance = Logs()
+
+
+NOBODY: Final = Authorizer(AuthorizerSettings()).access("User:nobody", "10.9.9.9")
+
+
+def ask(api: ApiKey, version: int, fields: Mapping[str, Any]) -> Any:
+    request = build(message_class(api.name.lower(), "Request"), dict(fields))
+    frame = memoryview(b"".join(codec.encode_request(api, version, 1, "test", request))[4:])
+    client = connection_of(replace(CONNECTION, access=NOBODY, client_host="10.9.9.9"))
+
+    async def answered() -> bytes:
+        answer = dispatcher_of(Node()).serve(client, frame)
+        while type(answer) is Pending:
+            answer = answer.encode(await answer.awaitable)
+        return b"".join(cast(list[bytes], answer))
+
+    return codec.decode_response(api, version, asyncio.run(answered())[4:])[1]
+
+
+def codes_in(answer: Any) -> Counter[int]:
+    """Count the error codes of an answer that are not NONE, at any depth."""
+    if isinstance(answer, list | tuple):
+        return sum(map(codes_in, answer), Counter())
+    if not hasattr(type(answer), "__schema__"):
+        return Counter()
+    names = ("error_code", "partition_error_code")
+    here = Counter(value for name, value in vars(answer).items() if name in names and value)
+    return here + sum(map(codes_in, vars(answer).values()), Counter())
+
+
+def test_every_api_is_in_one_list() -> None:
+    lists = (frozenset(REFUSED), FILTERED, FOR_EVERYBODY, frozenset(OF_CLUSTER))
+
+    assert sum(map(len, lists)) == len(frozenset().union(*lists)) and frozenset().union(*lists) == set(SERVED)
+
+
+def test_only_what_is_for_everybody_or_for_peers_asks_nothing() -> None:
+    asking = {api for api in SERVED if describe(api).asks.of_cluster or describe(api).asks.by_handler}
+
+    assert asking == set(SERVED) - FOR_EVERYBODY
+    assert all(describe(api).asks.is_for_peers for api in SERVED_TO_PEERS)
+    assert not any(describe(api).asks.is_for_peers for api in SERVED)
+
+
+@pytest.mark.parametrize("api", REFUSED, ids=lambda api: api.api_name)
+def test_a_client_without_rights_is_refused(api: ApiKey) -> None:
+    version, fields, expected = REFUSED[api]
+
+    assert set(codes_in(ask(api, version, fields))) == expected
+
+
+def test_a_topic_that_is_hidden_has_no_id_and_is_not_created() -> None:
+    (topic,) = ask(ApiKey.METADATA, 12, {"topics": [{"name": "t"}], "allow_auto_topic_creation": True}).topics
+
+    assert (topic.name, topic.topic_id, topic.partitions) == ("t", bytes(16), [])
+
+
+def test_a_producer_id_without_a_transaction_needs_a_topic_to_write_to() -> None:
+    fields = {"transactional_id": None, "transaction_timeout_ms": 1, "producer_id": -1, "producer_epoch": -1}
+    answer = ask(ApiKey.INIT_PRODUCER_ID, 5, fields)
+
+    assert (answer.error_code, answer.producer_id) == (CLUSTER, -1)
+
+
+def test_leaders_alone_add_partitions_for_others() -> None:
+    fields = {"transactions": [{"transactional_id": "x", "producer_id": 1, "topics": []}]}
+
+    assert set(codes_in(ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, fields))) == {CLUSTER}
