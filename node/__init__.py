@@ -7,6 +7,7 @@ loggers        the loggers of the process and their levels
 memory         how much memory a node may have, and what takes it
 settings       the settings of a node, from file, environment and command line
 counters       what the hot path counts: of topics, of requests
+quota          how much clients may ask of a node, measured as Kafka measures it
 wire           bytes of the Kafka protocol and the objects that they stand for
 authorization  what a client may do with topics, groups, transactions, the cluster
 net            listeners and connections; the client side of a connection

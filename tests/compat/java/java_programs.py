@@ -25,7 +25,7 @@ QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX
 JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:-UsePerfData", *QUICK_START)
 _OF_MEMBERS = ("GroupMembers", "Transactions")
 _OF_THE_BROKER = (
-    *("AssignorJudge", "AuthorizerJudge", "CleanerJudge", "GroupRecordJudge", "RegexJudge"),
+    *("AssignorJudge", "AuthorizerJudge", "CleanerJudge", "GroupRecordJudge", "QuotaJudge", "RegexJudge"),
     *("TransactionDecisionJudge", "TransactionLogJudge"),
     *("CountingStream", "NumberSource"),
 )

@@ -1,0 +1,98 @@
+"""Which quota is for a client, and with whom the client shares it.
+
+The most specific one counts, as in Apache Kafka: those of a user by name come first, then those of the
+default user, then those of client ids alone; in each, a client id before the default one. Here a default is
+for clients without a client id, too: in Kafka they escape it.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+# Type and name of each part, by type; without a name: all that have no quota of their own.
+Entity: TypeAlias = tuple[tuple[str, str | None], ...]
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+
+
+class Sharers(NamedTuple):
+    """Who shares one quota: a user's clients of one id, all of a user, or all clients of one id."""
+
+    user: str | None
+    client_id: str | None
+
+
+class ClientQuota(NamedTuple):
+    """A quota, and for whom it is counted together."""
+
+    limit: float
+    sharers: Sharers
+
+
+class _Level(NamedTuple):
+    """How the entity of a quota may look for a client; None: without this part."""
+
+    is_user_named: bool | None
+    is_client_named: bool | None
+
+    def entity(self, user: str, client_id: str) -> Entity:
+        found: list[tuple[str, str | None]] = []
+        if self.is_client_named is not None:
+            found.append((CLIENT_ID, client_id if self.is_client_named else None))
+        if self.is_user_named is not None:
+            found.append((USER, user if self.is_user_named else None))
+        return tuple(found)
+
+
+# The order in which they count.
+_LEVELS: Final = (
+    _Level(True, True),
+    _Level(True, False),
+    _Level(True, None),
+    _Level(False, True),
+    _Level(False, False),
+    _Level(False, None),
+    _Level(None, True),
+    _Level(None, False),
+)
+
+
+class QuotaEntities:
+    """The quotas of one key, such as `producer_byte_rate`, out of all that an image has."""
+
+    def __init__(self, client_quotas: Mapping[Entity, Mapping[str, float]], key: str) -> None:
+        self._limits = {
+            tuple(sorted(entity, key=lambda part: part[0])): quotas[key]
+            for entity, quotas in client_quotas.items()
+            if key in quotas
+        }
+        there = {_level_of(entity) for entity in self._limits}
+        self._levels = tuple(level for level in _LEVELS if level in there)
+
+    def __bool__(self) -> bool:
+        return bool(self._limits)
+
+    def of_client(self, user: str, client_id: str | None) -> ClientQuota | None:
+        """Return the quota for clients of a user (a principal's name without type), None for no limit."""
+        for level in self._levels:
+            limit = self._limits.get(level.entity(user, client_id or ""))
+            if limit is not None:
+                return ClientQuota(
+                    limit,
+                    Sharers(
+                        None if level.is_user_named is None else user,
+                        None if level.is_client_named is None else client_id or "",
+                    ),
+                )
+        return None
+
+    def of_address(self, address: str) -> float | None:
+        """Return the quota for connections from an address, None for no limit."""
+        limit = self._limits.get(((IP, address),))
+        return self._limits.get(((IP, None),)) if limit is None else limit
+
+
+def _level_of(entity: Entity) -> _Level:
+    parts = {kind: name is not None for kind, name in entity}
+    return _Level(parts.get(USER), parts.get(CLIENT_ID))

@@ -1,0 +1,64 @@
+"""ottla.node.quota.quota_entities: whose quota counts, and with whom it is shared."""
+
+import pytest
+
+from ottla.node.quota.quota_entities import ClientQuota, Entity, QuotaEntities, Sharers
+
+KEY = "producer_byte_rate"
+U, C = "user", "client-id"
+# In the order in which they count, with those who share it.
+LEVELS: list[tuple[Entity, Sharers]] = [
+    (((C, "app"), (U, "ann")), Sharers("ann", "app")),
+    (((C, None), (U, "ann")), Sharers("ann", "app")),
+    (((U, "ann"),), Sharers("ann", None)),
+    (((C, "app"), (U, None)), Sharers("ann", "app")),
+    (((C, None), (U, None)), Sharers("ann", "app")),
+    (((U, None),), Sharers("ann", None)),
+    (((C, "app"),), Sharers(None, "app")),
+    (((C, None),), Sharers(None, "app")),
+]
+
+
+@pytest.mark.parametrize("first", range(len(LEVELS)))
+def test_the_most_specific_quota_counts_and_says_who_shares_it(first: int) -> None:
+    quotas = {
+        entity: {KEY: float(10 + number)} for number, (entity, _) in enumerate(LEVELS) if number >= first
+    }
+
+    found = QuotaEntities(quotas, KEY).of_client("ann", "app")
+
+    assert found == ClientQuota(10.0 + first, LEVELS[first][1])
+
+
+def test_quotas_of_others_and_of_other_keys_do_not_count() -> None:
+    quotas: dict[Entity, dict[str, float]] = {
+        ((U, "bob"),): {KEY: 1},
+        ((C, "other"),): {KEY: 1},
+        ((U, "ann"),): {"consumer_byte_rate": 1},
+        (("ip", None),): {KEY: 1},
+    }
+
+    assert QuotaEntities(quotas, KEY).of_client("ann", "app") is None
+    assert not QuotaEntities(quotas, "request_percentage")
+
+
+@pytest.mark.parametrize("client_id", ["", None])
+def test_a_client_without_a_client_id_does_not_escape_the_default(client_id: str | None) -> None:
+    entities = QuotaEntities({((C, None),): {KEY: 5}}, KEY)
+
+    assert entities.of_client("ann", client_id) == ClientQuota(5, Sharers(None, ""))
+
+
+def test_the_order_of_an_entitys_parts_does_not_matter() -> None:
+    entities = QuotaEntities({((U, "ann"), (C, "app")): {KEY: 5}}, KEY)
+
+    assert entities.of_client("ann", "app") == ClientQuota(5, Sharers("ann", "app"))
+
+
+def test_an_address_has_its_own_quota_or_the_default_one() -> None:
+    key = "connection_creation_rate"
+    entities = QuotaEntities({(("ip", "10.0.0.1"),): {key: 3}, (("ip", None),): {key: 9}}, key)
+
+    assert entities.of_address("10.0.0.1") == 3
+    assert entities.of_address("10.0.0.2") == 9
+    assert QuotaEntities({}, key).of_address("10.0.0.1") is None

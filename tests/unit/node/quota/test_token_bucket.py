@@ -1,0 +1,32 @@
+"""ottla.node.quota.token_bucket: tokens that come back."""
+
+from ottla.node.quota.rate import Windows
+from ottla.node.quota.token_bucket import TokenBucket
+
+WINDOWS = Windows(11, 1_000)
+
+
+def test_a_bucket_begins_full_and_never_holds_more() -> None:
+    bucket = TokenBucket(WINDOWS)
+
+    assert bucket.tokens(2, 5) == 22
+    assert bucket.tokens(2, 50_000) == 22
+    assert bucket.tokens(1, 50_000) == 11
+
+
+def test_one_request_may_take_more_than_there_is_and_the_next_waits_for_the_rest() -> None:
+    bucket = TokenBucket(WINDOWS)
+
+    assert bucket.take_if_any(2, 32, 0) == 0
+    assert bucket.take_if_any(2, 1, 0) == 5_000
+    assert bucket.tokens(2, 0) == -10  # a refused request takes nothing
+    assert bucket.take_if_any(2, 1, 5_000) == 0
+
+
+def test_a_request_that_is_done_in_any_case_takes_tokens_that_are_not_there() -> None:
+    bucket = TokenBucket(WINDOWS)
+    bucket.take(2, 32, 0)
+
+    bucket.take(2, 10, 0)
+
+    assert bucket.throttle_ms(2, 0) == 10_000
