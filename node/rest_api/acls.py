@@ -2,38 +2,17 @@
 
 from typing import Final
 
+from ottla.metadata_raft.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from ottla.node.rest_api.rest_error import KAFKA_BAD_REQUEST, RestError, bad_request
 from ottla.node.rest_api.route import NAME, STRING, Answer, QueryParameter, RestContext, RestRequest, Route
 
 TAG: Final = "ACL (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/acls"
 _ENUMS: Final = {
-    "resource_type": (
-        "UNKNOWN",
-        "ANY",
-        "TOPIC",
-        "GROUP",
-        "CLUSTER",
-        "TRANSACTIONAL_ID",
-        "DELEGATION_TOKEN",
-    ),
-    "pattern_type": ("UNKNOWN", "ANY", "MATCH", "LITERAL", "PREFIXED"),
-    "operation": (
-        "UNKNOWN",
-        "ANY",
-        "ALL",
-        "READ",
-        "WRITE",
-        "CREATE",
-        "DELETE",
-        "ALTER",
-        "DESCRIBE",
-        "CLUSTER_ACTION",
-        "DESCRIBE_CONFIGS",
-        "ALTER_CONFIGS",
-        "IDEMPOTENT_WRITE",
-    ),
-    "permission": ("UNKNOWN", "ANY", "DENY", "ALLOW"),
+    "resource_type": tuple(one.name for one in ResourceType),
+    "pattern_type": tuple(one.name for one in PatternType),
+    "operation": tuple(one.name for one in AclOperation),
+    "permission": tuple(one.name for one in AclPermissionType),
 }
 _FIELDS: Final = (
     "resource_type",

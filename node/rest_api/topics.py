@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import check_topic_name
-from ottla.metadata_raft.acl import ResourceType, operation_bits
+from ottla.metadata_raft.acl import KNOWN_OPERATIONS, ResourceType, operation_bits
 from ottla.node.client import topic_admin
 from ottla.node.rest_api.configs import VALUE, text_of
 from ottla.node.rest_api.json_schema import Json, Schema
@@ -42,16 +42,6 @@ TAG: Final = "Topic (v3)"
 PATH: Final = "/v3/clusters/{cluster_id}/topics"
 MAX_ASSIGNMENTS: Final = 10_000  # partitions that the controller makes in one request
 # By Kafka's AclOperation: what bit n of a set of operations stands for.
-_OPERATIONS: Final = {
-    3: "READ",
-    4: "WRITE",
-    5: "CREATE",
-    6: "DELETE",
-    7: "ALTER",
-    8: "DESCRIBE",
-    10: "DESCRIBE_CONFIGS",
-    11: "ALTER_CONFIGS",
-}
 _TOPIC: Final = resource_schema(
     "TopicData",
     "KafkaTopic",
@@ -163,7 +153,7 @@ def _described(topics: _Topics, topic: MetadataResponseTopic) -> Data:
 
 
 def _words(operations: int) -> list[str]:
-    return [word for bit, word in _OPERATIONS.items() if operations >> bit & 1]
+    return [one.name for one in KNOWN_OPERATIONS[ResourceType.TOPIC] if operations >> one & 1]
 
 
 async def list_topics(context: RestContext, request: RestRequest) -> Answer:

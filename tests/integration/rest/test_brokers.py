@@ -120,6 +120,7 @@ def test_acls_are_told_as_by_a_cluster_without_an_authorizer(api: Api) -> None:
 
     assert api.get(f"{api.v3}/acls", 400) == said
     assert api.get(f"{api.v3}/acls?resource_type=topic&operation=ANY", 400) == said
+    assert api.get(f"{api.v3}/acls?resource_type=USER&operation=TWO_PHASE_COMMIT", 400) == said
     assert api.post(f"{api.v3}/acls", acl, 400) == said
     assert api.post(f"{api.v3}/acls:batch", {"data": [acl]}, 400) == said
     assert api.delete(f"{api.v3}/acls?resource_type=TOPIC", 400) == said
