@@ -3,7 +3,7 @@
 from typing import Final
 from weakref import WeakValueDictionary
 
-from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.metadata_raft.acl import AclOperation, ResourceType, host_in_entries
 from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings
 from ottla.node.authorization.access import Access
 
@@ -22,6 +22,7 @@ class Authorizer:
 
     def access(self, principal: str, host: str) -> Access:
         """Return what a principal ("TYPE:NAME") may do from an address."""
+        host = host_in_entries(host)
         known = self._known.get((principal, host))
         if known is None:
             known = self._known[principal, host] = Access(principal, host, self)
