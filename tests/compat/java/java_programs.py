@@ -25,8 +25,8 @@ QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX
 JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:-UsePerfData", *QUICK_START)
 _OF_MEMBERS = ("GroupMembers", "Transactions")
 _OF_THE_BROKER = (
-    *("AssignorJudge", "AuthorizerJudge", "CleanerJudge", "GroupRecordJudge", "QuotaJudge", "RegexJudge"),
-    *("TransactionDecisionJudge", "TransactionLogJudge"),
+    *("AssignorJudge", "AuthorizerJudge", "CleanerJudge", "GroupRecordJudge", "NameJudge", "QuotaJudge"),
+    *("RegexJudge", "TransactionDecisionJudge", "TransactionLogJudge"),
     *("CountingStream", "NumberSource"),
 )
 # By artifacts, the first of them runs others (program_runner.py).

@@ -1,0 +1,152 @@
+"""The subject of a certificate as text, exactly as Java writes it: `X500Principal.getName()`, RFC 2253.
+
+Apache Kafka takes that text for the name of who shows a certificate, so the ACLs and `super.users` of
+existing clusters hold it. Python's `ssl` names neither the tags of attributes nor unknown ones, so the
+certificate is read here. OpenSSL has accepted it before; still every length is checked.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+MAX_NAME_BYTES: Final = 64 * 1024  # of a subject; OpenSSL takes 100 KiB for a whole chain of certificates
+# An object identifier of the registries has some 10 bytes. As a decimal number a long part costs much.
+MAX_OID_BYTES: Final = 256
+
+_SEQUENCE, _SET, _OID, _OCTETS, _BOOLEAN = 0x30, 0x31, 0x06, 0x04, 0x01
+_VERSION, _EXTENSIONS = 0xA0, 0xA3
+_SUBJECT_ALT_NAME: Final = bytes.fromhex("551d11")
+# RFC 2253 has short names for these attributes; the value of any other is shown as the hex digits of its DER.
+_SHORT_NAMES: Final = {
+    bytes.fromhex("550403"): "CN",
+    bytes.fromhex("550406"): "C",
+    bytes.fromhex("550407"): "L",
+    bytes.fromhex("550408"): "ST",
+    bytes.fromhex("550409"): "STREET",
+    bytes.fromhex("55040a"): "O",
+    bytes.fromhex("55040b"): "OU",
+    bytes.fromhex("0992268993f22c640119"): "DC",
+    bytes.fromhex("0992268993f22c640101"): "UID",
+}
+# PrintableString, T61String, IA5String, GeneralString, BMPString, UTF8String: Java reads all as UTF-8.
+_TEXTS: Final = frozenset({0x13, 0x14, 0x16, 0x1B, 0x1E, 0x0C})
+_ESCAPED: Final = {ord(one): f"\\{one}" for one in ',=+<>#;"\\'} | {0: "\\00"}
+_BLANKS: Final = " \r"
+
+
+class _Element(NamedTuple):
+    """One value of DER: its tag, its content, and all of its bytes."""
+
+    tag: int
+    content: memoryview
+    whole: memoryview
+
+
+def subject_name(certificate: bytes) -> str:
+    """Return the subject of a certificate (DER) as Java does; ValueError if it cannot be read."""
+    subject = _subject(_parts(certificate))
+    if len(subject) > MAX_NAME_BYTES:
+        raise ValueError(f"the subject of the certificate is longer than {MAX_NAME_BYTES} bytes")
+    names = ["+".join(map(_attribute, _elements(one.content))) for one in _elements(subject)]
+    return ",".join(reversed(names))
+
+
+def alternative_names(certificate: bytes) -> frozenset[bytes]:
+    """Return the subject alternative names of a certificate (DER), each as its DER; ValueError as above."""
+    extensions = next((one.content for one in _parts(certificate) if one.tag == _EXTENSIONS), None)
+    if extensions is None:
+        return frozenset()
+    for extension in _elements(_only(extensions, _SEQUENCE)):
+        parts = [one for one in _elements(extension.content) if one.tag != _BOOLEAN]
+        if len(parts) == 2 and parts[0].content == _SUBJECT_ALT_NAME and parts[1].tag == _OCTETS:
+            names = _elements(_only(parts[1].content, _SEQUENCE))
+            return frozenset(bytes(one.whole) for one in names)
+    return frozenset()
+
+
+def _parts(certificate: bytes) -> list[_Element]:
+    """Return the parts of what is signed in a certificate."""
+    signed = next(_elements(_only(memoryview(certificate), _SEQUENCE)), None)
+    if signed is None or signed.tag != _SEQUENCE:
+        raise ValueError("the certificate is damaged")
+    return list(_elements(signed.content))
+
+
+def _subject(parts: list[_Element]) -> memoryview:
+    """Return the subject: behind version, serial number, algorithm, issuer and validity."""
+    position = 5 if parts and parts[0].tag == _VERSION else 4
+    if len(parts) <= position or parts[position].tag != _SEQUENCE:
+        raise ValueError("the certificate has no subject")
+    return parts[position].content
+
+
+def _attribute(attribute: _Element) -> str:
+    oid, value = _pair(attribute)
+    short_name = _SHORT_NAMES.get(bytes(oid))
+    if short_name is None:
+        return f"{_dotted(oid)}=#{value.whole.hex()}"
+    if value.tag not in _TEXTS:
+        return f"{short_name}=#{value.whole.hex()}"
+    return f"{short_name}={_escaped(bytes(value.content).decode('utf-8', 'replace'))}"
+
+
+def _pair(attribute: _Element) -> tuple[memoryview, _Element]:
+    parts = list(_elements(attribute.content))
+    if len(parts) != 2 or parts[0].tag != _OID:
+        raise ValueError("an attribute of the subject is damaged")
+    return parts[0].content, parts[1]
+
+
+def _escaped(text: str) -> str:
+    escaped = text.translate(_ESCAPED)
+    inner = escaped.strip(_BLANKS)
+    if len(inner) == len(escaped):
+        return escaped
+    before = len(escaped) - len(escaped.lstrip(_BLANKS))
+    leading, trailing = escaped[:before], escaped[before + len(inner) :]
+    return "".join(f"\\{one}" for one in leading) + inner + "".join(f"\\{one}" for one in trailing)
+
+
+def _dotted(oid: memoryview) -> str:
+    """Return an object identifier as numbers with dots between."""
+    if not oid or len(oid) > MAX_OID_BYTES or oid[-1] & 0x80:
+        raise ValueError("an object identifier of the subject is damaged")
+    numbers: list[int] = []
+    number = 0
+    for byte in oid:
+        number = number << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def _only(content: memoryview, tag: int) -> memoryview:
+    """Return the content of the one element that lies here."""
+    found = next(_elements(content), None)
+    if found is None or found.tag != tag:
+        raise ValueError("the certificate is damaged")
+    return found.content
+
+
+def _elements(content: memoryview) -> Iterator[_Element]:
+    """Yield the elements that lie one behind another; ValueError where one does not end."""
+    position, end = 0, len(content)
+    while position < end:
+        start = position
+        if end - position < 2:
+            raise ValueError("the certificate is cut short")
+        tag, size = content[position], content[position + 1]
+        position += 2
+        if tag & 0x1F == 0x1F:
+            raise ValueError("the certificate has an unknown tag")
+        if size >= 0x80:
+            digits = size & 0x7F
+            if not 1 <= digits <= 4 or end - position < digits:
+                raise ValueError("the certificate has a length that cannot be")
+            size = int.from_bytes(content[position : position + digits], "big")
+            position += digits
+        if size > end - position:
+            raise ValueError("the certificate is cut short")
+        position += size
+        yield _Element(tag, content[position - size : position], content[start:position])

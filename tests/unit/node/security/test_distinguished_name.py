@@ -1,0 +1,65 @@
+"""Names of certificates, as Java writes them; `tests/compat/java/test_distinguished_names.py` asks Java."""
+
+import pytest
+
+from ottla.node.security.distinguished_name import alternative_names, subject_name
+from tests.unit.node.security.certificates_of_names import PRINTABLE, UTF8, certificate, der, oid
+
+CN, O, OU, EMAIL = "2.5.4.3", "2.5.4.10", "2.5.4.11", "1.2.840.113549.1.9.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ([], ""),
+        ([[(O, UTF8, b"Org")], [(OU, UTF8, b"Unit")], [(CN, UTF8, b"duke")]], "CN=duke,OU=Unit,O=Org"),
+        ([[(CN, UTF8, b"a"), (OU, UTF8, b"b")], [(O, UTF8, b"c")]], "O=c,CN=a+OU=b"),
+        ([[(CN, PRINTABLE, b"  a ")]], r"CN=\ \ a\ "),
+        ([[(CN, UTF8, b"  ")]], r"CN=\ \ "),
+        ([[(CN, UTF8, b',=+<>#;"\\')]], r"CN=\,\=\+\<\>\#\;\"\\"),
+        ([[(CN, UTF8, b"a\0b")]], r"CN=a\00b"),
+        ([[(CN, UTF8, "Jürgen 蜜".encode())]], "CN=Jürgen 蜜"),
+        ([[(CN, 0x04, b"octets")]], "CN=#04066f6374657473"),
+        ([[(EMAIL, 0x16, b"a@b")]], "1.2.840.113549.1.9.1=#1603614062"),
+        ([[("2.999.3", UTF8, b"x")]], "2.999.3=#0c0178"),
+        ([[(CN, UTF8, b"")]], "CN="),
+    ],
+)
+def test_a_name_is_written_as_in_rfc_2253(name: list[list[tuple[str, int, bytes]]], text: str) -> None:
+    assert subject_name(certificate(name)) == text
+
+
+def test_alternative_names_are_found_among_the_extensions() -> None:
+    names = [der(0x82, b"node-1"), der(0x87, bytes(4))]
+
+    found = alternative_names(certificate([], alternative_names=names))
+
+    assert found == frozenset(names)
+    assert alternative_names(certificate([])) == frozenset()
+
+
+def test_a_certificate_that_is_cut_anywhere_is_refused_or_has_its_name() -> None:
+    whole = certificate([[(CN, UTF8, b"duke")]], alternative_names=[der(0x82, b"host")])
+    for end in range(len(whole)):
+        with pytest.raises(ValueError):
+            subject_name(whole[:end])
+
+
+def test_no_byte_that_is_changed_is_more_than_refused() -> None:
+    whole = bytearray(certificate([[(CN, UTF8, b"duke")]], alternative_names=[der(0x82, b"host")]))
+    for position in range(len(whole)):
+        for value in (0, 0x7F, 0x80, 0x84, 0xFF):
+            changed = bytes(whole[:position]) + bytes([value]) + bytes(whole[position + 1 :])
+            for read in (subject_name, alternative_names):
+                try:
+                    read(changed)
+                except ValueError:
+                    pass
+
+
+def test_an_object_identifier_is_bounded() -> None:
+    long = der(0x30, der(0x06, b"\x81" * 300 + b"\x01") + der(UTF8, b"x"))
+
+    with pytest.raises(ValueError, match="object identifier"):
+        subject_name(certificate([], subject=der(0x31, long)))
+    assert oid("2.5.4.3") == bytes.fromhex("0603550403")
