@@ -64,7 +64,9 @@ def link_tls(keystore: str, key_password: str | None, truststore: str) -> LinkTl
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for context in (server, client):
         context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(keystore, password=key_password)
+        context.load_cert_chain(
+            keystore, password=key_password or ""
+        )  # without one OpenSSL asks the terminal
         context.load_verify_locations(truststore)
         context.verify_mode = ssl.CERT_REQUIRED
     # The node's name in the certificate is checked against the id that it claims, by both ends.

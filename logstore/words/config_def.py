@@ -82,6 +82,7 @@ class ConfigKey:
     scope: ConfigScope = ConfigScope.READ_ONLY
     sensitive: bool = False
     internal: bool = False
+    prefixed_scope: ConfigScope | None = None  # of a longer name that stands for it, where that is another
 
     @property
     def read_only(self) -> bool:
@@ -139,7 +140,7 @@ class ConfigDef:
         found = self.keys.get(name)
         if found is None:
             base = self.keys.get(self._base_name(name) or "")
-            found = base and replace(base, name=name)
+            found = base and replace(base, name=name, scope=base.prefixed_scope or base.scope)
         if found is None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown {self.kind} config name: {name[:200]}")
         return found

@@ -29,6 +29,7 @@ from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
 from ottla.node.settings.group_settings import GROUP_SETTINGS
 from ottla.node.settings.metrics_settings import METRICS_SETTINGS
 from ottla.node.settings.rest_settings import REST_SETTINGS
+from ottla.node.settings.security_settings import LISTENER_SETTINGS, TLS_SETTINGS
 from ottla.node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
 from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
 
@@ -390,7 +391,10 @@ _STORAGE = (
     ),
 )
 
-_OF_A_LISTENER = re.compile(r"listener\.name\.([A-Za-z0-9_.-]+)\.(max\.connections)")
+_OF_A_LISTENER = re.compile(
+    r"listener\.name\.([A-Za-z0-9_.-]+)\."
+    rf"({'|'.join(map(re.escape, sorted({*LISTENER_SETTINGS, 'max.connections'})))})"
+)
 
 
 def listener_setting(name: str) -> tuple[str, str] | None:
@@ -410,6 +414,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *_IDENTITY,
         *_NETWORK,
         *CLUSTER_SETTINGS,
+        *TLS_SETTINGS,
         *_TOPICS,
         *_STORAGE,
         *GROUP_SETTINGS,

@@ -341,42 +341,6 @@ _SECURITY = (
         f"cluster's nodes, {ANYWHERE} allows everybody who can connect.",
         one_of(CLUSTER, ANYWHERE),
     ),
-    setting(
-        "ssl.keystore.type",
-        STRING,
-        "PEM",
-        "The format of the keystore; only PEM is supported.",
-        one_of("PEM"),
-    ),
-    setting(
-        "ssl.keystore.location",
-        STRING,
-        None,
-        "A PEM file with this node's private key and certificate chain, for controller listeners "
-        "with the protocol SSL.",
-        importance=HIGH,
-    ),
-    setting(
-        "ssl.key.password",
-        PASSWORD,
-        None,
-        "The password of the private key in the keystore.",
-        importance=HIGH,
-    ),
-    setting(
-        "ssl.truststore.type",
-        STRING,
-        "PEM",
-        "The format of the truststore; only PEM is supported.",
-        one_of("PEM"),
-    ),
-    setting(
-        "ssl.truststore.location",
-        STRING,
-        None,
-        "A PEM file with the certificates of the authorities that sign the certificates of the other nodes.",
-        importance=HIGH,
-    ),
 )
 
 CLUSTER_SETTINGS: Final[tuple[ConfigKey, ...]] = (*_QUORUM, *_BROKERS, *_REPLICATION, *_SECURITY)

@@ -40,6 +40,12 @@ from ottla.node.settings.rest_settings import (
     parse_rest_listeners,
     parse_trusted_proxies,
 )
+from ottla.node.settings.security_settings import (
+    LISTENER_SETTINGS,
+    REQUIRED,
+    ListenerSecurity,
+    listener_security,
+)
 from ottla.node.settings.settings_not_honoured import NOT_HONOURED, restricts
 
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
@@ -79,9 +85,7 @@ class BrokerConfig:
     controller_quorum_request_timeout_ms: int
     controller_quorum_retry_backoff_ms: int
     cluster_secret: str | None = field(repr=False)
-    ssl_keystore_location: str | None
-    ssl_key_password: str | None = field(repr=False)
-    ssl_truststore_location: str | None
+    listener_security: Mapping[str, ListenerSecurity]  # of each listener with TLS, controllers' too
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -337,14 +341,22 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
 
 def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None:
     """Raise INVALID_CONFIG for the first setting that promises security which this node does not give."""
-    # Controllers with TLS always show each other certificates.
-    with_certificates = {one.name for one in config.controller_listeners if one.security_protocol == "SSL"}
     for name, value in texts.items():
-        if name in BROKER_CONFIG_DEF or not restricts(_plain_name(name), value):
+        if not restricts(_plain_name(name), value):
             continue
-        of_listener = _OF_A_LISTENER.fullmatch(name)
-        is_met = with_certificates if of_listener is None else of_listener[1].upper() in with_certificates
-        if not (is_met and _plain_name(name) == "ssl.client.auth"):
+        if _plain_name(name) in LISTENER_SETTINGS:
+            of_listener = listener_setting(name)
+            if of_listener is None and config.listener_security:
+                continue
+            if of_listener is not None and of_listener[0] in config.listener_security:
+                continue
+            which = "no listener" if of_listener is None else f"no listener {of_listener[0]}"
+            raise _invalid(
+                name[:200],
+                f"there is {which} with TLS, so everybody who can connect has access to this node. Add one "
+                "(listeners, listener.security.protocol.map), or remove the setting if you accept that.",
+            )
+        if name not in BROKER_CONFIG_DEF:
             raise _invalid(
                 name[:200],
                 "it is not enforced yet, so everybody who can connect has access to this node. "
@@ -452,6 +464,7 @@ def _build(
         ),
         "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
+        "listener_security": MappingProxyType(_security(all_listeners, controllers, values, texts)),
         "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
         "rest_listeners_are_named": REST_LISTENERS in static_texts,
         "ottla_rest_advertised_listener": parse_advertised_rest_listener(
@@ -493,8 +506,26 @@ def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
     return found
 
 
+def _security(
+    listeners: Sequence[Listener],
+    controllers: Sequence[str],
+    values: Mapping[str, ConfigValue],
+    texts: Mapping[str, str],
+) -> dict[str, ListenerSecurity]:
+    """Return what the settings of TLS come to for each listener that has it."""
+    overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
+    for name, text in texts.items():
+        found = listener_setting(name)
+        if found is not None and found[1] in LISTENER_SETTINGS and found[0] in overrides:
+            overrides[found[0]][found[1]] = BROKER_CONFIG_DEF.parse(name, text)
+    for name in controllers:  # They always show each other certificates.
+        overrides.setdefault(name, {})["ssl.client.auth"] = REQUIRED
+    return {one.name: listener_security(one, values, overrides[one.name]) for one in listeners if one.has_tls}
+
+
 _SPECIAL_FIELDS: Final = {
     "listener_max_connections",
+    "listener_security",
     "node_id",
     "broker_rack",
     "is_voter",
@@ -574,11 +605,6 @@ def _check_peers_prove_themselves(
     for listener in listeners:
         if listener.security_protocol not in ("PLAINTEXT", "SSL"):
             raise _invalid("controller.listener.names", f"{listener.name} must be PLAINTEXT or SSL.")
-        is_complete = typed["ssl_keystore_location"] and typed["ssl_truststore_location"]
-        if listener.security_protocol == "SSL" and not is_complete:
-            raise _invalid(
-                "ssl.keystore.location", "an SSL listener needs this setting and ssl.truststore.location."
-            )
     if has_peers and typed["cluster_secret"] is None:
         raise _invalid(
             "cluster.secret",
@@ -619,13 +645,25 @@ def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listene
     name: str | None = typed["inter_broker_listener_name"]
     if name is None:
         protocol = typed["security_inter_broker_protocol"]
+        if protocol != "PLAINTEXT":
+            raise _invalid(
+                "security.inter.broker.protocol", f"{protocol} is not supported; {_PLAIN_BETWEEN_NODES}"
+            )
         found = [listener.name for listener in listeners if listener.security_protocol == protocol]
         if not found:
             raise _invalid("security.inter.broker.protocol", f"no listener uses {protocol}.")
         return protocol if protocol in found else found[0]
-    if name.upper() not in {listener.name for listener in listeners}:
+    found_names = {listener.name: listener.security_protocol for listener in listeners}
+    if name.upper() not in found_names:
         raise _invalid("inter.broker.listener.name", f"{name} is not in listeners.")
+    if found_names[name.upper()] != "PLAINTEXT":
+        raise _invalid("inter.broker.listener.name", f"{name} has TLS; {_PLAIN_BETWEEN_NODES}")
     return name.upper()
+
+
+_PLAIN_BETWEEN_NODES: Final = (
+    "nodes reach each other by PLAINTEXT listeners only, so give them one that clients cannot reach."
+)
 
 
 def _directories(names: Sequence[str]) -> tuple[Path, ...]:

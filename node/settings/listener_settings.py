@@ -22,6 +22,11 @@ class Listener:
     security_protocol: str = "PLAINTEXT"
 
     @property
+    def has_tls(self) -> bool:
+        """Whether its connections are encrypted."""
+        return self.security_protocol in ("SSL", "SASL_SSL")
+
+    @property
     def security_protocol_id(self) -> int:
         """The protocol's number in broker registrations."""
         return _PROTOCOLS[self.security_protocol]

@@ -32,9 +32,10 @@ def setting(
     importance: Importance = MEDIUM,
     scope: ConfigScope = ConfigScope.READ_ONLY,
     internal: bool = False,
+    of_listener: ConfigScope | None = None,
 ) -> ConfigKey:
     """A broker setting; a PASSWORD is never shown, an internal one is honoured and hidden from
-    DescribeConfigs, as by Apache Kafka.
+    DescribeConfigs, as by Apache Kafka. `of_listener` is the scope with the prefix of a listener.
     """
     return ConfigKey(
         name=name,
@@ -46,4 +47,5 @@ def setting(
         scope=scope,
         sensitive=type_ is ConfigType.PASSWORD,
         internal=internal,
+        prefixed_scope=of_listener,
     )

@@ -15,11 +15,12 @@ from ottla.metadata_raft.quorum_raft import RaftQuorum
 from ottla.metadata_raft.raft_core import SnapshotRule
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
-from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum, link_tls
+from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum
 from ottla.metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
 from ottla.node.metadata.member_quorum import MemberQuorum
 from ottla.node.metadata.metadata_observer import MetadataObserver
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
+from ottla.node.security.server_context import peer_contexts
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.foundation import Foundation
 
@@ -226,15 +227,5 @@ def _links(config: BrokerConfig, identity: LinkIdentity) -> LinkSettings | None:
 
 
 def _tls(config: BrokerConfig) -> LinkTls | None:
-    uses_tls = any(one.security_protocol == "SSL" for one in config.controller_listeners)
-    if not uses_tls or config.ssl_keystore_location is None or config.ssl_truststore_location is None:
-        return None
-    keystore, truststore = config.ssl_keystore_location, config.ssl_truststore_location
-    try:
-        return link_tls(keystore, config.ssl_key_password, truststore)
-    except OSError as error:  # Python's errors of TLS are such, too.
-        raise KafkaError(
-            ErrorCode.INVALID_CONFIG,
-            f"ssl.keystore.location {keystore} and ssl.truststore.location {truststore} cannot be used:"
-            f" {error.strerror or error}.",
-        ) from error
+    security = config.listener_security.get(config.controller_listeners[0].name)
+    return None if security is None else LinkTls(*peer_contexts(security))

@@ -92,7 +92,7 @@ def test_a_voter_without_tls_is_refused(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("setting", "what_is_said"),
     [
-        ("ssl.keystore.location=", "ssl.keystore.location: an SSL listener needs this setting"),
+        ("ssl.keystore.location=", "ssl.keystore.location: the listener CONTROLLER (SSL) needs this setting"),
         ("ssl.truststore.location=nowhere.pem", "nowhere.pem"),
     ],
 )

@@ -22,7 +22,7 @@ def test_a_node_without_any_setting_has_kafkas_defaults() -> None:
 
 def test_every_attribute_is_a_setting() -> None:
     own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
-    own |= {"is_voter", "may_vote", "controller_listeners", "rest_listeners_are_named"}
+    own |= {"listener_security", "is_voter", "may_vote", "controller_listeners", "rest_listeners_are_named"}
     names = {name.replace(".", "_") for name in BROKER_CONFIG_DEF.keys}
 
     assert set(BrokerConfig.__dataclass_fields__) - own <= names
@@ -143,7 +143,7 @@ def test_an_unknown_override_is_refused_and_an_unknown_line_of_a_file_warned_of(
 
 
 def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:
-    names = ("num.io.threads", "listener.name.inner.ssl.keystore.password")
+    names = ("num.io.threads", "listener.name.inner.ssl.protocol")
 
     config = load_config(overrides=[f"{name}=1" for name in names], environment={})
 
@@ -172,8 +172,6 @@ HARMLESS = [
     ("super.users", " "),
     ("sasl.jaas.config", ""),
     ("allow.everyone.if.no.acl.found", "True"),
-    ("ssl.client.auth", "none"),
-    ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
     ("connections.max.reauth.ms", "0"),
 ]
 
@@ -212,7 +210,16 @@ def test_controllers_with_tls_show_each_other_certificates_as_required(name: str
         }
     )
 
-    assert config.warnings == (f"The Apache Kafka setting {name} is not supported and has no effect.",)
+    security = config.listener_security["CONTROLLER"]
+    assert (security.client_auth, security.keystore.location) == ("required", "a.pem")
+    assert not config.warnings
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ssl.client.auth", "none"), ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3")]
+)
+def test_a_setting_of_tls_that_restricts_nothing_needs_no_listener_with_tls(name: str, value: str) -> None:
+    assert not parse_config({name: value}).warnings
 
 
 @pytest.mark.parametrize(("name", "value"), HARMLESS)

@@ -1,0 +1,23 @@
+"""What a listener's connections need of TLS. It is made elsewhere, and replaced while the node runs."""
+
+import ssl
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class ServerTls(NamedTuple):
+    """The server's side of TLS, for connections that come from now on."""
+
+    context: ssl.SSLContext
+    # The principal of who showed that certificate (DER), or none. PermissionError, with the reason, if nobody
+    # may come in with it. It may take a while, so it is called in a thread.
+    principal_of: Callable[[bytes | None], str]
+
+
+class ListenerTls:
+    """What is current: a new one is for new connections, and those that are open keep theirs."""
+
+    __slots__ = ("current",)
+
+    def __init__(self, current: ServerTls) -> None:
+        self.current = current

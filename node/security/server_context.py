@@ -1,0 +1,154 @@
+"""From the settings of a listener to what its connections need of TLS; blocks, so never on the loop.
+
+A context that is handed out has shaken hands with itself, so a key that does not go with the allowed ciphers
+or versions is found when it is loaded, and not by the first client.
+"""
+
+import ssl
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.net.server_tls import ServerTls
+from ottla.node.security.cipher_suites import allows_tls_1_2, allows_tls_1_3, openssl_suites, suites_problem
+from ottla.node.security.distinguished_name import alternative_names, subject_name
+from ottla.node.security.key_store import read_authorities, read_key_pair
+from ottla.node.security.pem_store import KeyPair, load_authorities, reason_of, unusable
+from ottla.node.security.principal_rules import NoRuleError, PrincipalRules
+from ottla.node.settings.security_settings import NONE, REQUIRED, TLS_1_2, TLS_1_3, ListenerSecurity
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+_HANDSHAKE_ROUNDS: Final = 10  # TLS 1.2 takes 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnCertificate:
+    """What must not change of a certificate while a node runs."""
+
+    subject: str
+    alternative_names: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltTls:
+    """What a listener's connections need, and the certificate that they show."""
+
+    server: ServerTls
+    certificate: OwnCertificate
+
+
+def build_tls(security: ListenerSecurity) -> BuiltTls:
+    """Read the stores of a listener; INVALID_CONFIG, with file or setting, for what cannot be used."""
+    rules = PrincipalRules(security.principal_mapping_rules)
+    pair = read_key_pair(security)
+    context = _context(security)
+    pair.load_into(context)
+    _check_handshake(context, pair)
+    authorities = read_authorities(security)
+    if authorities is not None:
+        load_authorities(context, authorities.pem, authorities.source)
+    if security.client_auth != NONE:
+        is_required = security.client_auth == REQUIRED
+        context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
+    return BuiltTls(
+        server=ServerTls(context, lambda certificate: principal_of(certificate, rules)),
+        certificate=_own_certificate(pair),
+    )
+
+
+def peer_contexts(security: ListenerSecurity) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+    """Return the contexts of the accepting and the dialling end between nodes, which both show certificates.
+
+    The names in them are left to be checked by the nodes: one is the id of a node. INVALID_CONFIG as above.
+    """
+    pair, authorities = read_key_pair(security), read_authorities(security)
+    server = _context(security)
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.minimum_version, client.maximum_version = server.minimum_version, server.maximum_version
+    client.check_hostname = False
+    for context in (server, client):
+        pair.load_into(context)
+        if authorities is not None:
+            load_authorities(context, authorities.pem, authorities.source)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return server, client
+
+
+def principal_of(certificate: bytes | None, rules: PrincipalRules) -> str:
+    """Return the principal of who showed this certificate (DER), or none; PermissionError if it is nobody."""
+    if certificate is None:
+        return ANONYMOUS
+    try:
+        return f"User:{rules.name_of(subject_name(certificate))}"
+    except (NoRuleError, ValueError) as error:
+        raise PermissionError(str(error)) from None
+
+
+def _own_certificate(pair: KeyPair) -> OwnCertificate:
+    try:
+        certificate = pair.certificate
+        return OwnCertificate(
+            subject=subject_name(certificate), alternative_names=alternative_names(certificate)
+        )
+    except ValueError as error:
+        raise unusable(pair.source, str(error)) from None
+
+
+def _context(security: ListenerSecurity) -> ssl.SSLContext:
+    suites = security.cipher_suites
+    problem = suites_problem(suites)
+    with_1_2 = TLS_1_2 in security.enabled_protocols and allows_tls_1_2(suites)
+    with_1_3 = TLS_1_3 in security.enabled_protocols and allows_tls_1_3(suites)
+    if problem is None and not (with_1_2 or with_1_3):
+        problem = "none of these suites is one of a version of TLS that is enabled (ssl.enabled.protocols)."
+    if problem is not None:
+        raise _invalid_suites(security, problem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2 if with_1_2 else ssl.TLSVersion.TLSv1_3
+    context.maximum_version = ssl.TLSVersion.TLSv1_3 if with_1_3 else ssl.TLSVersion.TLSv1_2
+    if with_1_2 and (names := openssl_suites(suites)):
+        try:
+            context.set_ciphers(names)
+        except ssl.SSLError:
+            raise _invalid_suites(security, "OpenSSL of this system has none of these suites.") from None
+    # A client that only writes leaves tickets in its socket, and its end is a reset then.
+    context.num_tickets = 0
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    # A truststore may hold any certificate, as in Java: not only authorities that have signed themselves.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+def _check_handshake(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Shake hands in memory with a client that trusts everybody; INVALID_CONFIG if that fails."""
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.check_hostname, client_context.verify_mode = False, ssl.CERT_NONE
+    client_context.set_ciphers("ALL")
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    waiting = [
+        client_context.wrap_bio(to_client, to_server),
+        context.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    try:
+        for _ in range(_HANDSHAKE_ROUNDS):
+            waiting = [one for one in waiting if not _shakes_hands(one)]
+            if not waiting:
+                return
+    except ssl.SSLError as error:
+        raise unusable(pair.source, f"a handshake with it fails: {reason_of(error)}") from None
+    raise unusable(pair.source, "a handshake with it does not end")
+
+
+def _shakes_hands(end: ssl.SSLObject) -> bool:
+    try:
+        end.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
+def _invalid_suites(security: ListenerSecurity, problem: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_CONFIG,
+        f"Invalid configuration ssl.cipher.suites of the listener {security.listener}: {problem}",
+    )

@@ -1,0 +1,304 @@
+"""The broker settings of TLS, and what they come to for one listener.
+
+A setting may be given for all listeners, or for one as `listener.name.NAME.ssl.keystore.location`; the latter
+wins, as in Apache Kafka. `listener_security` resolves that once, into a frozen `ListenerSecurity`; nothing
+else looks for prefixes. Files are not opened here, so that a configuration can be checked without them.
+
+Where a default is not Kafka's: the type of stores is PEM and not JKS, which nothing but Java reads.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, cast
+
+from ottla.logstore.words.config_def import ConfigKey, ConfigScope, ConfigValue, Validator, list_of, one_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.setting import BOOLEAN, HIGH, LIST, LOW, PASSWORD, STRING, setting
+
+PEM: Final = "PEM"
+PKCS12: Final = "PKCS12"
+NONE: Final = "none"
+REQUESTED: Final = "requested"
+REQUIRED: Final = "required"
+TLS_1_2: Final = "TLSv1.2"
+TLS_1_3: Final = "TLSv1.3"
+_PER_BROKER: Final = ConfigScope.PER_BROKER
+_TO_PKCS12: Final = (
+    "keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12"
+)
+
+
+def _type_problem(value: ConfigValue) -> str | None:
+    if value in (PEM, PKCS12):
+        return None
+    if value in ("JKS", "JCEKS"):
+        return f"only Java reads such a store; convert it by: {_TO_PKCS12}, and set the type PKCS12."
+    return f"it must be one of: {PEM}, {PKCS12}."
+
+
+_STORE_TYPE: Final = Validator(allowed=f"[{PEM}, {PKCS12}]", problem_of=_type_problem)
+
+TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
+    setting(
+        "ssl.client.auth",
+        STRING,
+        NONE,
+        "Whether clients of SSL listeners show a certificate: required refuses those without one, requested "
+        "takes both, none asks for no certificate. Of a SASL_SSL listener, only its own setting counts "
+        "(listener.name.NAME.ssl.client.auth).",
+        one_of(REQUIRED, REQUESTED, NONE, ignore_case=True),
+    ),
+    setting(
+        "ssl.enabled.protocols",
+        LIST,
+        (TLS_1_2, TLS_1_3),
+        "The versions of TLS that clients may use.",
+        list_of(TLS_1_2, TLS_1_3, may_be_empty=False),
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.cipher.suites",
+        LIST,
+        (),
+        "The cipher suites that clients may use, by their IANA names. Empty: those that OpenSSL considers "
+        "secure. The suites of TLS 1.3 can only be allowed all together.",
+        importance=LOW,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.keystore.type",
+        STRING,
+        PEM,
+        "The format of the keystore: PEM, or PKCS12, which needs ssl.keystore.password.",
+        _STORE_TYPE,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.keystore.location",
+        STRING,
+        None,
+        "A file with this node's private key and certificate chain, for SSL listeners. It is read again "
+        "when it changes.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.keystore.password",
+        PASSWORD,
+        None,
+        "The password of a keystore of type PKCS12.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.key.password",
+        PASSWORD,
+        None,
+        "The password of the private key in the keystore.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.keystore.key",
+        PASSWORD,
+        None,
+        "The private key itself (PEM), instead of a keystore file.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.keystore.certificate.chain",
+        PASSWORD,
+        None,
+        "The certificate chain itself (PEM), instead of a keystore file; this node's certificate is first.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.truststore.type",
+        STRING,
+        PEM,
+        "The format of the truststore: PEM or PKCS12.",
+        _STORE_TYPE,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.truststore.location",
+        STRING,
+        None,
+        "A file with the certificates of the authorities that sign the certificates of clients and of other "
+        "nodes. It is read again when it changes.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.truststore.password",
+        PASSWORD,
+        None,
+        "The password of a truststore of type PKCS12.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.truststore.certificates",
+        PASSWORD,
+        None,
+        "The certificates of the authorities themselves (PEM), instead of a truststore file.",
+        importance=HIGH,
+        of_listener=_PER_BROKER,
+    ),
+    setting(
+        "ssl.principal.mapping.rules",
+        STRING,
+        "DEFAULT",
+        "How the distinguished name of a client's certificate becomes the name of its principal: a list of "
+        "RULE:PATTERN/REPLACEMENT/[LU] and DEFAULT, the name itself; the first that matches counts. Patterns "
+        "are those of RE2.",
+        importance=LOW,
+    ),
+    setting(
+        "ssl.allow.dn.changes",
+        BOOLEAN,
+        False,
+        "Whether a keystore that changes while the node runs may have a certificate with another "
+        "distinguished name.",
+        importance=LOW,
+    ),
+    setting(
+        "ssl.allow.san.changes",
+        BOOLEAN,
+        False,
+        "Whether a keystore that changes while the node runs may have a certificate that lacks subject "
+        "alternative names of the present one.",
+        importance=LOW,
+    ),
+)
+# Each of them can be given for one listener.
+LISTENER_SETTINGS: Final = frozenset(key.name for key in TLS_SETTINGS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """Where a key or certificates are: in a file, or in the setting itself."""
+
+    type: str
+    location: str | None
+    password: str | None = field(repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)  # PEM
+    certificates: str | None = field(default=None, repr=False)  # PEM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSecurity:
+    """What the settings of TLS come to for one listener."""
+
+    listener: str
+    keystore: StoreSettings
+    truststore: StoreSettings | None  # None: nobody's certificate is trusted
+    client_auth: str
+    enabled_protocols: tuple[str, ...]
+    cipher_suites: tuple[str, ...]
+    principal_mapping_rules: str
+    allow_dn_changes: bool
+    allow_san_changes: bool
+
+
+def listener_security(
+    listener: Listener, values: Mapping[str, ConfigValue], overrides: Mapping[str, ConfigValue]
+) -> ListenerSecurity:
+    """Return what holds for a listener with TLS; `overrides` are its own settings, without prefix.
+
+    INVALID_CONFIG, with the listener, if these settings cannot stand together.
+    """
+    found = {name: overrides.get(name, values[name]) for name in LISTENER_SETTINGS}
+    keystore = StoreSettings(
+        type=str(found["ssl.keystore.type"]),
+        location=_text(found["ssl.keystore.location"]),
+        password=_text(found["ssl.keystore.password"]),
+        key_password=_text(found["ssl.key.password"]),
+        key=_text(found["ssl.keystore.key"]),
+        certificates=_text(found["ssl.keystore.certificate.chain"]),
+    )
+    truststore = StoreSettings(
+        type=str(found["ssl.truststore.type"]),
+        location=_text(found["ssl.truststore.location"]),
+        password=_text(found["ssl.truststore.password"]),
+        certificates=_text(found["ssl.truststore.certificates"]),
+    )
+    is_of_all = "ssl.client.auth" not in overrides
+    with_sasl = listener.security_protocol == "SASL_SSL"
+    client_auth = NONE if with_sasl and is_of_all else str(found["ssl.client.auth"]).lower()
+    is_trusting = truststore.location is not None or truststore.certificates is not None
+    problem = (
+        _keystore_problem(keystore)
+        or _store_problem("ssl.truststore", truststore)
+        or _client_auth_problem(client_auth, is_trusting)
+    )
+    if problem is not None:
+        name, reason = problem
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid configuration {name}: the listener {listener.name} "
+            f"({listener.security_protocol}) {reason}",
+        )
+    return ListenerSecurity(
+        listener=listener.name,
+        keystore=keystore,
+        truststore=truststore if is_trusting else None,
+        client_auth=client_auth,
+        enabled_protocols=cast("tuple[str, ...]", found["ssl.enabled.protocols"]),
+        cipher_suites=cast("tuple[str, ...]", found["ssl.cipher.suites"]),
+        principal_mapping_rules=str(found["ssl.principal.mapping.rules"]),
+        allow_dn_changes=bool(found["ssl.allow.dn.changes"]),
+        allow_san_changes=bool(found["ssl.allow.san.changes"]),
+    )
+
+
+def _keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
+    """Return the setting that is at fault and the end of a sentence, or None."""
+    if store.key is None and store.certificates is None and store.location is None:
+        return (
+            "ssl.keystore.location",
+            "needs this setting, or ssl.keystore.key and ssl.keystore.certificate.chain.",
+        )
+    if store.key is not None and store.certificates is None:
+        return "ssl.keystore.certificate.chain", "has ssl.keystore.key, so it needs this setting, too."
+    if store.certificates is not None and store.key is None:
+        return "ssl.keystore.key", "has ssl.keystore.certificate.chain, so it needs this setting, too."
+    return _store_problem("ssl.keystore", store)
+
+
+def _store_problem(name: str, store: StoreSettings) -> tuple[str, str] | None:
+    """Return what a store of either kind lacks, as Apache Kafka sees it."""
+    is_inline = store.certificates is not None
+    if is_inline and store.location is not None:
+        return f"{name}.location", "has the certificates in its settings, so it cannot have a file, too."
+    if is_inline and store.type != PEM:
+        return f"{name}.type", "has the certificates in its settings, so the type must be PEM."
+    if store.type == PEM and store.password is not None:
+        return (
+            f"{name}.password",
+            f"has a store of type PEM, which has no password of its own. Set {name}.type if it has another "
+            "type; ssl.key.password is the password of an encrypted private key.",
+        )
+    if not is_inline and store.location is None and store.password is not None:
+        return f"{name}.password", f"has a password for a store, but no {name}.location."
+    if store.type == PKCS12 and store.location is not None and store.password is None:
+        return f"{name}.password", "has a store of type PKCS12, which needs this setting."
+    return None
+
+
+def _client_auth_problem(client_auth: str, is_trusting: bool) -> tuple[str, str] | None:
+    if client_auth == NONE or is_trusting:
+        return None
+    return (
+        "ssl.truststore.location",
+        f"asks clients for a certificate (ssl.client.auth={client_auth}), so it needs this setting or "
+        "ssl.truststore.certificates: the authorities that sign the certificates of clients.",
+    )
+
+
+def _text(value: ConfigValue) -> str | None:
+    return None if value is None or value == "" else str(value)
