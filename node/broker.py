@@ -149,6 +149,7 @@ class Broker:
         services.txns.start(tasks.start)
         tasks.start(replicas.carry_out_the_rest())
         tasks.start(services.replication.run())
+        tasks.start(base.listener_tls.run())
         tasks.start(quorum.assignments.run())
         tasks.start(services.maintenance.run())
         for listener in self.listeners:
@@ -212,6 +213,7 @@ class Broker:
             listener.abort_connections()
         await self.rest.stop()
         self.base.peers.close()
+        self.base.handshakes.close()
         try:
             if self.base.tasks.are_open:
                 self.base.tasks.abandon()
@@ -246,6 +248,7 @@ class Broker:
         await self._close_connections()
         quorum.lifecycle.stop()
         base.peers.close()
+        base.handshakes.close()
         quorum.metadata.close()
         failure: BaseException | None = None
         try:
@@ -295,6 +298,7 @@ class Broker:
             listener.abort_connections()
         await self.rest.stop()
         self.base.peers.close()
+        self.base.handshakes.close()
         self.base.tasks.abandon()
         try:
             if self.base.tasks.are_open:

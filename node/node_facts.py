@@ -88,7 +88,8 @@ class NodeFacts:
     def bootstrap(self) -> list[tuple[str, int]]:
         """Where a client of Kafka finds the cluster: this node first, the others after."""
         node = self._node
-        own = node.listeners[0]
+        # The REST API speaks no TLS to its own node.
+        own = next(one for one in node.listeners if one.name == node.config.inter_broker_listener_name)
         found = {(own.host if own.host not in ("", "0.0.0.0", "::") else "127.0.0.1", own.port): None}
         if node.state.is_serving:
             name = node.config.inter_broker_listener_name

@@ -40,6 +40,7 @@ from ottla.node.node_state import NodeState
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.replica.replication import Replication
 from ottla.node.security.administrators import Administrators
+from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.group_settings import CONSUMER
 from ottla.node.wire.api_keys import ApiKey
@@ -104,6 +105,7 @@ class Services:
     peers: PeerNetwork
     listeners: Sequence[Listener]
     administrators: Administrators
+    listener_tls: SecurityReload
     request_counters: AllRequestCounters
     refused_requests: RefusedRequests
     receive_memory: ReceiveMemory

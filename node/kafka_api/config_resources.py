@@ -100,6 +100,8 @@ async def alter_resources(
     times = Counter((one.resource_type, one.resource_name) for one in resources)
     refusal = await _refusal_of_brokers(services, context, resources)
 
+    asked_of_brokers: list[ResourceChanges] = []
+
     def judged(resource: R) -> ResourceChanges | ResourceResult:
         number, name = resource.resource_type, resource.resource_name
         try:
@@ -117,6 +119,7 @@ async def alter_resources(
             )
             if kind is ConfigResourceType.BROKER:
                 _check_resizes(services.config, wanted)
+                asked_of_brokers.append(wanted)
         except KafkaError as error:
             return ResourceResult(error_code=error.code, error_message=error.detail)
         return wanted
@@ -125,6 +128,9 @@ async def alter_resources(
         _alter_loggers(one, validate_only=validate_only) if _is_of_loggers(one) else one
         for one in await listed(map(judged, resources), is_large=context.is_large)
     ]
+    for changes in asked_of_brokers:
+        if (problem := await _stores_problem(services, changes)) is not None:
+            outcomes[outcomes.index(changes)] = problem
     accepted = [one for one in outcomes if isinstance(one, ResourceChanges)]
     results = iter(await _submit(services, accepted, validate_only=validate_only))
 
@@ -152,16 +158,38 @@ async def _refusal_of_brokers(
     return None
 
 
-def _check_resizes(config: BrokerConfig, changes: ResourceChanges) -> None:
-    """INVALID_REQUEST unless the pools of workers of this node change in steps."""
-    is_default = changes.resource_name == EVERY_BROKER
-    before = config.cluster_texts if is_default else config.broker_texts
+async def _stores_problem(services: Services, changes: ResourceChanges) -> ResourceResult | None:
+    """Return why this node could not take over other keys or certificates, or None if it could.
+
+    Those of another broker are judged by that broker alone, which keeps what it has if they are no good.
+    """
+    config = services.config
+    if changes.resource_name != str(config.node_id):
+        return None
+    changed = config.with_dynamic(config.cluster_texts, _texts_after(config, changes))
+    try:
+        await services.listener_tls.check(changed.listener_security)
+    except KafkaError as error:
+        return ResourceResult(error_code=ErrorCode.INVALID_REQUEST, error_message=error.detail)
+    return None
+
+
+def _texts_after(config: BrokerConfig, changes: ResourceChanges) -> dict[str, str]:
+    """Return the settings that a broker, or all of them, will have dynamically."""
+    before = config.cluster_texts if changes.resource_name == EVERY_BROKER else config.broker_texts
     after = {} if changes.replace_all else dict(before)
     for one in changes.changes:
         if one.operation == ConfigOperation.DELETE or one.value is None:
             after.pop(one.name, None)
         elif one.operation == ConfigOperation.SET:
             after[one.name] = one.value
+    return after
+
+
+def _check_resizes(config: BrokerConfig, changes: ResourceChanges) -> None:
+    """INVALID_REQUEST unless the pools of workers of this node change in steps."""
+    is_default = changes.resource_name == EVERY_BROKER
+    after = _texts_after(config, changes)
     if is_default:
         config.check_resizes(after, config.broker_texts)
     else:

@@ -17,6 +17,8 @@ answers             the ways to answer a request
 owed_answers        the answers that a connection owes, in the order of their requests
 connection_reserve  room for peers and for administrators where the limits of connections are reached
 file_sender         answers whose records lie in files
+handshake_lane      where handshakes of TLS are computed: in two threads beside the loop
+tls_transport       TLS between the socket and a connection
 peer_network        connections of this node to the others of its cluster
 connection          bytes in, requests in order, bytes out: the moves of `connection_states`, made
 connection_quota    how many connections a node lets in over all its listeners

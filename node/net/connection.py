@@ -15,6 +15,8 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
@@ -115,6 +117,7 @@ class Connection(asyncio.BufferedProtocol):
         "_has_ended",
         "_listener",
         "_owed",
+        "_reads_files",
         "_release",
         "_service",
         "_transport",
@@ -147,6 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         self._turn_ends = 0.0  # of what comes in large reads; 0: it did not begin
         self._window_bytes = 0  # of the kernel's receive window, where it was widened
         self._file_sender: FileSender | None = None
+        self._reads_files = False  # the transport, as it encrypts
         self._waiting: asyncio.Future[Any] | None = None  # what a request waits for
         self._awaited: Pending | None = None  # the same, with what the request said of it
         self._release: Callable[[], None] | None = None  # of what waits for news
@@ -167,6 +171,7 @@ class Connection(asyncio.BufferedProtocol):
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self.file_number = sock.fileno()
         self._transport.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        self._reads_files = transport.get_extra_info("sslcontext") is not None
         self.info = self._listener.describe(transport)
         if sock is not None:
             self._listener.pace(self, sock)
@@ -240,6 +245,17 @@ class Connection(asyncio.BufferedProtocol):
         """Note that the other end has proven to be that node of the cluster."""
         self._service = self._listener.service
         self._listener.recognize(self, peer_id)
+
+    # ---- called by a transport with TLS --------------------------------------------------------------
+
+    def identify(self, principal: str) -> None:
+        """Note who the other end has proven to be, before it is served."""
+        self.info = replace(self.info, principal=principal)
+
+    def refuse(self, reason: str) -> None:
+        """Close, and say why in the log; what was answered before leaves."""
+        if self.state is not _CLOSED:
+            self._refuse_in_turn(reason, [])
 
     # ---- called by the listener ------------------------------------------------------------------
 
@@ -418,12 +434,14 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.writelines(cast(list[Buffer], out))
 
     def _send_files(self, out: list[Piece]) -> None:
-        """Send records from their files; through the transport where it is encrypted or not yet done."""
+        """Send records from their files; by the transport where that reads them or has more to send."""
         sender = self._file_sender
-        if sender is None:
+        if sender is None and not self._reads_files:
             sender = self._file_sender = self._open_file_sender()
         try:
-            if sender is None or self._transport.get_write_buffer_size():
+            if self._reads_files:
+                self._transport.writelines(cast(list[Buffer], out))
+            elif sender is None or self._transport.get_write_buffer_size():
                 read = [piece.read() if isinstance(piece, FileRecords) else piece for piece in out]
                 self._transport.writelines(read)
             elif not sender.send(out):
@@ -432,7 +450,7 @@ class Connection(asyncio.BufferedProtocol):
             self._files_failed(f"a response could not be sent: {error}")
 
     def _open_file_sender(self) -> FileSender | None:
-        if self.file_number < 0 or self._transport.get_extra_info("sslcontext") is not None:
+        if self.file_number < 0:
             return None
         try:
             pipe, descriptor = self._listener.open_pipe(), os.dup(self.file_number)
@@ -589,7 +607,10 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self.state is _CLOSED or self._waiting is not waiting:
             return
-        if self.reading is not _ON and _peer_has_ended(self._transport):
+        has_ended = self._transport.get_extra_info("peer_has_ended") or partial(
+            _peer_has_ended, self._transport
+        )
+        if self.reading is not _ON and has_ended():
             self._transport.abort()
             return
         self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, waiting)

@@ -22,10 +22,13 @@ from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.connection_reserve import is_opening
 from ottla.node.net.file_pipe import FilePipe
 from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.pacing import pace, stop_pacing
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
 from ottla.node.net.send_buffers import SendBuffers
+from ottla.node.net.server_tls import ListenerTls
+from ottla.node.net.tls_transport import TlsShared, TlsTransport
 from ottla.node.net.unsent_answers import UnsentAnswers
 
 MIN_BACKLOG = 512  # A whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs.
@@ -70,10 +73,13 @@ class Listener:
         unsent: UnsentAnswers | None = None,
         receive_windows: ReceiveWindows | None = None,
         send_buffers: SendBuffers | None = None,
+        tls: ListenerTls | None = None,
+        handshakes: HandshakeLane | None = None,
     ) -> None:
         """`access_of` gives the rights of a principal from an address; by default everything is allowed.
 
-        `unsent`, `receive_windows` and `send_buffers` are the node's; by default each has its own.
+        With `tls` its connections are encrypted, and shake hands in `handshakes`. `unsent`, `receive_windows`,
+        `send_buffers`, `handshakes` are the node's; by default each has its own.
         """
         self.name = name
         self.security_protocol = security_protocol
@@ -94,6 +100,9 @@ class Listener:
         self.receive_windows = receive_windows or ReceiveWindows(widest_bytes())
         self.send_buffers = send_buffers or SendBuffers(limits.socket_send_buffer_bytes)
         self.unsent = unsent or UnsentAnswers()
+        self.tls = tls
+        self._handshakes = handshakes
+        self._shared_tls: TlsShared | None = None
         self.host = ""
         self.port = 0
         self._congestion_control = b""  # the system's choice where connections of other machines get it back
@@ -120,10 +129,13 @@ class Listener:
         `host` "" is every address of the machine, port 0 any free one. OSError if the address is taken.
         """
         self.loop = asyncio.get_running_loop()
+        if self.tls is not None:
+            lane = self._handshakes or HandshakeLane()
+            self._shared_tls = TlsShared(self.loop, lane, self.start_task)
         backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():
             self._server = await self.loop.create_server(
-                lambda: Connection(self), sock=_dual_stack_socket(port), backlog=backlog, start_serving=False
+                self._new_protocol, sock=_dual_stack_socket(port), backlog=backlog, start_serving=False
             )
         else:
             found = await self.loop.getaddrinfo(
@@ -132,11 +144,18 @@ class Listener:
             # The first only: with port 0 each address of a name would get a port of its own.
             address = str(found[0][4][0])
             self._server = await self.loop.create_server(
-                lambda: Connection(self), address, port, backlog=backlog, start_serving=False
+                self._new_protocol, address, port, backlog=backlog, start_serving=False
             )
         bound = self._server.sockets[0]
         self._congestion_control = stop_pacing(bound)
         self.host, self.port = host, bound.getsockname()[1]
+
+    def _new_protocol(self) -> asyncio.BufferedProtocol:
+        """Make what serves one accepted socket."""
+        if self.tls is None:
+            return Connection(self)
+        assert self._shared_tls is not None
+        return TlsTransport(Connection(self), self.tls.current, self._shared_tls)
 
     async def start(self) -> None:
         """Let clients in."""

@@ -8,4 +8,5 @@ pkcs12_reader       program: a PKCS12 store from standard input, as PEM to stand
 key_store           keystores and truststores of a listener, read from files or settings into PEM
 principal_rules     `ssl.principal.mapping.rules`: from a name of a certificate to the name of a principal
 server_context      from the settings of a listener to what its connections need of TLS
+security_reload     keys and certificates of listeners, renewed while the node runs
 """

@@ -107,7 +107,7 @@ _NETWORK = (
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "The security protocol of each listener name, as NAME:PROTOCOL pairs. Clients can "
-        "use PLAINTEXT only.",
+        "use PLAINTEXT and SSL.",
         importance=LOW,
     ),
     setting(

@@ -75,11 +75,11 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def check_served(listeners: Sequence[Listener]) -> None:
     """INVALID_CONFIG for a listener whose security protocol this node does not speak."""
     for listener in listeners:
-        if listener.security_protocol != "PLAINTEXT":
+        if listener.security_protocol not in ("PLAINTEXT", "SSL"):
             raise _invalid(
                 "listeners",
                 f"{listener.name}://{listener.host}:{listener.port}",
-                f"it needs {listener.security_protocol}, but only PLAINTEXT listeners are supported.",
+                f"it needs {listener.security_protocol}, but only PLAINTEXT and SSL listeners are supported.",
             )
 
 

@@ -14,6 +14,7 @@ from ottla.node.memory.memory_budget import MemoryBudget, divide
 from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.net.connection_quota import ConnectionQuota
+from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
 from ottla.node.net.peer_network import PeerNetwork
 from ottla.node.net.receive_memory import ReceiveMemory
@@ -21,6 +22,7 @@ from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
 from ottla.node.net.send_buffers import SendBuffers
 from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.node_state import NodeState
+from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.node_tasks import NodeTasks
 from ottla.node.start.part_settings import connection_limits
@@ -69,6 +71,8 @@ class Foundation:
     peer_connection_lost: Signal[str]  # a connection of this node has ended, for that purpose
     cut_off: Signal[bool]  # others may lead now what this node led, or no longer
     connection_quota: ConnectionQuota
+    handshakes: HandshakeLane
+    listener_tls: SecurityReload
     served_apis: Served
     dispatcher: Dispatcher
 
@@ -179,6 +183,8 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         peer_connection_lost=peer_connection_lost,
         cut_off=Signal[bool](),
         connection_quota=connection_quota,
+        handshakes=HandshakeLane(),
+        listener_tls=SecurityReload(lambda: state.config.listener_security),
         served_apis=served_apis,
         dispatcher=Dispatcher(
             state, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate

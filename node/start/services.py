@@ -106,6 +106,7 @@ def apply_settings(
         follower_bytes_per_second=config.follower_replication_throttled_rate,
     )
     base.connection_quota.limits = connection_limits(config)
+    base.listener_tls.settings_changed()
     parts.metadata.reconfigure(controller_config(config))
 
 
@@ -255,6 +256,7 @@ def make_services(
         receive_memory=base.receive_memory,
         unsent=base.unsent,
         batch_pool=base.batch_pool,
+        listener_tls=base.listener_tls,
         time_pool=base.time_pool,
         opened_batches=base.opened_batches,
         log_manager=base.log_manager,

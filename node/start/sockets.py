@@ -13,7 +13,8 @@ from ottla.node.start.foundation import Foundation
 async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Listener]:
     """Take the addresses of `listeners`; nobody is let in yet.
 
-    OSError with the address in a note if one is taken; then none is kept.
+    OSError with the address in a note if one is taken, INVALID_CONFIG if the keys of one cannot be used; then
+    none is kept.
     """
     config = base.config
     limits = ListenerLimits(
@@ -25,6 +26,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     listeners: list[Listener] = []
     try:
         for address in config.listeners:
+            security = config.listener_security.get(address.name)
             listener = Listener(
                 name=address.name,
                 security_protocol=address.security_protocol,
@@ -40,6 +42,8 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 unsent=base.unsent,
                 receive_windows=base.receive_windows,
                 send_buffers=base.send_buffers,
+                tls=None if security is None else await base.listener_tls.open(security),
+                handshakes=base.handshakes,
             )
             listeners.append(listener)
             try:

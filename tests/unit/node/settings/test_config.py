@@ -59,7 +59,17 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(t
 REFUSED = [
     ({"listeners": "nonsense"}, "listeners"),
     ({"listeners": "PLAINTEXT://:99999"}, "port"),
-    ({"listeners": "SSL://:9093"}, "only PLAINTEXT"),
+    ({"listeners": "SASL_SSL://:9093"}, "only PLAINTEXT and SSL"),
+    ({"listeners": "SSL://:9093", "ssl.keystore.location": "a"}, "no listener uses PLAINTEXT"),
+    ({"listeners": "PLAINTEXT://:9092,SSL://:9093"}, "ssl.keystore.location"),
+    (
+        {
+            "listeners": "PLAINTEXT://:9092,SSL://:9093",
+            "ssl.keystore.location": "a",
+            "inter.broker.listener.name": "SSL",
+        },
+        "SSL has TLS",
+    ),
     ({"listeners": "A://:1"}, "listener.security.protocol.map"),
     ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "twice"),
     ({"listeners": "CONTROLLER://:1", "controller.listener.names": "CONTROLLER"}, "listeners"),

@@ -1,0 +1,87 @@
+"""Where handshakes of TLS are computed: in two threads beside the loop, fairly by address.
+
+A signature with RSA takes a millisecond, and a fleet that comes back makes thousands at once: on the loop
+they would hold up everybody who is connected. Addresses have their turns one after another, so that who opens
+many connections waits for itself. The promise: no more than `MAX_WAITING` steps wait; beyond that the address
+that has most of them loses its newest.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+THREADS: Final = 2
+MAX_WAITING: Final = 256  # Some 0.3 s of two threads, with RSA keys of 2,048 bits.
+
+
+class _Step(NamedTuple):
+    """One step of a handshake that waits for a thread."""
+
+    work: Callable[[], object]
+    done: Callable[[object], None]  # told the result, on the loop
+    refused: Callable[[], None]
+
+
+class HandshakeLane:
+    """The steps of all handshakes of a node."""
+
+    def __init__(self, threads: int = THREADS, max_waiting: int = MAX_WAITING) -> None:
+        self._max_waiting = max_waiting
+        self._free = threads
+        self._pool = ThreadPoolExecutor(threads, "tls-handshake")  # it begins threads when they are needed
+        self._steps: OrderedDict[str, deque[_Step]] = OrderedDict()  # by address, the next one first
+        self.waiting = 0
+
+    def submit(
+        self,
+        address: str,
+        work: Callable[[], object],
+        done: Callable[[object], None],
+        refused: Callable[[], None],
+    ) -> None:
+        """Do `work`, which must not raise, in a thread, then call `done` with its result on the loop.
+
+        Or call `refused`, at once or later, if too many wait.
+        """
+        step = _Step(work, done, refused)
+        if self._free:
+            self._begin(step)
+            return
+        self._steps.setdefault(address, deque()).append(step)
+        self.waiting += 1
+        if self.waiting > self._max_waiting:
+            largest = max(self._steps, key=lambda one: len(self._steps[one]))
+            steps = self._steps[largest]
+            newest = steps.pop()
+            if not steps:
+                del self._steps[largest]
+            self.waiting -= 1
+            newest.refused()
+
+    def close(self) -> None:
+        """Let go of the threads; what waits is forgotten."""
+        self._steps.clear()
+        self.waiting = 0
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _begin(self, step: _Step) -> None:
+        self._free -= 1
+        future = asyncio.get_running_loop().run_in_executor(self._pool, step.work)
+        future.add_done_callback(lambda done: self._finished(step, done))
+
+    def _finished(self, step: _Step, future: "asyncio.Future[object]") -> None:
+        self._free += 1
+        if future.cancelled():
+            return  # the node stops
+        if self._steps:
+            address, steps = next(iter(self._steps.items()))
+            following = steps.popleft()
+            if steps:
+                self._steps.move_to_end(address)
+            else:
+                del self._steps[address]
+            self.waiting -= 1
+            self._begin(following)
+        step.done(future.result())

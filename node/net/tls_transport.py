@@ -1,0 +1,535 @@
+"""TLS between the socket and a `Connection`: below, a protocol of the loop's transport; above, a transport
+itself.
+
+asyncio's own TLS would shake hands on the loop, keep 256 KiB for each connection and buffer answers without
+end. Here the steps of a handshake are computed in the `HandshakeLane`; afterwards records are opened and
+sealed on the loop, which takes some 10 us for 16 KiB.
+
+The promises: - While a thread computes, the loop touches neither the TLS object nor its two buffers: nothing
+is read then. - What was received is opened only as far as the connection reads; the rest waits as it came, at
+most one read. When the connection reads again, that comes first, and nothing is left behind without being
+looked at. - What is to be sent is sealed in pieces of `SEAL_BYTES`, and only as the socket takes them.
+Records in files are read in pieces of `FILE_BYTES`: at once where they are in the page cache, else in a
+thread. - The end is told when all before it was given to the connection, both by close_notify and by a bare
+end of the stream: Kafka's frames have their lengths, so one that was cut off is seen.
+"""
+
+import asyncio
+import fcntl
+import socket
+import ssl
+import struct
+import termios
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from enum import Enum
+from typing import Any, Final, Protocol, cast
+
+from ottla.logstore.disk import FileRecords
+from ottla.logstore.words.schema import Buffer
+from ottla.node.net.file_pipe import Piece
+from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.server_tls import ServerTls
+
+HANDSHAKE_SECONDS: Final = 10.0
+# Of a client's side of a handshake: OpenSSL takes chains of certificates of 100 KiB.
+MAX_HANDSHAKE_BYTES: Final = 256 * 1024
+READ_BYTES: Final = 128 * 1024  # at once from the socket; one such buffer serves all connections
+OPEN_BYTES: Final = 32 * 1024  # Given to OpenSSL at once: its buffer keeps the size that it once had.
+SEAL_BYTES: Final = 32 * 1024  # the same for what is sent
+FILE_BYTES: Final = 128 * 1024
+WRITE_HIGH_WATER_BYTES: Final = 256 * 1024
+# Answers of TLS itself, to a peer that asks for new keys and reads none of them.
+MAX_UNASKED_BYTES: Final = 1024 * 1024
+HANDSHAKE_RECORD, ALERT_RECORD, DATA_RECORD = 22, 21, 23
+_CLOSE_NOTIFY_BYTES: Final = 19  # within a record of TLS 1.3: two bytes of alert, its kind, and a tag of 16
+_CLOSE_WAIT: Final = 8  # state of TCP: the peer has ended its side
+
+
+class _State(Enum):
+    """How far a connection is."""
+
+    HANDSHAKE = 0
+    OPEN = 1
+    CLOSING = 2  # what is unsent leaves, nothing more is read
+    CLOSED = 3
+
+
+class Upper(Protocol):
+    """The connection above, as far as it is needed here."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def connection_lost(self, exc: Exception | None) -> None: ...
+    def get_buffer(self, sizehint: int) -> memoryview: ...
+    def buffer_updated(self, nbytes: int) -> None: ...
+    def eof_received(self) -> bool: ...
+    def pause_writing(self) -> None: ...
+    def resume_writing(self) -> None: ...
+    def identify(self, principal: str) -> None: ...
+    def refuse(self, reason: str) -> None: ...
+    def abort(self, reason: str) -> None: ...
+
+
+class _Step:
+    """What a step of a handshake came to."""
+
+    __slots__ = ("is_done", "principal", "refusal")
+
+    def __init__(self, *, is_done: bool = False, principal: str = "", refusal: str = "") -> None:
+        self.is_done = is_done
+        self.principal = principal
+        self.refusal = refusal
+
+
+class TlsShared:
+    """What all connections with TLS of a listener share."""
+
+    __slots__ = ("lane", "loop", "scratch", "start_task")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        lane: HandshakeLane,
+        start_task: Callable[[Coroutine[Any, Any, None]], object],
+    ) -> None:
+        self.loop = loop
+        self.lane = lane
+        self.start_task = start_task
+        # The loop asks for room, reads, and says how much it was, before it serves another.
+        self.scratch = memoryview(bytearray(READ_BYTES))
+
+
+class TlsTransport(asyncio.BufferedProtocol):
+    """One accepted socket with TLS (asyncio demands the base class)."""
+
+    __slots__ = (
+        "_address",
+        "_has_ended",
+        "_high_water",
+        "_incoming",
+        "_is_blocked",
+        "_is_giving",
+        "_is_in_lane",
+        "_is_reading",
+        "_is_reading_file",
+        "_is_upper_blocked",
+        "_is_upper_reading",
+        "_lower",
+        "_outgoing",
+        "_pieces",
+        "_received_bytes",
+        "_rest",
+        "_shared",
+        "_state",
+        "_timer",
+        "_tls",
+        "_tls_object",
+        "_told_end",
+        "_upper",
+    )
+
+    def __init__(self, upper: Upper, tls: ServerTls, shared: TlsShared) -> None:
+        self._upper = upper
+        self._tls = tls
+        self._shared = shared
+        self._state = _State.HANDSHAKE
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls_object = tls.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._lower: asyncio.Transport = cast(asyncio.Transport, None)
+        self._address = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._received_bytes = 0  # in the handshake
+        self._is_in_lane = False  # a thread computes, or will
+        self._is_reading = True  # from the socket
+        self._is_upper_reading = True
+        self._is_giving = False  # what was received to the connection
+        self._rest = memoryview(b"")  # received, and not yet given to OpenSSL
+        self._has_ended = False  # the peer sends nothing more
+        self._told_end = False
+        self._pieces: deque[Piece] = deque()  # to be sealed and sent
+        self._is_reading_file = False
+        self._is_blocked = False  # the socket takes no more for now
+        self._is_upper_blocked = False
+
+    # ---- called by the loop ------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._lower = cast(asyncio.Transport, transport)
+        self._lower.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
+        peer = transport.get_extra_info("peername") or ("",)
+        self._address = str(peer[0])
+        self._timer = self._shared.loop.call_later(HANDSHAKE_SECONDS, self._handshake_took_too_long)
+        self._upper.connection_made(cast(asyncio.BaseTransport, self))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._state = _State.CLOSED
+        self._stop_timer()
+        self._pieces.clear()
+        self._rest = memoryview(b"")
+        self._upper.connection_lost(exc)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._shared.scratch
+
+    def buffer_updated(self, nbytes: int) -> None:
+        received = self._shared.scratch[:nbytes]
+        if self._has_ended:
+            return  # nothing counts behind close_notify
+        if self._state is _State.OPEN:
+            self._give(received)
+        elif self._state is _State.HANDSHAKE:
+            self._handshake_received(received)
+
+    def eof_received(self) -> bool:
+        self._has_ended = True
+        if self._state is _State.HANDSHAKE:
+            if not self._is_in_lane:
+                self._upper.abort("it ended the connection before the TLS handshake was complete")
+            return True
+        if self._state is _State.OPEN:
+            self._give(None)
+        return self._state is not _State.CLOSED
+
+    def pause_writing(self) -> None:
+        self._is_blocked = True
+        self._tell_whether_blocked()
+
+    def resume_writing(self) -> None:
+        self._is_blocked = False
+        self._send()
+
+    # ---- the handshake -------------------------------------------------------------------------------
+
+    def _handshake_received(self, received: memoryview) -> None:
+        if not self._received_bytes and received[0] != HANDSHAKE_RECORD:
+            self._upper.abort("it does not speak TLS to a listener with TLS (SSL)")
+            return
+        self._received_bytes += len(received)
+        if self._received_bytes > MAX_HANDSHAKE_BYTES:
+            self._upper.abort(f"its TLS handshake is longer than {MAX_HANDSHAKE_BYTES} bytes")
+            return
+        self._incoming.write(received)
+        self._is_in_lane = True
+        self._read_on(False)
+        self._shared.lane.submit(self._address, self._take_step, self._step_taken, self._step_refused)
+
+    def _take_step(self) -> _Step:
+        """Go on with the handshake, in a thread."""
+        try:
+            self._tls_object.do_handshake()
+            certificate = self._tls_object.getpeercert(binary_form=True)
+            return _Step(is_done=True, principal=self._tls.principal_of(certificate))
+        except ssl.SSLWantReadError:
+            return _Step()
+        except (OSError, ValueError) as error:  # Errors of TLS, and PermissionError, are such.
+            return _Step(refusal=f"the TLS handshake failed: {_said_by(error)}")
+        except Exception as error:  # a bug of ours must not take the thread's result with it
+            return _Step(refusal=f"the TLS handshake failed: {error!r}")
+
+    def _step_taken(self, step: object) -> None:
+        assert isinstance(step, _Step)
+        self._is_in_lane = False
+        if self._state is not _State.HANDSHAKE:
+            self._finish_closing()
+            return
+        self._flush()
+        if step.refusal:
+            self._upper.refuse(step.refusal)  # behind the alert that says so to the peer
+        elif step.is_done:
+            self._stop_timer()
+            self._state = _State.OPEN
+            self._upper.identify(step.principal)
+            self._give(None)
+        elif self._has_ended:
+            self._upper.abort("it ended the connection before the TLS handshake was complete")
+        else:
+            self._read_on(True)
+
+    def _step_refused(self) -> None:
+        self._is_in_lane = False
+        if self._state is _State.HANDSHAKE:
+            self._upper.abort("too many TLS handshakes wait")
+        else:
+            self._finish_closing()
+
+    def _handshake_took_too_long(self) -> None:
+        self._timer = None
+        self._upper.abort(f"its TLS handshake took longer than {HANDSHAKE_SECONDS:.0f} s")
+
+    def _stop_timer(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+
+    # ---- receiving -------------------------------------------------------------------------------------
+
+    def _give(self, received: memoryview | None) -> None:
+        """Open what was received and give it to the connection, as far as it reads."""
+        if received is not None:
+            if self._rest:
+                self._rest = memoryview(bytes(self._rest) + received)
+            else:
+                self._rest = received
+        if self._is_giving:
+            return
+        self._is_giving = True
+        try:
+            while self._is_upper_reading and self._state is _State.OPEN:
+                if self._give_some():
+                    continue
+                if not self._rest:
+                    break
+                self._incoming.write(self._rest[:OPEN_BYTES])
+                self._rest = self._rest[OPEN_BYTES:]
+        except ssl.SSLError as error:
+            self._flush()
+            self._upper.refuse(f"what it sent is no TLS: {_said_by(error)}")
+        finally:
+            self._is_giving = False
+            if self._rest:  # the scratch is another's from now on
+                self._rest = memoryview(bytes(self._rest))
+        self._received()
+
+    def _received(self) -> None:
+        """Do what follows once something was given to the connection."""
+        if self._state is not _State.OPEN:
+            return
+        if self._outgoing.pending:
+            self._flush()
+            if self._lower.get_write_buffer_size() > WRITE_HIGH_WATER_BYTES + MAX_UNASKED_BYTES:
+                self._upper.abort("it asks for new keys and does not read them")
+                return
+        if self._is_upper_reading and self._has_ended and not self._told_end:
+            self._told_end = True
+            if not self._upper.eof_received():
+                self.close()
+        elif not self._has_ended:
+            self._read_on(self._is_upper_reading)
+
+    def _give_some(self) -> bool:
+        """Fill the room that the connection has with what OpenSSL has; return whether there may be more."""
+        if not self._incoming.pending and not self._tls_object.pending():
+            return False
+        view = self._upper.get_buffer(-1)
+        filled, room = 0, len(view)
+        is_more = True
+        while filled < room:
+            try:
+                count = self._tls_object.read(room - filled, view[filled:])
+            except ssl.SSLWantReadError:
+                is_more = False
+                break
+            except ssl.SSLError:
+                # What was good before it is served.
+                if filled:
+                    self._upper.buffer_updated(filled)
+                raise
+            if not count:  # close_notify
+                self._has_ended = True
+                self._rest = memoryview(b"")  # nothing counts that follows it
+                is_more = False
+                break
+            filled += cast(int, count)  # with a buffer it says how much it read
+            if not self._incoming.pending and not self._tls_object.pending():
+                is_more = False
+                break
+        if filled:
+            self._upper.buffer_updated(filled)
+        return is_more
+
+    def _read_on(self, is_wanted: bool) -> None:
+        """Read from the socket, or stop that."""
+        if is_wanted is self._is_reading or self._lower.is_closing():
+            return
+        self._is_reading = is_wanted
+        if is_wanted:
+            self._lower.resume_reading()
+        else:
+            self._lower.pause_reading()
+
+    # ---- the transport of the connection: receiving ----------------------------------------------------
+
+    def pause_reading(self) -> None:
+        self._is_upper_reading = False
+        if self._state is _State.OPEN:
+            self._read_on(False)
+
+    def resume_reading(self) -> None:
+        self._is_upper_reading = True
+        if self._state is _State.OPEN and not self._is_giving:
+            self._shared.loop.call_soon(self._give, None)
+
+    # ---- the transport of the connection: sending --------------------------------------------------------
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """The limit is that of what is sealed, which is here."""
+
+    def get_write_buffer_size(self) -> int:
+        """How much is unsent in memory: what is in files takes none."""
+        waiting = sum(len(one) for one in self._pieces if not isinstance(one, FileRecords))
+        return self._lower.get_write_buffer_size() + waiting
+
+    def write(self, data: Buffer) -> None:
+        self.writelines((data,))
+
+    def writelines(self, pieces: Sequence[Piece]) -> None:
+        """Send these, also records that lie in files, in their order and as the socket takes them."""
+        if self._state is not _State.OPEN:
+            return
+        self._pieces += filter(len, pieces)
+        self._send()
+
+    def _send(self) -> None:
+        """Seal what the socket takes of what waits."""
+        if self._is_reading_file or self._state in (_State.HANDSHAKE, _State.CLOSED):
+            return
+        try:
+            while self._pieces and not self._is_blocked:
+                piece = self._pieces.popleft()
+                if not isinstance(piece, FileRecords):
+                    self._seal(piece)
+                elif not self._send_file(piece):
+                    break
+        except (OSError, ValueError) as error:
+            self._failed(error)
+            return
+        self._tell_whether_blocked()
+        self._finish_closing()
+
+    def _seal(self, piece: Buffer) -> None:
+        if len(piece) <= SEAL_BYTES:
+            self._tls_object.write(piece)
+            self._lower.write(self._outgoing.read())
+            return
+        view = memoryview(piece)
+        for position in range(0, len(view), SEAL_BYTES):
+            if self._is_blocked:
+                self._pieces.appendleft(view[position:])
+                return
+            self._tls_object.write(view[position : position + SEAL_BYTES])
+            self._lower.write(self._outgoing.read())
+
+    def _send_file(self, records: FileRecords) -> bool:
+        """Seal the first bytes of records in a file; return False if they have to be read from the disk."""
+        size = min(records.size, FILE_BYTES)
+        if records.size > size:
+            self._pieces.appendleft(records.after(size))
+        first = FileRecords(records.file, records.position, size)
+        if records.file.can_send(records.position, size):
+            self._seal(first.read())
+            return True
+        self._is_reading_file = True
+        self._shared.start_task(self._read_cold(first))
+        return False
+
+    async def _read_cold(self, records: FileRecords) -> None:
+        try:
+            content = await asyncio.to_thread(records.read)
+        except OSError as error:
+            self._is_reading_file = False
+            self._failed(error)
+            return
+        self._is_reading_file = False
+        if self._state is not _State.CLOSED:
+            self._pieces.appendleft(content)
+            self._send()
+
+    def _failed(self, error: Exception) -> None:
+        """Half an answer was the last of this connection."""
+        if self._state is not _State.CLOSED:
+            self._upper.abort(f"a response could not be sent: {_said_by(error)}")
+
+    def _tell_whether_blocked(self) -> None:
+        is_blocked = self._is_blocked or bool(self._pieces) or self._is_reading_file
+        if is_blocked is self._is_upper_blocked or self._state is not _State.OPEN:
+            return
+        self._is_upper_blocked = is_blocked
+        if is_blocked:
+            self._upper.pause_writing()
+        else:
+            self._upper.resume_writing()
+
+    def _flush(self) -> None:
+        """Send what TLS itself has to say."""
+        if self._outgoing.pending and not self._lower.is_closing():
+            self._lower.write(self._outgoing.read())
+
+    # ---- the transport of the connection: its end --------------------------------------------------------
+
+    def close(self) -> None:
+        """Close when all is sent."""
+        if self._state in (_State.CLOSING, _State.CLOSED):
+            return
+        was_open = self._state is _State.OPEN
+        self._state = _State.CLOSING
+        self._stop_timer()
+        if not was_open:
+            self._pieces.clear()
+        self._read_on(False)
+        self._finish_closing()
+
+    def abort(self) -> None:
+        self._state = _State.CLOSED
+        self._stop_timer()
+        self._pieces.clear()
+        self._lower.abort()
+
+    def is_closing(self) -> bool:
+        return self._state in (_State.CLOSING, _State.CLOSED)
+
+    def _finish_closing(self) -> None:
+        """Say goodbye and let the socket's transport close, if all is sent."""
+        if self._state is not _State.CLOSING or self._pieces or self._is_reading_file or self._is_in_lane:
+            return
+        self._state = _State.CLOSED
+        with suppress(ssl.SSLError, ValueError):  # a handshake that did not end has nothing to say
+            self._tls_object.unwrap()
+        self._flush()
+        self._lower.close()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        if name == "sslcontext":
+            return self._tls.context
+        if name == "ssl_object":
+            return self._tls_object
+        if name == "peer_has_ended":
+            return self._peer_has_ended
+        return self._lower.get_extra_info(name, default)
+
+    def _peer_has_ended(self) -> bool:
+        """Return whether the peer has ended its side, with nothing left before that but its goodbye."""
+        sock = self._lower.get_extra_info("socket")
+        if self._has_ended:
+            return not self._rest and not self._incoming.pending and not self._tls_object.pending()
+        if sock is None or self._rest:
+            return False
+        return _only_goodbye_is_left(sock.fileno(), sock.family, sock.type)
+
+
+def _only_goodbye_is_left(descriptor: int, family: int, kind: int) -> bool:
+    # uvloop's own object for a socket cannot read.
+    with socket.fromfd(descriptor, family, kind) as same:
+        try:
+            if same.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _CLOSE_WAIT:
+                return False
+            unread = struct.unpack("i", fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4)))[0]
+            head = same.recv(5, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+    if len(head) < 5:
+        return not head
+    size = int.from_bytes(head[3:5], "big")
+    is_alert = head[0] == ALERT_RECORD or (head[0] == DATA_RECORD and size == _CLOSE_NOTIFY_BYTES)
+    return is_alert and unread == 5 + size
+
+
+def _said_by(error: Exception) -> str:
+    """Return what OpenSSL says, without its numbers and places in its sources."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is refused: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.lower().replace("_", " ")
+    return str(error)

@@ -1,0 +1,120 @@
+"""Keys and certificates of listeners, renewed while the node runs.
+
+Certificates live for weeks and nodes for years. When a file of a store changes, or a setting of it
+(AlterConfigs of `listener.name.NAME.ssl.*`), the store is read anew, and connections that come from then on
+get the new one; those that are open keep theirs. The promise: what cannot be used, or names somebody else,
+changes nothing but the log. As in Apache Kafka a new certificate must have the same distinguished name and
+all subject alternative names of the old one, unless `ssl.allow.dn.changes` and `ssl.allow.san.changes` say
+otherwise.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.net.server_tls import ListenerTls
+from ottla.node.security.key_store import Stamp, stamps_of
+from ottla.node.security.server_context import BuiltTls, OwnCertificate, build_tls
+from ottla.node.settings.security_settings import ListenerSecurity
+
+LOOK_SECONDS: Final = 5.0  # Kubernetes itself takes a minute until a renewed secret is in a pod
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Listener:
+    """What is current at one listener, and what was tried last."""
+
+    tls: ListenerTls
+    certificate: OwnCertificate
+    security: ListenerSecurity
+    stamps: tuple[Stamp | None, ...]
+
+
+class SecurityReload:
+    """The keys and certificates of all listeners of a node."""
+
+    def __init__(self, wanted: Callable[[], Mapping[str, ListenerSecurity]]) -> None:
+        """`wanted` gives what the settings come to now, by listener."""
+        self._wanted = wanted
+        self._listeners: dict[str, _Listener] = {}
+        self._changed = asyncio.Event()
+
+    async def open(self, security: ListenerSecurity) -> ListenerTls:
+        """Read the stores of a listener for the first time; INVALID_CONFIG if they cannot be used."""
+        # The stamps first: what changes while it is read is read once more.
+        stamps = await asyncio.to_thread(stamps_of, security)
+        built = await asyncio.to_thread(build_tls, security)
+        tls = ListenerTls(built.server)
+        self._listeners[security.listener] = _Listener(
+            tls=tls, certificate=built.certificate, security=security, stamps=stamps
+        )
+        return tls
+
+    def settings_changed(self) -> None:
+        """Look at once."""
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Look for changes until the node ends."""
+        while self._listeners:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_SECONDS):
+                    await self._changed.wait()
+            self._changed.clear()
+            await self.look()
+
+    async def look(self) -> None:
+        """Take over what has changed since the last time."""
+        wanted = self._wanted()
+        for name, listener in self._listeners.items():
+            security = wanted.get(name, listener.security)
+            stamps = await asyncio.to_thread(stamps_of, security)
+            if security == listener.security and stamps == listener.stamps:
+                continue
+            listener.security, listener.stamps = security, stamps
+            try:
+                built = await self._built(listener, security)
+            except KafkaError as error:
+                log.error(
+                    "The listener %s keeps the certificate that it had, because the new one is refused: %s",
+                    name,
+                    error.detail,
+                )
+                continue
+            listener.tls.current, listener.certificate = built.server, built.certificate
+            log.info("The listener %s has read its keys and certificates anew.", name)
+
+    async def check(self, wanted: Mapping[str, ListenerSecurity]) -> None:
+        """INVALID_CONFIG if a listener could not take over these settings."""
+        for name, listener in self._listeners.items():
+            security = wanted.get(name, listener.security)
+            if security != listener.security:
+                await self._built(listener, security)
+
+    async def _built(self, listener: _Listener, security: ListenerSecurity) -> BuiltTls:
+        built = await asyncio.to_thread(build_tls, security)
+        problem = _problem(listener.certificate, built.certificate, security)
+        if problem is not None:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
+        return built
+
+
+def _problem(old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity) -> str | None:
+    """Return why a new certificate may not follow an old one, or None if it may."""
+    if not security.allow_dn_changes and old.subject.lower() != new.subject.lower():
+        return (
+            f"the distinguished name of the certificate changes from {old.subject} to {new.subject}; "
+            "set ssl.allow.dn.changes=true to allow that."
+        )
+    if not security.allow_san_changes and not new.alternative_names.issuperset(old.alternative_names):
+        return (
+            f"the certificate of {new.subject} lacks subject alternative names that the present one has; "
+            "set ssl.allow.san.changes=true to allow that."
+        )
+    return None

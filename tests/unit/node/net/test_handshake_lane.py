@@ -1,0 +1,71 @@
+"""Whose handshake is computed next, and who is refused."""
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from ottla.node.net.handshake_lane import HandshakeLane
+
+
+class HeldLoop:
+    """A pool that computes when the test says so."""
+
+    def __init__(self) -> None:
+        self.began: list[tuple[Any, Future[Any]]] = []
+
+    def run_in_executor(self, pool: object, work: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self.began.append((work, future))
+        return future
+
+    def compute(self) -> None:
+        work, future = self.began.pop(0)
+        future.set_result(work())
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> HeldLoop:
+    held = HeldLoop()
+    monkeypatch.setattr(asyncio, "get_running_loop", lambda: held)
+    return held
+
+
+def test_addresses_have_their_turns_one_after_another(held: HeldLoop) -> None:
+    lane, done = HandshakeLane(threads=1), list[str]()
+    for address, count in (("a", 5), ("b", 2), ("c", 1)):
+        for number in range(count):
+            lane.submit(address, lambda name=f"{address}{number}": name, done.append, lambda: None)
+
+    while held.began:
+        held.compute()
+
+    assert done == ["a0", "a1", "b0", "c0", "a2", "b1", "a3", "a4"]
+    assert lane.waiting == 0
+
+
+def test_where_too_many_wait_the_address_with_most_of_them_loses_its_newest(held: HeldLoop) -> None:
+    lane, done, refused = HandshakeLane(threads=1, max_waiting=4), list[str](), list[str]()
+
+    def submit(name: str) -> None:
+        lane.submit(name[0], lambda: name, done.append, lambda: refused.append(name))
+
+    for name in ("a0", "a1", "a2", "a3", "a4", "b0", "a5"):
+        submit(name)
+
+    assert refused == ["a4", "a5"]
+    while held.began:
+        held.compute()
+    assert done == ["a0", "a1", "b0", "a2", "a3"]
+
+
+def test_what_waits_is_forgotten_when_the_node_stops(held: HeldLoop) -> None:
+    lane, done = HandshakeLane(threads=1), list[str]()
+    for name in ("a", "b"):
+        lane.submit(name, lambda: "x", done.append, lambda: None)
+
+    lane.close()
+    held.compute()
+
+    assert done == ["x"] and not held.began and lane.waiting == 0

@@ -1,0 +1,489 @@
+"""TLS between a socket and a connection, both played by the test: every split of the bytes, and every end."""
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import trustme
+
+from ottla.logstore.disk import FileRecords, MemoryDisk, MemoryFile
+from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.server_tls import ServerTls
+from ottla.node.net.tls_transport import READ_BYTES, TlsShared, TlsTransport
+
+CA = trustme.CA()
+
+
+class Lower:
+    """The transport of a socket: it has sent when the test takes what was written."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.is_reading = True
+        self.is_closed = self.is_aborted = False
+        self.size = 0
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return ("127.0.0.1", 1) if name == "peername" else default
+
+    def get_write_buffer_size(self) -> int:
+        return self.size
+
+    def write(self, data: bytes) -> None:
+        assert not self.is_closed
+        self.written.append(data)
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def pause_reading(self) -> None:
+        assert self.is_reading
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.is_reading
+        self.is_reading = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.is_closed = self.is_aborted = True
+
+
+class Upper:
+    """A connection that keeps what it gets, and says what happened."""
+
+    def __init__(self, room: int = 1000) -> None:
+        self.room = room
+        self.view = memoryview(bytearray(room))
+        self.received = b""
+        self.events: list[str] = []
+        self.keeps_half_open = False
+        self.pauses_after: int | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport: TlsTransport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.events.append("lost")
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self.view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        assert 0 < nbytes <= self.room
+        self.received += self.view[:nbytes]
+        if self.pauses_after is not None and len(self.received) >= self.pauses_after:
+            self.pauses_after = None
+            self.transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        self.events.append("end")
+        return self.keeps_half_open
+
+    def pause_writing(self) -> None:
+        self.events.append("blocked")
+
+    def resume_writing(self) -> None:
+        self.events.append("free")
+
+    def identify(self, principal: str) -> None:
+        self.events.append(principal)
+
+    def refuse(self, reason: str) -> None:
+        self.events.append(f"refused: {reason}")
+        self.transport.close()
+
+    def abort(self, reason: str) -> None:
+        self.events.append(f"aborted: {reason}")
+        self.transport.abort()
+
+
+class Lane:
+    """A lane whose thread computes when the test says so, or at once."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Callable[[], Any], Callable[[Any], None], Callable[[], None]]] = []
+        self.is_quick = True
+
+    def submit(self, address: str, *step: Any) -> None:
+        self.waiting.append(cast(Any, step))
+        if self.is_quick:
+            self.compute()
+
+    def compute(self) -> None:
+        work, done, _ = self.waiting.pop(0)
+        done(work())
+
+
+class Line:
+    """A client of TLS and the server's end, with all bytes between them in the hands of the test."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
+        certificate: trustme.LeafCert | None = None,
+        verify: ssl.VerifyMode = ssl.CERT_NONE,
+        room: int = 1000,
+    ) -> None:
+        server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        SERVER.configure_cert(server)
+        CA.configure_trust(server)
+        CA.configure_trust(client)
+        server.verify_mode, server.num_tickets = verify, 0
+        client.maximum_version = client.minimum_version = version
+        if certificate is not None:
+            certificate.configure_cert(client)
+        self.loop = loop
+        self.lane, self.lower, self.upper = Lane(), Lower(), Upper(room)
+        self.tasks: list[asyncio.Task[Any]] = []
+        shared = TlsShared(loop, cast(HandshakeLane, self.lane), self.start)
+        tls = ServerTls(server, lambda shown: "anybody" if shown is None else f"{len(shown) > 0}")
+        self.transport = TlsTransport(self.upper, tls, shared)
+        self.to_client, self.to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.client = client.wrap_bio(self.to_client, self.to_server, server_hostname="localhost")
+        self.transport.connection_made(cast(asyncio.BaseTransport, self.lower))
+
+    def start(self, work: Any) -> "asyncio.Task[Any]":
+        self.tasks.append(self.loop.create_task(work))
+        return self.tasks[-1]
+
+    def deliver(self, data: bytes, split: int = READ_BYTES) -> bytes:
+        """Hand bytes over as the loop would; returns what the server would not read."""
+        while data and self.lower.is_reading and not self.lower.is_closed:
+            piece, data = data[:split], data[split:]
+            self.transport.get_buffer(-1)[: len(piece)] = piece
+            self.transport.buffer_updated(len(piece))
+        return data
+
+    def take(self) -> None:
+        """Let the client have what was sent."""
+        self.to_client.write(b"".join(self.lower.written))
+        self.lower.written.clear()
+
+    def shake_hands(self, split: int = READ_BYTES) -> None:
+        for _ in range(6):
+            try:
+                self.client.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            assert not self.deliver(self.to_server.read(), split)
+            self.take()
+
+    def read(self) -> bytes:
+        self.take()
+        found = b""
+        try:
+            while chunk := self.client.read(1 << 16):
+                found += chunk
+        except ssl.SSLWantReadError:
+            pass
+        return found
+
+    def sealed(self, data: bytes) -> bytes:
+        self.client.write(data)
+        return self.to_server.read()
+
+    def turn(self) -> None:
+        for _ in range(3):
+            self.loop.run_until_complete(asyncio.sleep(0))
+
+
+SERVER = CA.issue_cert("localhost")
+CLIENT = CA.issue_cert("client")
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_connection_is_served_whatever_the_pieces_in_which_its_bytes_come(
+    loop: asyncio.AbstractEventLoop, version: ssl.TLSVersion
+) -> None:
+    for split in (1, 2, 5, 23, 1000, READ_BYTES):
+        line = Line(loop, version=version)
+        line.shake_hands(split)
+        asked = bytes(range(256)) * 20
+
+        assert not line.deliver(line.sealed(asked), split)
+        line.transport.write(b"answer")
+
+        assert line.upper.received == asked
+        assert line.read() == b"answer"
+        assert line.upper.events == ["anybody"]
+
+
+def test_every_split_in_two_of_what_a_client_sends_gives_the_same(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    asked = b""
+    for number in range(160):
+        data = line.sealed(b"%03d" % number + b"x" * 100) + line.sealed(b"y")
+        line.deliver(data[:number])
+        line.deliver(data[number:])
+        asked += b"%03d" % number + b"x" * 100 + b"y"
+
+    assert line.upper.received == asked
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("verify", "certificate", "principal"),
+    [
+        (ssl.CERT_NONE, CLIENT, "anybody"),
+        (ssl.CERT_OPTIONAL, None, "anybody"),
+        (ssl.CERT_OPTIONAL, CLIENT, "True"),
+        (ssl.CERT_REQUIRED, CLIENT, "True"),
+    ],
+)
+def test_who_shows_a_certificate_is_known_before_anything_is_served(
+    loop: asyncio.AbstractEventLoop,
+    version: ssl.TLSVersion,
+    verify: ssl.VerifyMode,
+    certificate: trustme.LeafCert | None,
+    principal: str,
+) -> None:
+    line = Line(loop, version=version, verify=verify, certificate=certificate)
+
+    line.shake_hands()
+
+    assert line.upper.events == [principal]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_who_shows_none_where_one_is_required_is_refused_and_told(
+    loop: asyncio.AbstractEventLoop, version: ssl.TLSVersion
+) -> None:
+    line = Line(loop, version=version, verify=ssl.CERT_REQUIRED)
+
+    with pytest.raises(ssl.SSLError, match=r"(?i)certificate required|handshake failure"):
+        line.shake_hands()
+        line.read()
+
+    assert line.upper.events == ["refused: the TLS handshake failed: peer did not return a certificate"]
+    assert line.lower.is_closed and not line.lower.is_aborted
+
+
+def test_a_certificate_of_another_authority_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop, verify=ssl.CERT_REQUIRED, certificate=trustme.CA().issue_cert("client"))
+
+    with pytest.raises(ssl.SSLError):
+        line.shake_hands()
+        line.read()
+
+    (event,) = line.upper.events
+    assert event.startswith("refused: the TLS handshake failed: its certificate is refused: ")
+
+
+def test_what_is_no_tls_is_refused_with_its_first_byte(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop)
+
+    line.deliver(b"\0\0\0\x20")
+
+    assert line.upper.events == ["aborted: it does not speak TLS to a listener with TLS (SSL)"]
+    assert line.lower.is_aborted
+
+
+def test_nothing_is_read_while_a_thread_computes(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop)
+    line.lane.is_quick = False
+    with pytest.raises(ssl.SSLWantReadError):
+        line.client.do_handshake()
+
+    line.deliver(line.to_server.read())
+
+    assert len(line.lane.waiting) == 1 and not line.lower.is_reading
+    line.lane.compute()
+    assert line.lower.is_reading and line.lower.written
+
+
+def test_a_connection_that_ends_while_a_thread_computes_is_forgotten(loop: asyncio.AbstractEventLoop) -> None:
+    for end in ("lost", "closed"):
+        line = Line(loop)
+        line.lane.is_quick = False
+        with pytest.raises(ssl.SSLWantReadError):
+            line.client.do_handshake()
+        line.deliver(line.to_server.read())
+        if end == "lost":
+            line.transport.connection_lost(None)
+        else:
+            line.transport.close()
+            assert not line.lower.is_closed, "the thread has the TLS object"
+
+        line.lane.compute()
+
+        assert line.upper.events == (["lost"] if end == "lost" else [])
+        assert line.lower.is_closed is (end == "closed")
+
+
+def test_a_handshake_that_takes_too_long_is_given_up(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ottla.node.net.tls_transport.HANDSHAKE_SECONDS", 0.0)
+    line = Line(loop)
+
+    line.loop.run_until_complete(asyncio.sleep(0.01))
+
+    assert line.upper.events == ["aborted: its TLS handshake took longer than 0 s"]
+
+
+def test_one_whose_turn_never_comes_is_refused(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop)
+    line.lane.is_quick = False
+    with pytest.raises(ssl.SSLWantReadError):
+        line.client.do_handshake()
+    line.deliver(line.to_server.read())
+
+    line.lane.waiting.pop()[2]()
+
+    assert line.upper.events == ["aborted: too many TLS handshakes wait"]
+
+
+@pytest.mark.parametrize("pauses_after", [1, 999, 1000, 16_384, 40_000, 100_000])
+def test_what_was_received_is_not_left_behind_when_reading_was_paused(
+    loop: asyncio.AbstractEventLoop, pauses_after: int
+) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    line.upper.pauses_after = pauses_after
+    asked = b"".join(b"%07d," % number for number in range(12_500))
+    data = line.sealed(asked)
+    first, others = data[:READ_BYTES], data[READ_BYTES:]
+
+    line.deliver(first)
+    paused_at = len(line.upper.received)
+    assert pauses_after <= paused_at < pauses_after + 1000 and not line.lower.is_reading
+    line.turn()
+    assert len(line.upper.received) == paused_at
+
+    line.transport.resume_reading()
+    line.turn()
+    assert not line.deliver(others)
+    assert line.upper.received == asked
+
+
+@pytest.mark.parametrize("says_goodbye", [True, False])
+@pytest.mark.parametrize("is_paused", [True, False])
+def test_the_end_is_told_behind_all_that_came_before_it(
+    loop: asyncio.AbstractEventLoop, says_goodbye: bool, is_paused: bool
+) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    line.upper.keeps_half_open = True
+    data = line.sealed(b"z" * 5000)
+    if says_goodbye:
+        with pytest.raises(ssl.SSLWantReadError):
+            line.client.unwrap()
+        data += line.to_server.read()
+    if is_paused:
+        line.upper.pauses_after = 1
+
+    line.deliver(data)
+    assert line.transport.eof_received()
+    if is_paused:
+        assert "end" not in line.upper.events
+        line.transport.resume_reading()
+        line.turn()
+
+    assert line.upper.received == b"z" * 5000
+    assert line.upper.events == ["anybody", "end"]
+    line.transport.write(b"the last answer")  # the peer has ended its side, and no more
+    line.transport.close()
+    if not says_goodbye:
+        assert line.read() == b"the last answer"
+    assert line.lower.is_closed and not line.lower.is_aborted
+
+
+def test_bytes_behind_a_goodbye_take_no_memory(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    line.upper.keeps_half_open = True
+    with pytest.raises(ssl.SSLWantReadError):
+        line.client.unwrap()
+    line.deliver(line.to_server.read())
+
+    for _ in range(10):
+        line.deliver(bytes(READ_BYTES))
+
+    assert line.upper.events == ["anybody", "end"] and not line.upper.received
+    assert line.transport.get_extra_info("peer_has_ended")(), "nothing is kept"
+
+
+def test_damaged_records_are_refused_and_what_was_good_before_them_is_served(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    good, bad = line.sealed(b"good"), bytearray(line.sealed(b"bad"))
+    bad[-1] ^= 1
+
+    line.deliver(good + bad)
+
+    assert line.upper.received == b"good"
+    assert line.upper.events[1].startswith("refused: what it sent is no TLS: ")
+
+
+def test_a_large_answer_is_sealed_only_as_the_socket_takes_it(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    answer = bytes(range(256)) * 4096
+    usual = line.lower.write
+
+    def write(data: bytes) -> None:
+        usual(data)
+        if len(line.lower.written) % 3 == 0:
+            line.transport.pause_writing()
+
+    line.lower.write = write  # type: ignore[method-assign]
+    line.transport.writelines([answer])
+    line.transport.write(b"and one more")
+
+    assert line.upper.events == ["anybody", "blocked"]
+    assert sum(map(len, line.lower.written)) < 120_000
+    assert line.transport.get_write_buffer_size() > 900_000
+    found = b""
+    while "free" not in line.upper.events:
+        found += line.read()
+        line.transport.resume_writing()
+    assert found + line.read() == answer + b"and one more"
+
+
+@pytest.mark.parametrize("is_cold", [True, False])
+def test_records_in_files_leave_in_their_order_and_a_close_waits_for_them(
+    loop: asyncio.AbstractEventLoop, is_cold: bool
+) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    content = b"".join(b"%07d," % number for number in range(50_000))
+    disk = MemoryDisk()
+    disk.make_directory(Path("/data"))
+    disk.is_sendable, disk.is_cached = not is_cold, not is_cold
+    file: MemoryFile = disk.open(Path("/data/log"), create=True)
+    file.write_at(0, [content])
+    records = FileRecords(file, 8, len(content) - 8)
+
+    line.transport.writelines([b"header,", records])
+    line.transport.write(b"trailer")
+    line.transport.close()
+    found = line.read()
+    while not line.lower.is_closed:
+        line.loop.run_until_complete(asyncio.sleep(0.001))
+        found += line.read()
+
+    assert found + line.read() == b"header," + content[8:] + b"trailer"
+    assert not line.lower.is_aborted
