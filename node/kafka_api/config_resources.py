@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeGuard, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -22,7 +22,9 @@ from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.metadata.command_parts import submit_in_parts
 from ottla.node.metadata.metadata_runtime import DEFAULT_TIMEOUT_MS
 from ottla.node.services import Services
+from ottla.node.settings.broker_settings import listener_setting
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.security_settings import LISTENER_SETTINGS
 from ottla.node.work.turns import listed
 
 
@@ -166,12 +168,24 @@ async def _stores_problem(services: Services, changes: ResourceChanges) -> Resou
     config = services.config
     if changes.resource_name != str(config.node_id):
         return None
-    changed = config.with_dynamic(config.cluster_texts, _texts_after(config, changes))
+    after = _texts_after(config, changes)
+    if _of_tls(after) == _of_tls(config.broker_texts):
+        return None
+    changed = config.with_dynamic(config.cluster_texts, after)
     try:
         await services.listener_tls.check(changed.listener_security)
     except KafkaError as error:
         return ResourceResult(error_code=ErrorCode.INVALID_REQUEST, error_message=error.detail)
     return None
+
+
+def _of_tls(texts: Mapping[str, str]) -> dict[str, str]:
+    """Return those of these settings by which single listeners get their keys and certificates."""
+    return {
+        name: text
+        for name, text in texts.items()
+        if (found := listener_setting(name)) is not None and found[1] in LISTENER_SETTINGS
+    }
 
 
 def _texts_after(config: BrokerConfig, changes: ResourceChanges) -> dict[str, str]:
