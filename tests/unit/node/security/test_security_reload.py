@@ -1,0 +1,133 @@
+"""Which new certificates a listener takes over while it runs, and which it refuses."""
+
+import asyncio
+import os
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.security.security_reload import SecurityReload
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.security_settings import ListenerSecurity, listener_security
+
+CA = trustme.CA()
+
+
+def store(path: Path, name: str, *hosts: str) -> None:
+    issued = CA.issue_cert(*hosts, common_name=name, organization_unit_name="unit")
+    path.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
+
+
+def security(path: Path, **texts: str) -> ListenerSecurity:
+    given = {name.replace("_", "."): text for name, text in texts.items()}
+    values = BROKER_CONFIG_DEF.parse_all({"ssl.keystore.location": str(path), **given})
+    listener = Listener(name="SSL", host="", port=9093, security_protocol="SSL")
+    return listener_security(listener, values, {})
+
+
+def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "allowed", "is_taken"),
+    [
+        ("node", ("a", "b"), {}, True),
+        ("node", ("a", "b", "c"), {}, True),
+        ("NODE", ("a", "b"), {}, True),
+        ("node", ("a",), {}, False),
+        ("node", ("a",), {"ssl_allow_san_changes": "true"}, True),
+        ("other", ("a", "b"), {}, False),
+        ("other", ("a", "b"), {"ssl_allow_dn_changes": "true"}, True),
+        ("other", ("a",), {"ssl_allow_dn_changes": "true"}, False),
+    ],
+)
+def test_a_new_certificate_names_the_old_node_unless_it_is_allowed_to_name_another(
+    tmp_path: Path, name: str, hosts: tuple[str, ...], allowed: dict[str, str], is_taken: bool
+) -> None:
+    path = tmp_path / "own.pem"
+    store(path, "node", "a", "b")
+    wanted = security(path, **allowed)
+    reload = SecurityReload(lambda: {"SSL": wanted})
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        store(path, name, *hosts)
+        os.utime(path, ns=(1, 1))
+        await reload.look()
+        assert (tls.current is not first) is is_taken
+
+    play(story)
+
+
+def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_changes_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "own.pem"
+    store(path, "node", "a")
+    wanted = security(path)
+    reload = SecurityReload(lambda: {"SSL": wanted})
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        await reload.look()
+        assert tls.current is first
+        path.unlink()
+        for _ in range(3):
+            await reload.look()
+        assert tls.current is first
+        assert caplog.text.count("keeps the certificate that it had") == 1, "told once"
+        store(path, "node", "a")
+        await reload.look()
+        assert tls.current is not first
+
+    play(story)
+
+
+def test_other_settings_are_judged_without_taking_them_over(tmp_path: Path) -> None:
+    path, other, nowhere = (tmp_path / name for name in ("own.pem", "other.pem", "nowhere.pem"))
+    store(path, "node", "a")
+    store(other, "other", "a")
+    wanted = security(path)
+    reload = SecurityReload(lambda: {"SSL": wanted})
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        with pytest.raises(KafkaError, match="distinguished name"):
+            await reload.check({"SSL": security(other)})
+        with pytest.raises(KafkaError, match="No such file"):
+            await reload.check({"SSL": security(nowhere)})
+        await reload.check({"SSL": security(other, ssl_allow_dn_changes="true")})
+        assert tls.current is first
+
+    play(story)
+
+
+def test_a_link_that_is_swapped_is_a_change(tmp_path: Path) -> None:
+    """As Kubernetes renews a secret: the names stay, and the folder behind them is another."""
+    for number in (1, 2):
+        (tmp_path / f"v{number}").mkdir()
+        store(tmp_path / f"v{number}" / "own.pem", "node", "a")
+    data = tmp_path / "data"
+    data.symlink_to("v1")
+    wanted = security(data / "own.pem")
+    reload = SecurityReload(lambda: {"SSL": wanted})
+
+    async def story() -> None:
+        tls = await reload.open(wanted)
+        first = tls.current
+        fresh = tmp_path / "fresh"
+        fresh.symlink_to("v2")
+        fresh.rename(data)
+        await reload.look()
+        assert tls.current is not first
+
+    play(story)
