@@ -1,7 +1,7 @@
 """The settings of a node among others: quorum, sessions of brokers, replication, proof of who a peer is.
 
-Where a default is not Kafka's: `process.roles` follows from `controller.quorum.voters`; `ssl.*.type` is PEM,
-the one that is read. `cluster.secret` is ours.
+Where a default is not Kafka's: `process.roles` follows from `controller.quorum.voters`.
+`cluster.secret` is ours.
 """
 
 import re
