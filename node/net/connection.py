@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
+from ottla.node.authorization.access import Access
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving
@@ -97,6 +98,7 @@ class ConnectionHost(Protocol):
     max_frame_bytes: int
     file_limit: int  # numbers of files from here on are left to the logs
     tick: int  # how often it has looked for idle connections
+    access_of: Callable[[str, str], Access]  # the rights of a principal from an address
 
     def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo: ...
     def pace(self, connection: "Connection", sock: socket.socket) -> None: ...
@@ -250,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def identify(self, principal: str) -> None:
         """Note who the other end has proven to be, before it is served."""
-        self.info = replace(self.info, principal=principal)
+        self.info = replace(self.info, access=self._listener.access_of(principal, self.info.client_host))
 
     def refuse(self, reason: str) -> None:
         """Close, and say why in the log; what was answered before leaves."""

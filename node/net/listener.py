@@ -78,13 +78,13 @@ class Listener:
     ) -> None:
         """`access_of` gives the rights of a principal from an address; by default everything is allowed.
 
-        With `tls` its connections are encrypted, and shake hands in `handshakes`. `unsent`, `receive_windows`,
-        `send_buffers`, `handshakes` are the node's; by default each has its own.
+        With `tls` its connections are encrypted, and shake hands in `handshakes`. This, `unsent`,
+        `receive_windows` and `send_buffers` are the node's; by default each has its own.
         """
         self.name = name
         self.security_protocol = security_protocol
         self.service = service
-        self._access_of = access_of
+        self.access_of = access_of
         self.opening_service = Service(serve=self._serve_opening, fail=service.fail)
         self._is_for_peers = is_for_peers  # whether nodes of the cluster dial it
         self.memory = memory
@@ -194,7 +194,7 @@ class Listener:
             connection_id=f"{local_host}:{local[1]}-{client_host}:{peer[1]}-{number}",
             listener_name=self.name,
             security_protocol=self.security_protocol,
-            access=self._access_of(ANONYMOUS, client_host),
+            access=self.access_of(ANONYMOUS, client_host),
             client_host=client_host,
             client_port=peer[1],
             local_host=local_host,

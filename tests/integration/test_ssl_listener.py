@@ -89,7 +89,7 @@ class Node:
 
         def look(broker: Broker) -> list[str]:
             infos = [one.info for one in broker.listeners[0].connections]
-            return [one.principal for one in infos if one.client_port == port]
+            return [one.access.principal for one in infos if one.client_port == port]
 
         return self.embedded.call(look)
 
