@@ -227,5 +227,6 @@ def _links(config: BrokerConfig, identity: LinkIdentity) -> LinkSettings | None:
 
 
 def _tls(config: BrokerConfig) -> LinkTls | None:
-    security = config.listener_security.get(config.controller_listeners[0].name)
+    names = (one.name for one in config.controller_listeners)  # none, of a node that is only a broker
+    security = next(filter(None, map(config.listener_security.get, names)), None)
     return None if security is None else LinkTls(*peer_contexts(security))

@@ -134,7 +134,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
 
     monkeypatch.setattr(HttpConnections, "run", fail)
     config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
-    listener = cast(Listener, SimpleNamespace(host="127.0.0.1", port=9))
+    listener = cast(Listener, SimpleNamespace(name="PLAINTEXT", host="127.0.0.1", port=9))
     node = NodeView(NodeState(config), cast(StartTask, None), [listener])
     server = RestServer(node, divide(1 << 30), MemoryUses())
     server.bind()
