@@ -153,11 +153,13 @@ class Controller:
         """The sessions of brokers as they are now, to be looked at; nothing of them is in any log."""
         return self._sessions.known()
 
-    def replay(self, batch: MetadataBatch) -> MetadataChanges:
-        """Make the records of one decision true."""
+    def replay(
+        self, batch: MetadataBatch, replayed: tuple[MetadataImage, MetadataChanges] | None = None
+    ) -> MetadataChanges:
+        """Make the records of one decision true; `replayed` is what they make of the image, if known."""
         assert batch.base_offset == self.image.version + 1, "a batch does not follow its image"
         before = self.image.brokers
-        self.image, changes = replay_batch(self.image, batch)
+        self.image, changes = replay_batch(self.image, batch) if replayed is None else replayed
         for broker_id in changes.brokers & before.keys():
             broker = self.image.brokers.get(broker_id)
             if before[broker_id].is_active and (broker is None or broker.fenced):

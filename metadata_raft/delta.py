@@ -6,10 +6,10 @@ whole journal at start. Dicts are copied shallow, once a delta and only those th
 topics that stay are shared.
 """
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AccessControlEntry
@@ -58,6 +58,9 @@ from ottla.metadata_raft.records import (
 
 K = TypeVar("K")
 V = TypeVar("V")
+
+
+RECORDS_PER_STEP: Final = 16  # some 20 us
 
 
 class ChangedTopic(NamedTuple):
@@ -501,4 +504,20 @@ def replay_batch(image: MetadataImage, batch: MetadataBatch) -> tuple[MetadataIm
     for record in batch.records:
         delta.replay(record)
     after = delta.apply(version=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms)
+    return after, delta.changes()
+
+
+def replay_steps(
+    image: MetadataImage, batch: MetadataBatch
+) -> Generator[None, None, tuple[MetadataImage, MetadataChanges]]:
+    """Return what `replay_batch` does, in small steps between which others may go on: nobody sees the delta
+    until all of it is in the image.
+    """
+    delta = MetadataDelta(image)
+    for number, record in enumerate(batch.records):
+        delta.replay(record)
+        if not number % RECORDS_PER_STEP:
+            yield
+    after = delta.apply(version=batch.last_offset, epoch=batch.epoch, timestamp_ms=batch.timestamp_ms)
+    yield
     return after, delta.changes()

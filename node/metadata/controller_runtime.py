@@ -15,15 +15,26 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.latency import LatencyHistogram
 from ottla.logstore.words.topic_partition import ZERO_UUID
-from ottla.metadata_raft.commands import AddRaftVoter, Command, RemoveRaftVoter, Reply, RequestId
+from ottla.metadata_raft.commands import (
+    AddRaftVoter,
+    Command,
+    CreatePartitions,
+    CreateTopics,
+    RemoveRaftVoter,
+    Reply,
+    RequestId,
+)
 from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.decision import Decision
+from ottla.metadata_raft.delta import MetadataChanges, replay_steps
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.quorum import Quorum, ReplicaStatus
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.records import MetadataRecord, NoOpRecord
 from ottla.metadata_raft.voters import Voter
 from ottla.node.clock import Clock
+from ottla.node.work.turns import give_way, take_turns
 
 # Commands whose batches are on their way; a client that is told so asks again.
 MAX_PENDING: Final = 10_000
@@ -34,6 +45,10 @@ CATCH_UP_SECONDS: Final = 1.5
 # How long a leader listens for voters before it believes that they are gone, and how often it looks.
 HEARING_SECONDS: Final = 1.5
 HEARING_POLL_SECONDS: Final = 0.05
+# A topic of more partitions is made in turns with the loop: to decide on one, and to replay it, takes 1 to
+# 3 us each.
+LARGE_TOPIC: Final = 1_000
+ATTEMPTS_IN_TURNS: Final = 3
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +89,10 @@ class ControllerRuntime:
     async def decide(self, command: Command, request: RequestId | None = None) -> Decided:
         """Decide and commit; NOT_CONTROLLER unless this node leads, or what the command is refused with."""
         await self._prepare_quorum(command)
-        decided, committed = self.begin(command, request)
+        if _is_large(command):
+            decided, committed = await self._begin_in_turns(command, request)
+        else:
+            decided, committed = self.begin(command, request)
         if committed is not None:
             await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
         return decided
@@ -131,7 +149,36 @@ class ControllerRuntime:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         decision = self._controller.decide(command, self._now_ms(), request)
         if decision.records:
-            self._append(decision.records)
+            self._append(self._batch_of(decision.records))
+        return self._decided(decision)
+
+    async def _begin_in_turns(
+        self, command: Command, request: RequestId | None
+    ) -> "tuple[Decided, Future[None] | None]":
+        """Do what `begin` does, but work out the next image in turns with the loop.
+
+        Whoever is served meanwhile sees the metadata of before. Where another decision came in between, this
+        one is made anew over what that has left; after some times at once, so that it comes about.
+        """
+        for _ in range(ATTEMPTS_IN_TURNS):
+            if not self._quorum.is_leader:
+                break
+            before = self._controller.image
+            decision = self._controller.decide(command, self._now_ms(), request)
+            if not decision.records:
+                return self._decided(decision)
+            await give_way()
+            if self._controller.image is not before or not self._quorum.is_leader:
+                continue
+            batch = self._batch_of(decision.records)
+            replayed = await take_turns(replay_steps(before, batch))
+            is_same_reign = self._quorum.is_leader and self._quorum.epoch == batch.epoch
+            if self._controller.image is before and is_same_reign:
+                self._append(batch, replayed)
+                return self._decided(decision)
+        return self.begin(command, request)
+
+    def _decided(self, decision: Decision) -> "tuple[Decided, Future[None] | None]":
         # Without records the reply may still show what is not committed yet.
         if not self._pending:
             return Decided(decision.reply, self._committed.version), None
@@ -163,9 +210,9 @@ class ControllerRuntime:
     def tick(self) -> None:
         """Do what is due because of the time: fence who is silent, move leaders back."""
         while len(self._pending) < MAX_PENDING and (due := self._controller.tick(self._now_ms())) is not None:
-            self._append(due.records)
+            self._append(self._batch_of(due.records))
         if self._quorum.status().wants_entry and not self._pending:
-            self._append([NoOpRecord()])
+            self._append(self._batch_of([NoOpRecord()]))
         self._remove_lost_voter()
 
     def _remove_lost_voter(self) -> None:
@@ -191,20 +238,26 @@ class ControllerRuntime:
         """A clock that never goes back; what is written has the wall clock's time."""
         return int(get_running_loop().time() * 1000)
 
-    def _append(self, records: Sequence[MetadataRecord]) -> None:
-        if len(self._pending) >= MAX_PENDING:
-            raise KafkaError(
-                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are in progress: try again."
-            )
+    def _batch_of(self, records: Sequence[MetadataRecord]) -> MetadataBatch:
+        """Return the batch of a decision that was made over the present image."""
         before = self._controller.image
-        batch = MetadataBatch(
+        return MetadataBatch(
             before.version + 1,
             self._quorum.epoch,
             self._clock.now_ms(),
             records,
             before.metadata_version,
         )
-        self._controller.replay(batch)
+
+    def _append(
+        self, batch: MetadataBatch, replayed: tuple[MetadataImage, MetadataChanges] | None = None
+    ) -> None:
+        if len(self._pending) >= MAX_PENDING:
+            raise KafkaError(
+                ErrorCode.THROTTLING_QUOTA_EXCEEDED, "Too many metadata changes are in progress: try again."
+            )
+        before = self._controller.image
+        self._controller.replay(batch, replayed)
         committed: Future[None] = get_running_loop().create_future()
         # Several may wait for one commit, or all of them may have gone.
         committed.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -242,7 +295,7 @@ class ControllerRuntime:
         lost_at_ms = {broker_id: int(at_s * 1000) for broker_id, at_s in lost_at_s.items()}
         due = self._controller.activate(self._committed, self._now_ms(), lost_at_ms)
         if due is not None:
-            self._append(due.records)
+            self._append(self._batch_of(due.records))
 
     def resign(self, detail: str) -> None:
         """Fail what is under way."""
@@ -251,3 +304,16 @@ class ControllerRuntime:
         for pending in failed:
             if not pending.committed.done():
                 pending.committed.set_exception(KafkaError(ErrorCode.NOT_CONTROLLER, detail))
+
+
+def _is_large(command: Command) -> bool:
+    """Return whether a command may make very many partitions."""
+    match command:
+        case CreateTopics():
+            return any(
+                max(topic.num_partitions, len(topic.assignments)) > LARGE_TOPIC for topic in command.topics
+            )
+        case CreatePartitions():
+            return any(topic.count > LARGE_TOPIC for topic in command.topics)
+        case _:
+            return False

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.delta import replay_batch
+from ottla.metadata_raft.delta import replay_steps
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.image_changes import changes_between
 from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus
@@ -25,9 +25,11 @@ from ottla.node.wire.messages.fetch_metadata_snapshot import (
     FetchMetadataSnapshotRequest,
     FetchMetadataSnapshotResponse,
 )
+from ottla.node.work.turns import take_turns
 
 FETCH_BYTES: Final = 1024 * 1024
 FETCH_WAIT_MS: Final = 5_000
+LARGE_BYTES: Final = 64 * 1024  # of batches: some 600 records, whose decoding takes 5 ms
 MAX_SNAPSHOT_BYTES: Final = 1 << 30
 FIRST_BACKOFF_S: Final = 0.05
 MAX_BACKOFF_S: Final = 1.0
@@ -151,15 +153,19 @@ class MetadataObserver:
             self._voters = told
         if response.snapshot_offset >= 0:
             await self._take_snapshot(client, response)
-        self._apply(response.batches)
+        await self._apply(response.batches)
 
     # ---- applying ------------------------------------------------------------------------------------------
 
-    def _apply(self, content: bytes) -> None:
+    async def _apply(self, content: bytes) -> None:
+        """Apply batches one after another; a large one in turns with the loop, and told as a whole."""
         assert self._listener is not None
         position = 0
         while position < len(content):
-            batch, header = decode_batch(content, position)
+            if len(content) - position > LARGE_BYTES:
+                batch, header = await asyncio.to_thread(decode_batch, content, position)
+            else:
+                batch, header = decode_batch(content, position)
             before = self._image
             if batch.base_offset != before.version + 1 or batch.epoch < before.epoch:
                 raise KafkaError(
@@ -167,7 +173,7 @@ class MetadataObserver:
                     f"The batch at {batch.base_offset} of epoch {batch.epoch} does not follow"
                     f" {before.version} of epoch {before.epoch}.",
                 )
-            self._image, changes = replay_batch(before, batch)
+            self._image, changes = await take_turns(replay_steps(before, batch))
             self._listener.handle_commit(batch, self._image, changes)
             position += header.size_bytes
 

@@ -348,3 +348,58 @@ def test_a_leader_that_cannot_hand_over_yet_serves_others_meanwhile() -> None:
         assert node.quorum.handed_over < 20
 
     asyncio.run(scene())
+
+
+def large(name: str, partitions: int = 5_000) -> CreateTopics:
+    topic = NewTopic(
+        name=name, topic_id=name.encode().ljust(16, b"-"), num_partitions=partitions, replication_factor=1
+    )
+    return CreateTopics(topics=[topic])
+
+
+def test_a_large_topic_is_decided_in_turns_and_others_are_decided_meanwhile() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        asked = asyncio.ensure_future(node.metadata.submit(large("large")))
+        await turns(2)
+        assert not asked.done() and "large" not in node.metadata.image.topics.by_name
+
+        reply = await node.metadata.submit(create("small"))
+
+        assert reply.topics[0].error_code == ErrorCode.NONE
+        assert not asked.done(), "the small one did not wait for the large one"
+        assert (await asked).topics[0].error_code == ErrorCode.NONE
+        topics = node.metadata.image.topics.by_name
+        assert len(topics["large"].partitions) == 5_000 and "small" in topics
+
+    asyncio.run(scene())
+
+
+def test_a_large_topic_comes_about_however_much_is_decided_meanwhile() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        asked = asyncio.ensure_future(node.metadata.submit(large("large")))
+        made = 0
+        while not asked.done():
+            await node.metadata.submit(create(f"small-{made}"))
+            made += 1
+            await turns(1)
+
+        topics = node.metadata.image.topics.by_name
+        assert len(topics["large"].partitions) == 5_000
+        assert 1 < made < 100 and len(topics) == 1 + made
+
+    asyncio.run(scene())
+
+
+def test_a_topic_that_somebody_else_made_meanwhile_is_not_made_again() -> None:
+    async def scene() -> None:
+        node = await started(by_hand=False)
+        asked = asyncio.ensure_future(node.metadata.submit(large("t")))
+        await turns(2)
+        await node.metadata.submit(create("t"))
+
+        assert (await asked).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert len(node.metadata.image.topics.by_name["t"].partitions) == 1
+
+    asyncio.run(scene())
