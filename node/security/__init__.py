@@ -1,5 +1,6 @@
 """ottla.node.security: who may do what, and who is who. Bottom-up:
 
+sasl                the server's side of SASL mechanisms, without sockets
 administrators      decides which clients may change the cluster itself while nobody can log in
 cipher_suites       names of cipher suites: IANA's and OpenSSL's
 distinguished_name  the subject of a certificate as text, as Java writes it

@@ -1,0 +1,6 @@
+"""ottla.node.security.sasl: the server's side of SASL mechanisms, without sockets. Bottom-up:
+
+sasl_error  why an authentication fails, and what of that the client is told
+plain       PLAIN (RFC 4616): a user and a password in one message
+scram       SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677)
+"""
