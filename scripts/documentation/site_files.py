@@ -17,6 +17,7 @@ MOUNTED: Final = {
     "CONTRIBUTING.md": "architecture/contributing.md",
     "node/DESIGN.md": "architecture/node.md",
     "node/wire/DESIGN.md": "architecture/wire.md",
+    "node/security/DESIGN.md": "architecture/security.md",
     "logstore/DESIGN.md": "architecture/logstore.md",
     "metadata_raft/DESIGN.md": "architecture/metadata_raft.md",
     "groupcoord/DESIGN.md": "architecture/groupcoord.md",
