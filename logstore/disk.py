@@ -39,7 +39,7 @@ CACHED_FOR_S: Final = 0.1
 # So much is asked about at once when one reader goes through the file: it wants next what follows.
 CACHED_AHEAD_BYTES: Final = 4 * 1024 * 1024
 _TEMPORARY_SUFFIX = ".tmp"
-# What is its owner's alone: the metadata, which hold what proves users and nodes to each other. Log segments
+# For the owner alone: the metadata, which hold what proves users and nodes to each other. Log segments
 # get what the umask leaves, as Kafka's do, in a directory that is private where the node itself makes it.
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY: Final = 0o700

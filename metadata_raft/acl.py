@@ -35,7 +35,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How the name of an entry stands for names of resources."""
+    """The ways in which the name of an entry matches names of resources."""
 
     UNKNOWN = 0
     ANY = 1
@@ -45,7 +45,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """What is done to a resource."""
+    """The operations on resources."""
 
     UNKNOWN = 0
     ANY = 1
@@ -66,7 +66,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermissionType(IntEnum):
-    """Whether an entry allows or denies."""
+    """The effect of an entry: it allows or denies."""
 
     UNKNOWN = 0
     ANY = 1
@@ -143,7 +143,7 @@ class AccessControlEntry(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which entries DescribeAcls shows and DeleteAcls removes; what is None or ANY does not matter."""
+    """The filter of DescribeAcls and DeleteAcls; a field that is None or ANY matches everything."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None

@@ -32,7 +32,7 @@ _DENIED_SHIFT: Final = 128  # above the bits of allowed operations, which an int
 
 
 class AuthorizerSettings(NamedTuple):
-    """What a node's configuration says of access."""
+    """The settings of a node that decide where no entry does."""
 
     super_users: frozenset[str] = frozenset()  # as `Type:name`
     allow_everyone_if_no_acl_found: bool = False
@@ -48,7 +48,7 @@ class DefaultRule(Enum):
 
 
 class Decision(NamedTuple):
-    """Whether something is allowed, and the rule that said so."""
+    """An answer, allowed or not, with the rule that gave it."""
 
     is_allowed: bool
     rule: AccessControlEntry | DefaultRule
@@ -62,21 +62,21 @@ class Decision(NamedTuple):
 
 
 class Asker(NamedTuple):
-    """Who asks: a principal as `Type:name`, and the numeric address of its host."""
+    """A client: its principal as `Type:name`, and the numeric address of its host."""
 
     principal: str
     host: str
 
 
 class Pattern(NamedTuple):
-    """What an entry says of the resources that it is for."""
+    """The resources that an entry is for."""
 
     resource_type: int
     pattern_type: int
     name: str
 
 
-# What one pattern's entries say to principals at hosts: the bit n for the operation n if it is allowed, and
+# The entries of one pattern, by principal and host: the bit n for the operation n if it is allowed, and
 # the bit _DENIED_SHIFT + n if it is denied.
 _Bits: TypeAlias = PersistentMap[Asker, int]
 _NO_BITS: Final[_Bits] = PersistentMap()

@@ -547,7 +547,7 @@ class CreateAclsReply:
 
 @struct
 class AclFilterFields:
-    """Which entries to remove; what is null or ANY does not matter."""
+    """A filter of DeleteAcls; a field that is null or ANY matches everything."""
 
     resource_type: int = schema.int8()
     resource_name: str | None = schema.string(nullable_since=0, default=None)
@@ -576,7 +576,7 @@ class AclFields:
 
 @struct
 class DeletedAcls:
-    """What one filter matched, and what is gone therefore."""
+    """The entries that one filter matched, which are removed."""
 
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)

@@ -448,7 +448,7 @@ def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> Par
         old.partition,
         old.replicas if record.replicas is None else tuple(record.replicas),
         old.isr if record.isr is None else tuple(record.isr),
-        # The same leader named again is a new reign too: its predecessor's process may be another one.
+        # A leader that is named again begins a new epoch, too: it may be another process.
         record.leader if has_leader else old.leader,
         old.leader_epoch + has_leader,
         old.partition_epoch + 1,

@@ -127,7 +127,7 @@ class VoterImage(NamedTuple):
 
 
 class ScramKey(NamedTuple):
-    """What a SCRAM credential is for."""
+    """The user and the mechanism of a SCRAM credential."""
 
     user: str
     mechanism: int

@@ -24,12 +24,12 @@ class ScramMechanism(IntEnum):
 
     @property
     def key_bytes(self) -> int:
-        """How long its salted passwords and keys are."""
+        """The length of its salted passwords and keys."""
         return hashlib.new(self.hash_name).digest_size
 
 
 class ScramKeys(NamedTuple):
-    """What is kept of a password: nobody can log in with these, and they check who does."""
+    """The keys that are kept of a password. They check a login, and nobody can log in with them."""
 
     stored_key: bytes
     server_key: bytes

@@ -153,7 +153,7 @@ class Services:
 
     @property
     def has_authorizer(self) -> bool:
-        """Whether ACLs refuse clients. A node does not start yet with `authorizer.class.name`."""
+        """Return whether there is an authorizer. A node does not start yet with `authorizer.class.name`."""
         return bool(self.config.values.get("authorizer.class.name"))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""What the client of a connection may do.
+"""The rights of the client of a connection.
 
 All connections of one principal from one address share an `Access`. It remembers each decision until an ACL
 changes; where there is no authorizer, and for the cluster's own nodes, it allows everything at once.
@@ -7,7 +7,13 @@ changes; where there is no authorizer, and for the cluster's own nodes, it allow
 from typing import Final, Protocol
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.acl import CLUSTER_NAME, KNOWN_OPERATIONS, AclOperation, ResourceType
+from ottla.metadata_raft.acl import (
+    CLUSTER_NAME,
+    KNOWN_OPERATIONS,
+    AclOperation,
+    ResourceType,
+    operation_bits,
+)
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 MAX_DECISIONS: Final = 4_096  # that one Access remembers; then it begins anew
@@ -21,6 +27,7 @@ REFUSALS: Final = {
 }
 
 
+_ALL_OPERATIONS: Final = {one: operation_bits(one) for one in KNOWN_OPERATIONS}
 GROUP_DENIED: Final = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
 
@@ -41,6 +48,10 @@ class Judge(Protocol):
         self, access: "Access", operation: AclOperation, resource_type: ResourceType
     ) -> bool:
         """Return whether the client may do this to any resource of the type, one that exists or not."""
+        ...
+
+    def authorized_operations(self, access: "Access", resource_type: ResourceType, name: str) -> int:
+        """Return the operations that are allowed, by bits."""
         ...
 
 
@@ -81,7 +92,7 @@ class Access:
         decisions, writes, ids = self._decisions, self.writes, self.transactional_ids
         decision = decisions.get(asked)
         if decision is None:
-            # What is decided in a thread while an ACL changes goes into what was forgotten.
+            # A thread that decides while an ACL changes writes into the old dict, which is forgotten.
             decision = decisions[asked] = judge.is_allowed(self, operation, resource_type, name)
             if decision and operation is AclOperation.WRITE:
                 if resource_type is ResourceType.TOPIC:
@@ -119,11 +130,10 @@ class Access:
 
     def allowed_operations(self, resource_type: ResourceType, name: str) -> int:
         """Return the operations that are allowed: bit n stands for the one that `AclOperation` numbers n."""
-        return sum(
-            1 << operation
-            for operation in KNOWN_OPERATIONS[resource_type]
-            if self.allows(operation, resource_type, name)
-        )
+        judge = self._judge
+        if judge is None:
+            return _ALL_OPERATIONS[resource_type]
+        return judge.authorized_operations(self, resource_type, name)
 
     def forget(self) -> None:
         """Forget all decisions, since an ACL has changed."""

@@ -40,12 +40,19 @@ class Authorizer:
         self, access: Access, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
         """Return whether the client may do this to the resource of this name."""
-        asker = Asker(access.principal, access.host)
-        return self._acls.decide(asker, operation, resource_type, name, self.settings).is_allowed
+        return self._acls.decide(_asker(access), operation, resource_type, name, self.settings).is_allowed
 
     def is_allowed_somewhere(
         self, access: Access, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
         """Return whether the client may do this to any resource of the type, one that exists or not."""
-        asker = Asker(access.principal, access.host)
-        return self._acls.decide_by_resource_type(asker, operation, resource_type, self.settings).is_allowed
+        asked = self._acls.decide_by_resource_type(_asker(access), operation, resource_type, self.settings)
+        return asked.is_allowed
+
+    def authorized_operations(self, access: Access, resource_type: ResourceType, name: str) -> int:
+        """Return the operations that are allowed, by bits."""
+        return self._acls.authorized_operations(_asker(access), resource_type, name, self.settings)
+
+
+def _asker(access: Access) -> Asker:
+    return Asker(access.principal, access.host)

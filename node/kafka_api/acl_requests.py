@@ -1,4 +1,4 @@
-"""What the requests about ACLs share: limits, filters, and the refusal where there is no authorizer."""
+"""Limits and filters of requests about ACLs, and their refusal where there is no authorizer."""
 
 from typing import Final, Protocol
 

@@ -67,7 +67,7 @@ PARTITION_INDEXES: Final = Echo("partition_indexes", "partitions", ("partition_i
 
 
 class Asks(NamedTuple):
-    """What an API asks for before it serves a client.
+    """The rights that an API asks for before it serves a client.
 
     `of_cluster` is asked by the dispatcher, which refuses the request as a whole. `by_handler` is asked by
     the handler, of the resources that the request names; of some of these one is enough.

@@ -23,6 +23,7 @@ from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.describe_groups import (
     build_rebalance,
 )
+from ottla.node.kafka_api.refusals import with_denials
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -69,17 +70,17 @@ def handle(
     ]
 
     def build(answers: Sequence[DescribeConsumerGroupsResult | KafkaError]) -> ConsumerGroupDescribeResponse:
-        left = iter(answers)
+        of_all = with_denials(answers, may_describe, GROUP_DENIED)
         return ConsumerGroupDescribeResponse(
             groups=[
                 _build_group(
                     group_id,
-                    next(left) if is_allowed else GROUP_DENIED,
+                    answer,
                     access,
                     wants_operations=request.include_authorized_operations,
                     wants_timeline=request.include_timeline,
                 )
-                for group_id, is_allowed in zip(request.group_ids, may_describe, strict=True)
+                for group_id, answer in zip(request.group_ids, of_all, strict=True)
             ]
         )
 

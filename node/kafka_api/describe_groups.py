@@ -18,6 +18,7 @@ from ottla.node.authorization.access import GROUP_DENIED
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api import authorized_operations
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
+from ottla.node.kafka_api.refusals import with_denials
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -60,19 +61,19 @@ def handle(
     may_describe = [access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, one) for one in request.groups]
 
     def build(answers: Sequence[DescribeGroupsResult | KafkaError]) -> DescribeGroupsResponse:
-        left = iter(answers)
+        of_all = with_denials(answers, may_describe, GROUP_DENIED)
         return DescribeGroupsResponse(
             groups=[
                 _build_group(
                     group_id,
-                    next(left) if is_allowed else GROUP_DENIED,
+                    answer,
                     version=version,
                     operations=authorized_operations.of_group(access, group_id)
                     if wants_operations
                     else authorized_operations.NOT_ASKED,
                     wants_timeline=request.include_timeline,
                 )
-                for group_id, is_allowed in zip(request.groups, may_describe, strict=True)
+                for group_id, answer in zip(request.groups, of_all, strict=True)
             ]
         )
 

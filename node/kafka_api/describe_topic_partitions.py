@@ -48,7 +48,11 @@ def _answer(
     # An empty list stands for all topics.
     is_all = not request.topics
     wanted = set(image.topics.by_name) if is_all else {topic.name for topic in request.topics}
-    hidden = {name for name in wanted if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)}
+    hidden: set[str] = set()
+    for name in () if access.is_open else wanted:
+        yield
+        if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            hidden.add(name)
     refused = [] if is_all else [_hidden(name) for name in sorted(hidden)]
     names = sorted(name for name in wanted - hidden if cursor is None or name >= cursor.topic_name)
     problem = None

@@ -11,6 +11,7 @@ from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import Access
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
+from ottla.node.kafka_api.refusals import with_denials
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
@@ -49,17 +50,13 @@ async def handle(
     denied = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
     def build(answers: Sequence[DescribeTransactionsResult | KafkaError]) -> DescribeTransactionsResponse:
-        left = iter(answers)
-        of_all = (
-            (one, next(left) if is_allowed else denied)
-            for one, is_allowed in zip(ids, may_describe, strict=True)
-        )
+        of_all = with_denials(answers, may_describe, denied)
         return DescribeTransactionsResponse(
             transaction_states=[
                 TransactionState(transactional_id=transactional_id, error_code=answer.code)
                 if isinstance(answer, KafkaError)
                 else _state(access, answer.transactions[0])
-                for transactional_id, answer in of_all
+                for transactional_id, answer in zip(ids, of_all, strict=True)
             ]
         )
 

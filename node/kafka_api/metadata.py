@@ -106,7 +106,7 @@ async def handle(
     elif topic_ids:
         topics = await take_turns(_topics_by_id(view, context.access, sorted(topic_ids)))
     else:
-        hidden = await take_turns(_hidden(context.access, names))
+        hidden = {} if context.access.is_open else await take_turns(_hidden(context.access, names))
         missing = [
             name for name in dict.fromkeys(names) if name not in image.topics.by_name and name not in hidden
         ]
@@ -206,11 +206,10 @@ async def _missing(
 def _hidden(access: Access, names: Sequence[str]) -> Steps[dict[str, None]]:
     """Return the topics, existing or not, that the client may not see."""
     hidden: dict[str, None] = {}
-    if not access.is_open:
-        for name in names:
-            if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
-                hidden[name] = None
-            yield
+    for name in names:
+        if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+            hidden[name] = None
+        yield
     return hidden
 
 

@@ -19,10 +19,11 @@ from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.image import MetadataImage
-from ottla.node.authorization.access import Access
+from ottla.node.authorization.access import GROUP_DENIED, Access
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.coordinators.group_runtime import Make
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Asks, Echo
+from ottla.node.kafka_api.refusals import with_denials
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import EncodedBody, Result
 from ottla.node.services import Services
@@ -123,10 +124,9 @@ def _fetch(
 
     def steps(answers: Sequence[Answer], lags: Lags | None = None) -> Steps[OffsetFetchResponse]:
         groups = []
-        left = iter(answers)
-        for group, is_allowed in zip(request.groups, may_describe, strict=True):
+        of_all = with_denials(answers, may_describe, GROUP_DENIED)
+        for group, answer in zip(request.groups, of_all, strict=True):
             yield
-            answer = next(left) if is_allowed else KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
             groups.append((yield from _build_group(image, access, group, answer, by_id=by_id, lags=lags)))
         return OffsetFetchResponse(groups=groups)
 

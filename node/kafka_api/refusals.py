@@ -4,8 +4,8 @@ Most responses have a place for it at the top. In the others the request's eleme
 the code, as Apache Kafka's `getErrorResponse` does: the `echoes` in the description of the API.
 """
 
-from collections.abc import Iterable
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer, Field, schema_of
@@ -17,6 +17,8 @@ from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
 
+A = TypeVar("A")
+
 # A larger request is answered with the beginnings of its names, and not at all if it has more elements: what
 # is refused must not be repeated by the megabyte. So few are named at once, more beside the loop.
 MAX_REPEATED_BYTES: Final = 65_536
@@ -26,6 +28,14 @@ ELEMENTS_AT_ONCE: Final = 4_096
 
 
 _CODES: Final = ("error_code", "partition_error_code")
+
+
+def with_denials(
+    answers: Iterable[A], is_allowed: Iterable[bool], denial: KafkaError
+) -> Iterator[A | KafkaError]:
+    """Give each element of a request the next answer where the client is allowed, else the denial."""
+    left = iter(answers)
+    return (next(left) if one else denial for one in is_allowed)
 
 
 def has_top(api: ApiKey | PeerApi, version: int) -> bool:

@@ -1,4 +1,4 @@
-"""Where handshakes of TLS are computed: in two threads beside the loop, fairly by address.
+"""Computes handshakes of TLS in two threads beside the loop, fairly by address.
 
 A signature with RSA takes a millisecond, and a fleet that comes back makes thousands at once: on the loop
 they would hold up everybody who is connected. Addresses have their turns one after another, so that who opens

@@ -1,4 +1,4 @@
-"""What a listener's connections need of TLS. It is made elsewhere, and replaced while the node runs."""
+"""The TLS of a listener, as its connections use it; made elsewhere, and replaced while the node runs."""
 
 import ssl
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class ServerTls(NamedTuple):
 
 
 class ListenerTls:
-    """What is current: a new one is for new connections, and those that are open keep theirs."""
+    """Holds the current TLS of a listener. New connections take it; those that are open keep theirs."""
 
     __slots__ = ("current",)
 

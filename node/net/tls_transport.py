@@ -48,7 +48,7 @@ _CLOSE_WAIT: Final = 8  # state of TCP: the peer has ended its side
 
 
 class _State(Enum):
-    """How far a connection is."""
+    """The states of a connection."""
 
     HANDSHAKE = 0
     OPEN = 1
@@ -72,7 +72,7 @@ class Upper(Protocol):
 
 
 class _Step:
-    """What a step of a handshake came to."""
+    """The result of a step of a handshake."""
 
     __slots__ = ("is_done", "principal", "refusal")
 
@@ -83,7 +83,7 @@ class _Step:
 
 
 class TlsShared:
-    """What all connections with TLS of a listener share."""
+    """The parts that all connections with TLS of a listener share."""
 
     __slots__ = ("lane", "loop", "scratch", "start_task")
 
@@ -321,7 +321,7 @@ class TlsTransport(asyncio.BufferedProtocol):
                 is_more = False
                 break
             except ssl.SSLError:
-                # What was good before it is served.
+                # The plaintext that came before it is served.
                 if filled:
                     self._upper.buffer_updated(filled)
                 raise
@@ -366,7 +366,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         """The limit is that of what is sealed, which is here."""
 
     def get_write_buffer_size(self) -> int:
-        """How much is unsent in memory: what is in files takes none."""
+        """Return the unsent bytes in memory; records in files take none."""
         waiting = sum(len(one) for one in self._pieces if not isinstance(one, FileRecords))
         return self._lower.get_write_buffer_size() + waiting
 

@@ -1,4 +1,4 @@
-"""What is measured for each of those who have a quota, in bounded memory.
+"""Keeps the measurements of all who have a quota, in bounded memory.
 
 Whoever has not been seen for an hour is forgotten, as in Apache Kafka. Clients choose their client ids
 freely, so the number is bounded, too: of too many, the one that was not seen for the longest time goes. A

@@ -1,4 +1,4 @@
-"""Which quota is for a client, and with whom the client shares it.
+"""Finds the quota of a client, and with whom the client shares it.
 
 The most specific one counts, as in Apache Kafka: those of a user by name come first, then those of the
 default user, then those of client ids alone; in each, a client id before the default one. Here a default is
@@ -6,18 +6,13 @@ for clients without a client id, too: in Kafka they escape it.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-# Type and name of each part, by type; without a name: all that have no quota of their own.
-Entity: TypeAlias = tuple[tuple[str, str | None], ...]
-
-USER: Final = "user"
-CLIENT_ID: Final = "client-id"
-IP: Final = "ip"
+from ottla.metadata_raft.image import CLIENT_ID, IP, USER, QuotaEntity
 
 
 class Sharers(NamedTuple):
-    """Who shares one quota: a user's clients of one id, all of a user, or all clients of one id."""
+    """The sharers of one quota: a user's clients of one id, all of a user, or all clients of one id."""
 
     user: str | None
     client_id: str | None
@@ -31,12 +26,12 @@ class ClientQuota(NamedTuple):
 
 
 class _Level(NamedTuple):
-    """How the entity of a quota may look for a client; None: without this part."""
+    """A form of a quota's entity: its user and client id by name, by default, or (None) not there."""
 
     is_user_named: bool | None
     is_client_named: bool | None
 
-    def entity(self, user: str, client_id: str) -> Entity:
+    def entity(self, user: str, client_id: str) -> QuotaEntity:
         found: list[tuple[str, str | None]] = []
         if self.is_client_named is not None:
             found.append((CLIENT_ID, client_id if self.is_client_named else None))
@@ -61,7 +56,7 @@ _LEVELS: Final = (
 class QuotaEntities:
     """The quotas of one key, such as `producer_byte_rate`, out of all that an image has."""
 
-    def __init__(self, client_quotas: Mapping[Entity, Mapping[str, float]], key: str) -> None:
+    def __init__(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]], key: str) -> None:
         self._limits = {
             tuple(sorted(entity, key=lambda part: part[0])): quotas[key]
             for entity, quotas in client_quotas.items()
@@ -93,6 +88,6 @@ class QuotaEntities:
         return self._limits.get(((IP, None),)) if limit is None else limit
 
 
-def _level_of(entity: Entity) -> _Level:
+def _level_of(entity: QuotaEntity) -> _Level:
     parts = {kind: name is not None for kind, name in entity}
     return _Level(parts.get(USER), parts.get(CLIENT_ID))

@@ -19,7 +19,7 @@ class TokenBucket:
 
     def tokens(self, quota: float, now_ms: int) -> float:
         """Return how many tokens there are; below 0 the quota is exhausted."""
-        most = self._windows.samples * (self._windows.window_ms / 1_000.0) * quota
+        most = self._most(quota)
         if self._tokens is None:
             self._tokens = most
         else:
@@ -29,8 +29,7 @@ class TokenBucket:
 
     def take(self, quota: float, value: float, now_ms: int) -> None:
         """Take tokens, also such as are not there yet."""
-        most = self._windows.samples * (self._windows.window_ms / 1_000.0) * quota
-        self._tokens = min(most, self.tokens(quota, now_ms) - value)
+        self._tokens = min(self._most(quota), self.tokens(quota, now_ms) - value)
 
     def take_if_any(self, quota: float, value: float, now_ms: int) -> int:
         """Take tokens unless the quota is exhausted; return how long to wait, 0 if they were taken."""
@@ -43,3 +42,6 @@ class TokenBucket:
         """Return how long it takes until there are 0 tokens again, 0 if there are."""
         tokens = self.tokens(quota, now_ms)
         return min(rounded(-tokens / quota * 1_000), MAX_THROTTLE_MS) if tokens < 0 else 0
+
+    def _most(self, quota: float) -> float:
+        return self._windows.samples * (self._windows.window_ms / 1_000.0) * quota

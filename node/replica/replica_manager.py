@@ -122,7 +122,7 @@ class ReplicaManager:
         self._partitions: dict[tuple[str, int], Partition] = {}
         # Of topics that have, or had, a partition here, and of those that were deleted: DELETED_TOPICS.
         self.counters: dict[str, TopicCounters] = {}
-        # What `apply` leaves to later turns; all of it goes by the metadata that were applied last.
+        # The changes that `apply` leaves to later turns, which go by the metadata that were applied last.
         self._applied = image()
         self._changed = Backlog()  # whose roles may be others, or which may be here no more
         self._unhosted = Backlog()  # whose logs are to be made or found; those of new topics are marked
@@ -238,7 +238,7 @@ class ReplicaManager:
         self._unhosted.add(after.name, added, mark=is_new)
         self._changed.add(
             after.name,
-            # What has not changed is the same object.
+            # An image that has not changed is the same object.
             (now.partition for then, now in zip(old, after.partitions, strict=False) if then is not now),
         )
         if self._offline:  # a disk may be back

@@ -15,7 +15,7 @@ MAX_VALUES: Final = 2_000  # of one state machine: 2 ms at most
 MAX_DEPTH: Final = 6  # a shard's group, its members, what one of them said
 MAX_TEXT: Final = 256
 CUT: Final = "..."
-# What proves who somebody is has no place on a screen.
+# Secrets are not shown on a screen.
 SECRET_NAMES: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password", "stored_key", "server_key"})
 # Whose objects are opened; any other is named by its class alone.
 PACKAGES: Final = ("ottla.groupcoord", "ottla.logstore", "ottla.metadata_raft", "ottla.node.replica")

@@ -15,7 +15,7 @@ _READER: Final = Path(__file__).with_name("pkcs12_reader.py")
 
 
 class Stamp(NamedTuple):
-    """What tells whether a file is still the one that was read: of the file itself, not of a link to it."""
+    """Identifies the content of a file that was read: of the file itself, not of a link to it."""
 
     device: int
     inode: int
@@ -42,7 +42,7 @@ def read_key_pair(security: ListenerSecurity) -> KeyPair:
         )
     source = f"ssl.keystore.location {store.location} of the listener {security.listener}"
     pem = _read(store, source)
-    # What the reader of PKCS12 writes is not encrypted.
+    # The output of the reader of PKCS12 is not encrypted.
     password = None if store.type == PKCS12 else store.key_password
     return key_pair(chain=pem, key=pem, key_password=password, source=source)
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True, kw_only=True)
 class _Listener:
-    """What is current at one listener, and what was tried last."""
+    """The current TLS of one listener, and the settings and files that were tried last."""
 
     tls: ListenerTls
     certificate: OwnCertificate

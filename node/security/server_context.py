@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.security.cipher_suites import allows_tls_1_2, allows_tls_1_3, openssl_suites, suites_problem
 from ottla.node.security.distinguished_name import alternative_names, subject_name
@@ -17,13 +18,12 @@ from ottla.node.security.pem_store import KeyPair, load_authorities, reason_of, 
 from ottla.node.security.principal_rules import NoRuleError, PrincipalRules
 from ottla.node.settings.security_settings import NONE, REQUIRED, TLS_1_2, TLS_1_3, ListenerSecurity
 
-ANONYMOUS: Final = "User:ANONYMOUS"
 _HANDSHAKE_ROUNDS: Final = 10  # TLS 1.2 takes 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCertificate:
-    """What must not change of a certificate while a node runs."""
+    """The names of a certificate, which must not change while a node runs."""
 
     subject: str
     alternative_names: frozenset[bytes]
@@ -31,7 +31,7 @@ class OwnCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltTls:
-    """What a listener's connections need, and the certificate that they show."""
+    """The TLS of a listener, and the names of the certificate that it shows."""
 
     server: ServerTls
     certificate: OwnCertificate

@@ -23,7 +23,7 @@ class Listener:
 
     @property
     def has_tls(self) -> bool:
-        """Whether its connections are encrypted."""
+        """Return whether its connections are encrypted."""
         return self.security_protocol in ("SSL", "SASL_SSL")
 
     @property

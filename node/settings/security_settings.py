@@ -180,7 +180,7 @@ LISTENER_SETTINGS: Final = frozenset(key.name for key in TLS_SETTINGS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """Where a key or certificates are: in a file, or in the setting itself."""
+    """The place of a key or of certificates: a file, or the setting itself."""
 
     type: str
     location: str | None
@@ -192,7 +192,7 @@ class StoreSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSecurity:
-    """What the settings of TLS come to for one listener."""
+    """The settings of TLS of one listener, resolved."""
 
     listener: str
     keystore: StoreSettings

@@ -10,7 +10,7 @@ INVALID: Final = "Authentication failed: Invalid username or password"
 
 
 class PlainCredentials(NamedTuple):
-    """Who a client says it is, and the password by which it proves that."""
+    """The user that a client claims to be, and the password that proves it."""
 
     user: str
     password: str

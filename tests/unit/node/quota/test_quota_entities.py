@@ -2,12 +2,13 @@
 
 import pytest
 
-from ottla.node.quota.quota_entities import ClientQuota, Entity, QuotaEntities, Sharers
+from ottla.metadata_raft.image import QuotaEntity
+from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, Sharers
 
 KEY = "producer_byte_rate"
 U, C = "user", "client-id"
 # In the order in which they count, with those who share it.
-LEVELS: list[tuple[Entity, Sharers]] = [
+LEVELS: list[tuple[QuotaEntity, Sharers]] = [
     (((C, "app"), (U, "ann")), Sharers("ann", "app")),
     (((C, None), (U, "ann")), Sharers("ann", "app")),
     (((U, "ann"),), Sharers("ann", None)),
@@ -31,7 +32,7 @@ def test_the_most_specific_quota_counts_and_says_who_shares_it(first: int) -> No
 
 
 def test_quotas_of_others_and_of_other_keys_do_not_count() -> None:
-    quotas: dict[Entity, dict[str, float]] = {
+    quotas: dict[QuotaEntity, dict[str, float]] = {
         ((U, "bob"),): {KEY: 1},
         ((C, "other"),): {KEY: 1},
         ((U, "ann"),): {"consumer_byte_rate": 1},
