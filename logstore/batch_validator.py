@@ -388,7 +388,7 @@ def _apply_settings(
             if target is not None:
                 header, view = _recompressed(header, _pieces(header, view, config, pause), target, config)
         elif (content := _opened(header, view, config, target, at_once)) is not None:
-            largest = _check_records(header, _all_of(content), config, now_ms)
+            largest = _check_whole(header, content, config, now_ms)
             if target is not None:
                 header, view = _recompressed(header, [content], target, config)
     if config.message_timestamp_type == "LogAppendTime":
@@ -433,7 +433,7 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
     try:
         content = _opened(header, view, config, None, at_once=True)
         if content is not None and not header.attributes & LOG_APPEND_TIME_BIT:
-            _check_records(header, _all_of(content), config, now_ms)
+            _check_whole(header, content, config, now_ms)
     except (_TooMuchAtOnce, KafkaError) as refusal:
         if isinstance(refusal, RecordsRefused):
             return refusal
@@ -459,7 +459,7 @@ def _opened(
     """Return the records of a batch; None where no package opens them, and only their check asks for it."""
     codec = header.attributes & COMPRESSION_MASK
     records = view[HEADER_SIZE:]
-    size_bytes, limit = len(records), _max_opened_bytes(config)
+    size_bytes = len(records)
     if codec == 0:
         if at_once and not (
             is_small_walk(len(view), header.records_count)
@@ -468,7 +468,7 @@ def _opened(
         ):
             raise _TooMuchAtOnce
         return records
-    room = limit
+    room = limit = _max_opened_bytes(config)
     if at_once:
         if size_bytes > MAX_COMPRESSED_AT_ONCE_BYTES:
             raise _TooMuchAtOnce
@@ -521,21 +521,35 @@ def _pieces(
             yield memoryview(piece)[start : start + COMPRESSED_AT_ONCE_BYTES]
 
 
-def _all_of(content: ByteSource) -> OpenedRecords:
-    return OpenedRecords(Compression.NONE, content)
-
-
 def _max_opened_bytes(config: LogConfig) -> int:
     return min(MAX_DECOMPRESSED_BYTES, config.max_decompressed_message_bytes)
+
+
+def _check_whole(header: BatchHeader, content: ByteSource, config: LogConfig, now_ms: int) -> int | None:
+    """Check records of which all are opened: `_check_records`."""
+    count = header.records_count
+    if record_walk.IS_COMPILED:
+        # One call where nothing is wrong; else all is looked at again, to say what is.
+        earliest, latest = _accepted_timestamps_of(header, config, now_ms)
+        rest = (header.base_timestamp, earliest, latest, config.compact)
+        problem, _, end, largest = walk(content, 0, 0, count, count, _NO_LIMIT_BYTES, *rest)
+        if problem == SOUND and end == len(content):
+            return largest
+    return _check_records(header, OpenedRecords(Compression.NONE, content), config, now_ms)
+
+
+def _accepted_timestamps_of(header: BatchHeader, config: LogConfig, now_ms: int) -> tuple[int, int]:
+    """Return the earliest and the latest timestamp that the records of a batch may have."""
+    if config.log_append_time or header.attributes & LOG_APPEND_TIME_BIT:
+        return LONG_MIN, _NO_LIMIT_MS
+    return accepted_timestamps(config, now_ms)
 
 
 def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int) -> int | None:
     """Check the records; return their largest timestamp, None where not all timestamps were read."""
     count, max_bytes = header.records_count, _NO_LIMIT_BYTES
     needs_keys = config.compact
-    earliest, latest = LONG_MIN, _NO_LIMIT_MS
-    if not (config.log_append_time or header.attributes & LOG_APPEND_TIME_BIT):
-        earliest, latest = accepted_timestamps(config, now_ms)
+    earliest, latest = _accepted_timestamps_of(header, config, now_ms)
     fully_checked = record_walk.fully_checked(count, needs_keys=needs_keys)
     rest = (header.base_timestamp, earliest, latest, needs_keys)
     code, errors = ErrorCode.INVALID_RECORD, list[RecordError]()
