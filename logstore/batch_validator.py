@@ -51,7 +51,7 @@ from ottla.logstore.record_batch import (
     patch_timestamp,
 )
 from ottla.logstore.record_walk import is_plain, walk
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.logstore.words.varint import ByteSource
 
@@ -436,7 +436,7 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
             _check_whole(header, content, config, now_ms)
     except (_TooMuchAtOnce, KafkaError) as refusal:
         if isinstance(refusal, RecordsRefused):
-            return refusal
+            return kept(refusal)
     # The header lies, its records do not: still not a batch to take.
     return RecordsRefused(
         ErrorCode.INVALID_TIMESTAMP,

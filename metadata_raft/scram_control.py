@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.metadata_raft.commands import (
     AlterUserScramCredentials,
     AlterUserScramCredentialsReply,
@@ -40,7 +40,7 @@ def alter_user_scram_credentials(image: MetadataImage, command: AlterUserScramCr
             check()
             wanted[name] = change
         except KafkaError as error:
-            refused[name] = error
+            refused[name] = kept(error)
 
     for deletion in command.deletions:
         take(deletion, lambda one=deletion: _check_deletion(image, one))  # type: ignore[misc]

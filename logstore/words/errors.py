@@ -5,6 +5,7 @@ field for it. Numbers, names and which of them a client may retry are those of A
 """
 
 from enum import IntEnum
+from typing import TypeVar
 
 
 class ErrorCode(IntEnum):
@@ -193,6 +194,9 @@ _RETRIABLE = frozenset(
 )
 
 
+E = TypeVar("E", bound=BaseException)
+
+
 class KafkaError(Exception):
     """An error that a client is told about: the protocol's code and one sentence of detail."""
 
@@ -203,3 +207,13 @@ class KafkaError(Exception):
 
     def __str__(self) -> str:
         return f"{self.code.name}: {self.detail}" if self.detail else self.code.name
+
+
+def kept(error: E) -> E:
+    """Return a caught error that is kept as an answer, without the frames that it was raised in.
+
+    They hold what a request asked for, and the answer, so both would stay until a collection of garbage.
+    """
+    error.__traceback__ = None
+    error.__context__ = None
+    return error

@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
@@ -240,7 +240,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         try:
             shard = self.loaded(index)
         except KafkaError as error:
-            return error
+            return kept(error)
         if token is None:
             token = next(self._tokens)
         self._asked[token] = None

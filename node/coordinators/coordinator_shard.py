@@ -33,7 +33,7 @@ from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.groupcoord.request_token import Token
 from ottla.logstore.compression import Compression
 from ottla.logstore.verification import Guard
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.node.clock import Clock
 from ottla.node.coordinators.coordinator_log import CoordinatorLog, Row, coordinator_error
 from ottla.node.coordinators.shard_loader import LoadEndedError, ShardLoader, log_left_out
@@ -254,7 +254,7 @@ class CoordinatorShard(Generic[K, C, A]):
             else:
                 self._log.check()
         except KafkaError as error:
-            return error
+            return kept(error)
         return None
 
     def _decide(self, command: C) -> None:

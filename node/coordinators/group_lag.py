@@ -15,7 +15,7 @@ from ottla.logstore.disk import FileSlice
 from ottla.logstore.log_reader import LATEST_TIMESTAMP, ColdRead, FetchIsolation
 from ottla.logstore.oldest_record import Oldest, oldest_record
 from ottla.logstore.record_batch import NO_TIMESTAMP
-from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.errors import KafkaError, kept
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.clock import Clock
@@ -298,4 +298,4 @@ def _read(piece: FileSlice, offset: int) -> Oldest | KafkaError | OSError:
     try:
         return oldest_record(piece.read(), offset) if piece.size else _NOTHING_LEFT
     except (KafkaError, OSError) as error:
-        return error
+        return kept(error)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeGuard, TypeVar
 
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.metadata_raft.commands import (
     AlterConfigs,
@@ -156,7 +156,7 @@ async def _refusal_of_brokers(
         try:
             await services.administrators.check(context.connection, AclOperation.ALTER_CONFIGS)
         except KafkaError as error:
-            return error
+            return kept(error)
     return None
 
 

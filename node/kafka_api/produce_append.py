@@ -16,7 +16,7 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import AppendResult
 from ottla.logstore.record_batch import COMPRESSION_MASK, HEADER_SIZE, MAGIC, TRANSACTIONAL_BIT
 from ottla.logstore.verification import Guard
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.logstore.words.schema import Buffer
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api.internal_topics import ADMIN_CLIENT_ID, is_internal_topic
@@ -160,7 +160,7 @@ class ProduceAppend:
                 records, config=config, now_ms=self.now_ms, produce_version=self._context.api_version
             )
         except KafkaError as error:
-            self._opened[id(records)] = error
+            self._opened[id(records)] = kept(error)
             return True
         if valid is not None:
             self._opened[id(records)] = valid
@@ -195,7 +195,7 @@ class ProduceAppend:
                     self._held.append(self._services.opened_batches.hold(len(valid.batch)))
                 self._opened[id(records)] = valid
             except KafkaError as error:
-                self._opened[id(records)] = error
+                self._opened[id(records)] = kept(error)
 
     def name_of(self, topic: TopicProduceData) -> str | None:
         """The name of a topic of the request, None if its id is unknown."""

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from ottla.logstore.record_batch import HEADER_SIZE
 from ottla.logstore.verification import NOT_VERIFIED, Guard
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.logstore.words.schema import Buffer
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.txn_gate import Codes, code_for_client
@@ -56,7 +56,7 @@ class Part:
                 *self.producer, bumps_epoch=bumps_epoch, now_ms=append.now_ms
             )
         except KafkaError as error:
-            self.refused = error
+            self.refused = kept(error)
             return
         if guard is None:
             return
