@@ -5,10 +5,12 @@ The map, bottom-up; a module imports only from lines above its own (a folder's l
 clock          what time it is
 loggers        the loggers of the process and their levels
 memory         how much memory a node may have, and what takes it
+tls            keys, certificates and cipher suites, as both ends of TLS use them
 settings       the settings of a node, from file, environment and command line
 counters       what the hot path counts: of topics, of requests
 quota          how much clients may ask of a node, measured as Kafka measures it
 wire           bytes of the Kafka protocol and the objects that they stand for
+secure_client  how a client proves who it is, and checks whom it speaks to
 authorization  what a client may do with topics, groups, transactions, the cluster
 net            listeners and connections; the client side of a connection
 work           work that would hold up the loop: in turns, or beside it

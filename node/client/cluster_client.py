@@ -11,13 +11,14 @@ import copy
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.logstore.words.error_words import sentence_of, subject_of
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.node.client.deadline import Deadline
 from ottla.node.net.peer_client import PeerClient
+from ottla.node.secure_client.dial_refusals import is_worth_a_second_try
 from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.node.wire.messages.metadata import (
     MetadataRequest,
@@ -64,6 +65,14 @@ class _Shared:
 Opening = Callable[[Callable[[Callable[[], None]], bool]], Awaitable[bool]]
 
 
+class Connect(Protocol):
+    """Makes a connection to a node, as `PeerClient.connect` does."""
+
+    def __call__(
+        self, host: str, port: int, *, client_id: str, timeout_s: float
+    ) -> Awaitable[PeerClient]: ...
+
+
 class Client:
     """The cluster behind some bootstrap addresses; an async context manager that closes its connections.
 
@@ -77,8 +86,13 @@ class Client:
         timeout_s: float,
         on_begin: "Callable[[Client], Awaitable[None]] | None" = None,
         on_end: "Callable[[Client], None] | None" = None,
+        connect: Connect = PeerClient.connect,
     ) -> None:
-        """The deadline is `timeout_s` from now. `on_begin` is awaited before anything is asked of it."""
+        """The deadline is `timeout_s` from now. `on_begin` is awaited before anything is asked of it.
+
+        `connect` makes its connections, with what they need of TLS.
+        """
+        self._dial = connect
         self._on_begin, self._on_end = on_begin, on_end
         self.timeout_s = timeout_s  # what each operation of something that goes on for long is given
         self.deadline = Deadline.after(timeout_s)
@@ -236,7 +250,7 @@ class Client:
             connection = self._connections.get(endpoint)
             if connection is None or not connection.is_open:
                 try:
-                    connection = await PeerClient.connect(
+                    connection = await self._dial(
                         *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s
                     )
                 except KafkaError as error:
@@ -356,6 +370,7 @@ class Client:
         """
         pause_s = RETRY_PAUSE_S
         begun = self.deadline.within(CUT_OFF_PATIENCE_S)
+        had_second_try = False
         while True:
             try:
                 return await attempt()
@@ -369,7 +384,10 @@ class Client:
                 # A change needs the controller only: there may be one again at any time.
                 stays = self.cut_off_since_ms is not None and error.code is not ErrorCode.NOT_CONTROLLER
                 deadline = begun if stays else self.deadline
-                if final or not error.code.retriable or not deadline.allows(pause_s):
+                is_retriable = error.code.retriable
+                if not had_second_try and is_worth_a_second_try(error):
+                    had_second_try = is_retriable = True
+                if final or not is_retriable or not deadline.allows(pause_s):
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, MAX_RETRY_PAUSE_S)

@@ -4,10 +4,14 @@ Opens with ApiVersions and then speaks, for every API, the highest version that 
 wrong is a `KafkaError`: NETWORK_EXCEPTION when the connection is lost or cannot be made, REQUEST_TIMED_OUT,
 UNSUPPORTED_VERSION, and INVALID_REQUEST for bytes that are no answer. After a timeout or a bad byte the
 connection is closed, since no later answer could be told apart (Kafka's clients do the same).
+
+A connection may be encrypted, and begin with a login. One with a limited life is renewed before the first
+request that would come too late: requests under way are answered first, and others wait.
 """
 
 import asyncio
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -15,6 +19,10 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from ottla.logstore.words.dial_errors import dial_problem
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
+from ottla.node.secure_client.authentication import RENEWED_AT, Response, authentication, next_step
+from ottla.node.secure_client.client_context import client_context
+from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
+from ottla.node.secure_client.dial_refusals import handshake_cut, tls_refusal, without_login
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.framing import NOT_KAFKA, FrameSplitter, foreign_protocol
@@ -58,8 +66,12 @@ class _Awaited(NamedTuple):
 class _PeerProtocol(asyncio.BufferedProtocol):
     """The byte side of a connection: frames in, and whether the peer takes more."""
 
-    def __init__(self, peer: str) -> None:
+    def __init__(self, peer: str, *, is_of_client: bool) -> None:
+        """A client is told how to connect instead; between nodes, waiting may mend everything."""
         self.peer = peer
+        self.is_of_client = is_of_client
+        self.has_tls = False
+        self.refusal: KafkaError | None = None  # by which a client's connection has ended
         self.transport: asyncio.Transport | None = None
         self.awaited: deque[_Awaited] = deque()
         self.writable = asyncio.Event()
@@ -70,10 +82,12 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         self._watch: asyncio.TimerHandle | None = None
         self._watched_deadline = 0.0
         self.foreign: str | None = None  # the protocol of a peer that does not speak Kafka's
+        self.may_need_login = False  # whether to suppose so if the peer ends the connection now
         self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's is none by its class
+        self.has_tls = transport.get_extra_info("sslcontext") is not None
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._splitter.room()
@@ -101,6 +115,8 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         except KafkaError as error:
             _give(awaited.expected.answer, error)
             raise
+        if awaited.api_key != ApiKey.API_VERSIONS:
+            self.may_need_login = False
         answer = awaited.expected.answer
         if not answer.done():
             answer.set_result(response)
@@ -140,7 +156,14 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost"))
+        if self.is_of_client and isinstance(exc, ssl.SSLError):
+            # A server of TLS 1.3 judges the certificate of a client after the client has begun to send.
+            error = self.refusal = tls_refusal(self.peer, exc)
+        elif self.may_need_login and self.awaited:
+            error = without_login(self.peer)
+        else:
+            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost")
+        self.fail(error)
         self.writable.set()
         if not self.lost.done():
             self.lost.set_result(None)
@@ -162,6 +185,9 @@ class PeerClient:
         self._client_id = client_id
         self._next_correlation_id = 0
         self._turns = asyncio.Semaphore(MAX_IN_FLIGHT)
+        self._login: SaslLogin | None = None
+        self.renew_login_at = float("inf")  # by the loop's clock
+        self._renewal = asyncio.Lock()
 
     def when_lost(self, tell: Callable[[], None]) -> None:
         """Call `tell` when the connection has ended, whoever ended it."""
@@ -169,29 +195,57 @@ class PeerClient:
 
     @classmethod
     async def connect(
-        cls, host: str, port: int, *, client_id: str, timeout_s: float = DEFAULT_TIMEOUT_S
+        cls,
+        host: str,
+        port: int,
+        *,
+        client_id: str,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        security: ClientSecurity | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> "PeerClient":
-        """A connection that has agreed on versions; NETWORK_EXCEPTION when nobody answers there."""
+        """A connection that has agreed on versions; NETWORK_EXCEPTION when nobody answers there.
+
+        `security` is that of a client of the cluster. INVALID_CONFIG where its TLS fails, the errors of
+        `authentication` where its login does. `tls` is a context to use instead of the one of `security`.
+        """
         peer = f"{host}:{port}"
         loop = asyncio.get_running_loop()
+        if tls is None and security is not None and security.tls is not None:
+            tls = await asyncio.to_thread(client_context, security.tls)
         try:
             async with asyncio.timeout(timeout_s):
-                _, protocol = await loop.create_connection(lambda: _PeerProtocol(peer), host, port)
+                _, protocol = await loop.create_connection(
+                    lambda: _PeerProtocol(peer, is_of_client=security is not None),
+                    host,
+                    port,
+                    ssl=tls,
+                    server_hostname=host if tls else None,
+                )
         except TimeoutError:
             raise KafkaError(
                 ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer} within {timeout_s:.3g} s"
             ) from None
         except (OSError, OverflowError, ValueError) as error:  # the last two: no port, no name
+            if security is not None and isinstance(error, ssl.SSLError):
+                raise tls_refusal(peer, error) from None
+            if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
+                raise handshake_cut(peer) from None
             raise KafkaError(
                 ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer}: {_reason(error)}"
             ) from None
         client = cls(protocol, client_id)
         try:
             await client._agree_on_versions(timeout_s)
+            if security is not None:
+                client._login = security.login
+                protocol.may_need_login = security.login is None
+            if client._login is not None:
+                await client._log_in(client._login, loop.time() + timeout_s)
         except BaseException as error:
             client.abort()
             if isinstance(error, KafkaError):
-                raise _of_a_stranger(peer, protocol, error) from None
+                raise _of_a_stranger(peer, protocol, error) if not client.versions else error from None
             raise
         return client
 
@@ -247,8 +301,53 @@ class PeerClient:
         version = self.version_for(type(message), max_version)
         return await self._exchange(message, response_type, version, timeout_s)
 
+    # ---- login ------------------------------------------------------------------------------------
+
+    async def _log_in(self, login: SaslLogin, deadline: float) -> None:
+        """Prove who this client is; the errors of `authentication`."""
+        loop = self._protocol.loop
+        begun = loop.time()
+        steps = authentication(login, self.peer)
+        answer: Response | None = None
+        while True:
+            request, lifetime_ms = await asyncio.to_thread(next_step, steps, answer)
+            if request is None:
+                break
+            coming: asyncio.Future[Response] = loop.create_future()
+            expected = _Expected(coming, deadline, max(0.0, deadline - begun), type(request))
+            self._send(request, self.version_for(type(request)), expected)
+            answer = await coming
+        self.renew_login_at = begun + RENEWED_AT * lifetime_ms / 1000 if lifetime_ms else float("inf")
+
+    async def _renew_login(self, deadline: float) -> None:
+        """Log in once more, after all that is under way was answered; others wait until it is done."""
+        async with self._renewal:
+            if self._login is None or self._protocol.loop.time() < self.renew_login_at:
+                return  # another request has done it
+            taken = 0
+            try:
+                async with asyncio.timeout_at(deadline):
+                    while taken < MAX_IN_FLIGHT:
+                        await self._turns.acquire()
+                        taken += 1
+                    await self._log_in(self._login, deadline)
+            except TimeoutError:
+                error = KafkaError(
+                    ErrorCode.REQUEST_TIMED_OUT, f"{self.peer} did not renew the login in time"
+                )
+                self._protocol.fail(error)
+                raise error from None
+            except BaseException:
+                self.abort()  # it is not known who this client is to the peer now
+                raise
+            finally:
+                for _ in range(taken):
+                    self._turns.release()
+
     async def _exchange(self, message: object, response_type: type[R], version: int, timeout_s: float) -> R:
         protocol, loop = self._protocol, self._protocol.loop
+        if loop.time() >= self.renew_login_at:
+            await self._renew_login(loop.time() + timeout_s)
         answer: asyncio.Future[R] = loop.create_future()
         expected = _Expected(answer, loop.time() + timeout_s, timeout_s, type(message))
         try:
@@ -285,9 +384,13 @@ class PeerClient:
     async def send_without_answer(self, message: object, *, max_version: int | None = None) -> None:
         """Send a request that is never answered: Produce with acks=0."""
         await self._protocol.writable.wait()
+        if self._protocol.loop.time() >= self.renew_login_at:
+            await self._renew_login(self._protocol.loop.time() + DEFAULT_TIMEOUT_S)
         self._send(message, self.version_for(type(message), max_version))
 
     def _send(self, message: object, version: int, expected: _Expected | None = None) -> None:
+        if self._protocol.refusal is not None:
+            raise self._protocol.refusal
         if not self.is_open or self._protocol.transport is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost")
         api_key = schema_of(type(message)).api_key
@@ -323,6 +426,12 @@ def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> Kaf
         )
     if error.code is ErrorCode.INVALID_REQUEST:
         return KafkaError(error.code, f"{peer} does not speak the Kafka protocol: {error.detail}")
+    if error.code is ErrorCode.NETWORK_EXCEPTION and protocol.has_tls:
+        return KafkaError(
+            error.code,
+            f"{peer} closed the connection after the TLS handshake; it may ask for a certificate of this "
+            "client (ssl.keystore.location)",
+        )
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         return KafkaError(
             error.code,

@@ -2,11 +2,7 @@
 
 sasl                the server's side of SASL mechanisms, without sockets
 administrators      decides which clients may change the cluster itself while nobody can log in
-cipher_suites       names of cipher suites: IANA's and OpenSSL's
 distinguished_name  the subject of a certificate as text, as Java writes it
-pem_store           keys and certificates as PEM in memory, and how they come into a context of `ssl`
-pkcs12_reader       program: a PKCS12 store from standard input, as PEM to standard output
-key_store           keystores and truststores of a listener, read from files or settings into PEM
 principal_rules     `ssl.principal.mapping.rules`: from a name of a certificate to the name of a principal
 server_context      from the settings of a listener to what its connections need of TLS
 security_reload     keys and certificates of listeners, renewed while the node runs

@@ -17,9 +17,9 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.net.server_tls import ListenerTls
-from ottla.node.security.key_store import Stamp, stamps_of
 from ottla.node.security.server_context import BuiltTls, OwnCertificate, build_tls
 from ottla.node.settings.security_settings import ListenerSecurity
+from ottla.node.tls.key_store import Stamp, stamps_of
 
 LOOK_SECONDS: Final = 5.0  # Kubernetes itself takes a minute until a renewed secret is in a pod
 
@@ -48,7 +48,7 @@ class SecurityReload:
     async def open(self, security: ListenerSecurity) -> ListenerTls:
         """Read the stores of a listener for the first time; INVALID_CONFIG if they cannot be used."""
         # The stamps first: what changes while it is read is read once more.
-        stamps = await asyncio.to_thread(stamps_of, security)
+        stamps = await asyncio.to_thread(_stamps_of, security)
         built = await asyncio.to_thread(build_tls, security)
         tls = ListenerTls(built.server)
         self._listeners[security.listener] = _Listener(
@@ -74,7 +74,7 @@ class SecurityReload:
         wanted = self._wanted()
         for name, listener in self._listeners.items():
             security = wanted.get(name, listener.security)
-            stamps = await asyncio.to_thread(stamps_of, security)
+            stamps = await asyncio.to_thread(_stamps_of, security)
             if security == listener.security and stamps == listener.stamps:
                 continue
             listener.security, listener.stamps = security, stamps
@@ -118,3 +118,7 @@ def _problem(old: OwnCertificate, new: OwnCertificate, security: ListenerSecurit
             "set ssl.allow.san.changes=true to allow that."
         )
     return None
+
+
+def _stamps_of(security: ListenerSecurity) -> tuple[Stamp | None, ...]:
+    return stamps_of((security.keystore, security.truststore))

@@ -11,12 +11,13 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.net.server_tls import ServerTls
-from ottla.node.security.cipher_suites import allows_tls_1_2, allows_tls_1_3, openssl_suites, suites_problem
 from ottla.node.security.distinguished_name import alternative_names, subject_name
-from ottla.node.security.key_store import read_authorities, read_key_pair
-from ottla.node.security.pem_store import KeyPair, load_authorities, reason_of, unusable
 from ottla.node.security.principal_rules import NoRuleError, PrincipalRules
-from ottla.node.settings.security_settings import NONE, REQUIRED, TLS_1_2, TLS_1_3, ListenerSecurity
+from ottla.node.settings.security_settings import NONE, REQUIRED, ListenerSecurity
+from ottla.node.tls.cipher_suites import allows_tls_1_2, allows_tls_1_3, openssl_suites, suites_problem
+from ottla.node.tls.key_store import Authorities, read_authorities, read_key_pair
+from ottla.node.tls.pem_store import KeyPair, load_authorities, reason_of, unusable
+from ottla.node.tls.store_settings import TLS_1_2, TLS_1_3
 
 _HANDSHAKE_ROUNDS: Final = 10  # TLS 1.2 takes 4
 
@@ -40,11 +41,11 @@ class BuiltTls:
 def build_tls(security: ListenerSecurity) -> BuiltTls:
     """Read the stores of a listener; INVALID_CONFIG, with file or setting, for what cannot be used."""
     rules = PrincipalRules(security.principal_mapping_rules)
-    pair = read_key_pair(security)
+    pair = read_key_pair(security.keystore, _owner(security))
     context = _context(security)
     pair.load_into(context)
     _check_handshake(context, pair)
-    authorities = read_authorities(security)
+    authorities = _authorities(security)
     if authorities is not None:
         load_authorities(context, authorities.pem, authorities.source)
     if security.client_auth != NONE:
@@ -61,7 +62,7 @@ def peer_contexts(security: ListenerSecurity) -> tuple[ssl.SSLContext, ssl.SSLCo
 
     The names in them are left to be checked by the nodes: one is the id of a node. INVALID_CONFIG as above.
     """
-    pair, authorities = read_key_pair(security), read_authorities(security)
+    pair, authorities = read_key_pair(security.keystore, _owner(security)), _authorities(security)
     server = _context(security)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.minimum_version, client.maximum_version = server.minimum_version, server.maximum_version
@@ -82,6 +83,16 @@ def principal_of(certificate: bytes | None, rules: PrincipalRules) -> str:
         return f"User:{rules.name_of(subject_name(certificate))}"
     except (NoRuleError, ValueError) as error:
         raise PermissionError(str(error)) from None
+
+
+def _owner(security: ListenerSecurity) -> str:
+    return f"of the listener {security.listener}"
+
+
+def _authorities(security: ListenerSecurity) -> Authorities | None:
+    """Return the certificates that a listener trusts, None if it trusts nobody's."""
+    store = security.truststore
+    return None if store is None else read_authorities(store, _owner(security))
 
 
 def _own_certificate(pair: KeyPair) -> OwnCertificate:

@@ -8,36 +8,30 @@ Where a default is not Kafka's: the type of stores is PEM and not JKS, which not
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, cast
 
 from ottla.logstore.words.config_def import ConfigKey, ConfigScope, ConfigValue, Validator, list_of, one_of
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.settings.setting import BOOLEAN, HIGH, LIST, LOW, PASSWORD, STRING, setting
+from ottla.node.tls.store_settings import (
+    PEM,
+    PKCS12,
+    TLS_1_2,
+    TLS_1_3,
+    StoreSettings,
+    keystore_problem,
+    store_problem,
+    type_problem,
+)
 
-PEM: Final = "PEM"
-PKCS12: Final = "PKCS12"
 NONE: Final = "none"
 REQUESTED: Final = "requested"
 REQUIRED: Final = "required"
-TLS_1_2: Final = "TLSv1.2"
-TLS_1_3: Final = "TLSv1.3"
 _PER_BROKER: Final = ConfigScope.PER_BROKER
-_TO_PKCS12: Final = (
-    "keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12"
-)
 
-
-def _type_problem(value: ConfigValue) -> str | None:
-    if value in (PEM, PKCS12):
-        return None
-    if value in ("JKS", "JCEKS"):
-        return f"only Java reads such a store; convert it by: {_TO_PKCS12}, and set the type PKCS12."
-    return f"it must be one of: {PEM}, {PKCS12}."
-
-
-_STORE_TYPE: Final = Validator(allowed=f"[{PEM}, {PKCS12}]", problem_of=_type_problem)
+_STORE_TYPE: Final = Validator(allowed=f"[{PEM}, {PKCS12}]", problem_of=type_problem)
 
 TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
     setting(
@@ -179,18 +173,6 @@ LISTENER_SETTINGS: Final = frozenset(key.name for key in TLS_SETTINGS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreSettings:
-    """The place of a key or of certificates: a file, or the setting itself."""
-
-    type: str
-    location: str | None
-    password: str | None = field(repr=False)
-    key_password: str | None = field(default=None, repr=False)
-    key: str | None = field(default=None, repr=False)  # PEM
-    certificates: str | None = field(default=None, repr=False)  # PEM
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerSecurity:
     """The settings of TLS of one listener, resolved."""
 
@@ -230,10 +212,10 @@ def listener_security(
     is_of_all = "ssl.client.auth" not in overrides
     with_sasl = listener.security_protocol == "SASL_SSL"
     client_auth = NONE if with_sasl and is_of_all else str(found["ssl.client.auth"]).lower()
-    is_trusting = truststore.location is not None or truststore.certificates is not None
+    is_trusting = truststore.is_given
     problem = (
         _keystore_problem(keystore)
-        or _store_problem("ssl.truststore", truststore)
+        or store_problem("ssl.truststore", truststore)
         or _client_auth_problem(client_auth, is_trusting)
     )
     if problem is not None:
@@ -258,36 +240,12 @@ def listener_security(
 
 def _keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
     """Return the setting that is at fault and the end of a sentence, or None."""
-    if store.key is None and store.certificates is None and store.location is None:
+    if not store.is_given:
         return (
             "ssl.keystore.location",
             "needs this setting, or ssl.keystore.key and ssl.keystore.certificate.chain.",
         )
-    if store.key is not None and store.certificates is None:
-        return "ssl.keystore.certificate.chain", "has ssl.keystore.key, so it needs this setting, too."
-    if store.certificates is not None and store.key is None:
-        return "ssl.keystore.key", "has ssl.keystore.certificate.chain, so it needs this setting, too."
-    return _store_problem("ssl.keystore", store)
-
-
-def _store_problem(name: str, store: StoreSettings) -> tuple[str, str] | None:
-    """Return what a store of either kind lacks, as Apache Kafka sees it."""
-    is_inline = store.certificates is not None
-    if is_inline and store.location is not None:
-        return f"{name}.location", "has the certificates in its settings, so it cannot have a file, too."
-    if is_inline and store.type != PEM:
-        return f"{name}.type", "has the certificates in its settings, so the type must be PEM."
-    if store.type == PEM and store.password is not None:
-        return (
-            f"{name}.password",
-            f"has a store of type PEM, which has no password of its own. Set {name}.type if it has another "
-            "type; ssl.key.password is the password of an encrypted private key.",
-        )
-    if not is_inline and store.location is None and store.password is not None:
-        return f"{name}.password", f"has a password for a store, but no {name}.location."
-    if store.type == PKCS12 and store.location is not None and store.password is None:
-        return f"{name}.password", "has a store of type PKCS12, which needs this setting."
-    return None
+    return keystore_problem(store)
 
 
 def _client_auth_problem(client_auth: str, is_trusting: bool) -> tuple[str, str] | None:

@@ -2,5 +2,6 @@
 
 Bottom-up: `api_keys` and `peer_api` (numbers and names of the APIs), `messages/` (the shape of each),
 `headers` (what stands before every body), `codec` (whole frames), `framing` (a byte stream cut into frames),
-`describe` (for people).
+`describe` (for people);
+beside them `jaas` (login modules in settings, which clients and nodes have).
 """

@@ -25,6 +25,7 @@ PIPELINE_MAY_HAVE = (
     "logstore.record",
     "logstore.record_batch",
     "logstore.words",
+    "node.secure_client",
     "node.wire",
 )
 # The modules that may touch the world: files, sockets, clocks, threads, the process.
@@ -94,6 +95,8 @@ DOOR_FOLDERS = (
     "node/net/",
     "node/work/",
     "node/security/",
+    "node/tls/",
+    "node/secure_client/",
     "node/log_care/",
     "node/metadata/",
     "node/coordinators/",

@@ -18,12 +18,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.security.cipher_suites import OPENSSL_NAMES
 from ottla.node.security.principal_rules import PrincipalRules
 from ottla.node.security.server_context import build_tls, principal_of
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.settings.security_settings import ListenerSecurity, listener_security
+from ottla.node.tls.cipher_suites import OPENSSL_NAMES
 from tests.unit.node.security.certificates_of_names import UTF8, certificate
 
 PASSWORD = "a password"

@@ -1,14 +1,15 @@
-"""Keystores and truststores of a listener, read into PEM. It blocks, so it is never done on the loop."""
+"""Keystores and truststores, read into PEM. It blocks, so it is never done on the loop."""
 
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ottla.node.security import pem_store
-from ottla.node.security.pem_store import MAX_STORE_BYTES, KeyPair, key_pair, unusable
-from ottla.node.settings.security_settings import PKCS12, ListenerSecurity, StoreSettings
+from ottla.node.tls import pem_store
+from ottla.node.tls.pem_store import MAX_STORE_BYTES, KeyPair, key_pair, unusable
+from ottla.node.tls.store_settings import PKCS12, StoreSettings
 
 READER_SECONDS: Final = 60.0  # it takes 0.3 s, and hosts may be busy
 _READER: Final = Path(__file__).with_name("pkcs12_reader.py")
@@ -24,44 +25,41 @@ class Stamp(NamedTuple):
 
 
 class Authorities(NamedTuple):
-    """The certificates that a listener trusts."""
+    """The certificates that an end of connections trusts."""
 
     source: str  # for messages
     pem: bytes
 
 
-def read_key_pair(security: ListenerSecurity) -> KeyPair:
-    """Read the private key and chain of a listener; INVALID_CONFIG, with the file, if that fails."""
-    store = security.keystore
+def read_key_pair(store: StoreSettings, owner: str = "") -> KeyPair:
+    """Read a private key and its chain; INVALID_CONFIG, with the file, if that fails.
+
+    `owner` says in messages whose they are, as in "of the listener SSL".
+    """
     if store.key is not None and store.certificates is not None:
         return key_pair(
             chain=store.certificates.encode(),
             key=store.key.encode(),
             key_password=store.key_password,
-            source=f"ssl.keystore.key of the listener {security.listener}",
+            source=f"ssl.keystore.key {owner}".rstrip(),
         )
-    source = f"ssl.keystore.location {store.location} of the listener {security.listener}"
+    source = f"ssl.keystore.location {store.location} {owner}".rstrip()
     pem = _read(store, source)
     # The output of the reader of PKCS12 is not encrypted.
     password = None if store.type == PKCS12 else store.key_password
     return key_pair(chain=pem, key=pem, key_password=password, source=source)
 
 
-def read_authorities(security: ListenerSecurity) -> Authorities | None:
-    """Read the certificates that a listener trusts, None if it trusts nobody's; INVALID_CONFIG as above."""
-    store = security.truststore
-    if store is None:
-        return None
+def read_authorities(store: StoreSettings, owner: str = "") -> Authorities:
+    """Read the certificates of a truststore; INVALID_CONFIG as above."""
     if store.certificates is not None:
-        source = f"ssl.truststore.certificates of the listener {security.listener}"
-        return Authorities(source, store.certificates.encode())
-    source = f"ssl.truststore.location {store.location} of the listener {security.listener}"
+        return Authorities(f"ssl.truststore.certificates {owner}".rstrip(), store.certificates.encode())
+    source = f"ssl.truststore.location {store.location} {owner}".rstrip()
     return Authorities(source, _read(store, source))
 
 
-def stamps_of(security: ListenerSecurity) -> tuple[Stamp | None, ...]:
-    """Return a stamp for each file that holds a store of the listener, None for one that is not there."""
-    stores = (security.keystore, security.truststore)
+def stamps_of(stores: Iterable[StoreSettings | None]) -> tuple[Stamp | None, ...]:
+    """Return a stamp for each file that holds one of the stores, None for one that is not there."""
     return tuple(
         _stamp(store.location) for store in stores if store is not None and store.location is not None
     )

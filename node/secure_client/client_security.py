@@ -1,0 +1,306 @@
+"""`security.protocol`, `ssl.*` and `sasl.*` of a client, under Java's names, read into one frozen record.
+
+Files are not opened here: a pipeline reads its settings in one process and connects in others. Where a
+default is not Kafka's: stores are PEM, or PKCS12 where they have a password, and not JKS, which nothing but
+Java reads. A login module is known by the last part of its name, since some vendors move the packages.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from ottla.node.secure_client.security_names import READ, is_of_security, why_refused
+from ottla.node.tls.cipher_suites import allows_tls_1_2, allows_tls_1_3, suites_problem
+from ottla.node.tls.store_settings import (
+    PEM,
+    PKCS12,
+    TLS_1_2,
+    TLS_1_3,
+    StoreSettings,
+    keystore_problem,
+    store_problem,
+    type_problem,
+)
+from ottla.node.wire.jaas import JaasError, LoginModule, parse_jaas
+
+PLAIN: Final = "PLAIN"
+SCRAM_SHA_256: Final = "SCRAM-SHA-256"
+SCRAM_SHA_512: Final = "SCRAM-SHA-512"
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN, OAUTHBEARER)
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_MODULES: Final = {
+    PLAIN: "PlainLoginModule",
+    SCRAM_SHA_256: "ScramLoginModule",
+    SCRAM_SHA_512: "ScramLoginModule",
+    OAUTHBEARER: "OAuthBearerLoginModule",
+}
+_PACKAGES: Final = {
+    "PlainLoginModule": "org.apache.kafka.common.security.plain.",
+    "ScramLoginModule": "org.apache.kafka.common.security.scram.",
+    "OAuthBearerLoginModule": "org.apache.kafka.common.security.oauthbearer.",
+}
+_JAAS: Final = "sasl.jaas.config"
+TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_EXTENSION: Final = "extension_"  # the beginning of the options that go to the server beside a token
+# Of Java's own classes, those that do what is done here anyway.
+_SAME_HERE: Final = {
+    "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler",),
+    "sasl.oauthbearer.jwt.retriever.class": ("DefaultJwtRetriever", "FileJwtRetriever"),
+}
+
+
+class ClientSecurityError(Exception):
+    """A setting that cannot be honoured; its text is the rest of the sentence after the setting's name."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name} {problem}")
+        self.name = name
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientTls:
+    """Whom a client trusts, and what it shows of itself."""
+
+    keystore: StoreSettings | None = None  # None: it has no certificate
+    truststore: StoreSettings | None = None  # None: the authorities that this system trusts
+    checks_host_names: bool = True
+    enabled_protocols: tuple[str, ...] = (TLS_1_2, TLS_1_3)
+    cipher_suites: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SaslLogin:
+    """Who a client is, and what proves it."""
+
+    mechanism: str
+    user: str = ""
+    password: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)  # of OAUTHBEARER
+    token_file: str = ""  # read at each login, where there is no token
+    extensions: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSecurity:
+    """How a client connects: encrypted or not, as somebody or as nobody."""
+
+    tls: ClientTls | None = None
+    login: SaslLogin | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Return it as `security.protocol` names it."""
+        if self.login is None:
+            return "PLAINTEXT" if self.tls is None else "SSL"
+        return "SASL_PLAINTEXT" if self.tls is None else "SASL_SSL"
+
+    @property
+    def files(self) -> tuple[tuple[str, str], ...]:
+        """Return the settings that name files, with their paths."""
+        stores = (
+            () if self.tls is None else (("keystore", self.tls.keystore), ("truststore", self.tls.truststore))
+        )
+        found = [(f"ssl.{kind}.location", one.location) for kind, one in stores if one and one.location]
+        if self.login is not None and self.login.token_file:
+            found.append((TOKEN_URL, self.login.token_file))
+        return tuple(found)
+
+
+PLAINTEXT: Final = ClientSecurity()
+
+
+def read_client_security(given: Mapping[str, str]) -> tuple[ClientSecurity, tuple[str, ...]]:
+    """Return what settings come to, and the names of those that have no effect.
+
+    Names that are none of security are left alone. ClientSecurityError for the first that cannot be honoured.
+    """
+    ours = {name: value for name, value in given.items() if is_of_security(name)}
+    for name, value in sorted(ours.items()):
+        if value.rpartition(".")[2] in _SAME_HERE.get(name, ()):
+            continue
+        if (problem := why_refused(name)) is not None:
+            raise ClientSecurityError(name, problem)
+    protocol = ours.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in PROTOCOLS:
+        raise ClientSecurityError(
+            "security.protocol", f"is {protocol[:40]!r}; it must be one of {', '.join(PROTOCOLS)}"
+        )
+    with_tls, with_sasl = protocol.endswith("SSL"), protocol.startswith("SASL")
+    idle = tuple(
+        name
+        for name in sorted(ours)
+        if name not in READ
+        or (name.startswith("ssl.") and not with_tls)
+        or (name.startswith("sasl.") and not with_sasl)
+    )
+    security = ClientSecurity(tls=_tls(ours) if with_tls else None, login=_login(ours) if with_sasl else None)
+    return security, idle
+
+
+# ---- TLS ------------------------------------------------------------------------------------------
+
+
+def _tls(given: Mapping[str, str]) -> ClientTls:
+    keystore = StoreSettings(
+        type=_store_type(given, "ssl.keystore"),
+        location=given.get("ssl.keystore.location") or None,
+        password=given.get("ssl.keystore.password") or None,
+        key_password=given.get("ssl.key.password") or None,
+        key=given.get("ssl.keystore.key") or None,
+        certificates=given.get("ssl.keystore.certificate.chain") or None,
+    )
+    truststore = StoreSettings(
+        type=_store_type(given, "ssl.truststore"),
+        location=given.get("ssl.truststore.location") or None,
+        password=given.get("ssl.truststore.password") or None,
+        certificates=given.get("ssl.truststore.certificates") or None,
+    )
+    problem = keystore_problem(keystore) or store_problem("ssl.truststore", truststore)
+    if problem is not None:
+        raise ClientSecurityError(problem[0], f"is wrong: this client {problem[1].rstrip('.')}")
+    return ClientTls(
+        keystore=keystore if keystore.is_given else None,
+        truststore=truststore if truststore.is_given else None,
+        checks_host_names=_checks_host_names(given.get("ssl.endpoint.identification.algorithm", "https")),
+        enabled_protocols=(protocols := _protocols(given)),
+        cipher_suites=_suites(given, protocols),
+    )
+
+
+def _store_type(given: Mapping[str, str], name: str) -> str:
+    """Return the type of a store; Java's default, JKS, takes PKCS12 as well, and so does `JKS` here."""
+    has_password = bool(given.get(f"{name}.location")) and bool(given.get(f"{name}.password"))
+    found = given.get(f"{name}.type", PKCS12 if has_password else PEM).upper()
+    if found == "JKS" and has_password:
+        return PKCS12
+    if (problem := type_problem(found)) is not None:
+        raise ClientSecurityError(f"{name}.type", f"is {found[:40]!r}: {problem.rstrip('.')}")
+    return found
+
+
+def _checks_host_names(algorithm: str) -> bool:
+    if algorithm.lower() not in ("", "https"):
+        raise ClientSecurityError(
+            "ssl.endpoint.identification.algorithm",
+            f"is {algorithm[:40]!r}; it must be https, or empty, which lets anybody with a certificate of a "
+            "trusted authority stand between this client and the cluster",
+        )
+    return bool(algorithm)
+
+
+def _protocols(given: Mapping[str, str]) -> tuple[str, ...]:
+    name = "ssl.enabled.protocols"
+    found = tuple(filter(None, (one.strip() for one in given.get(name, f"{TLS_1_2},{TLS_1_3}").split(","))))
+    wrong = [one for one in found if one not in (TLS_1_2, TLS_1_3)]
+    if wrong or not found:
+        is_wrong = f"has {wrong[0][:40]!r}; it" if wrong else "is empty; it"
+        raise ClientSecurityError(name, f"{is_wrong} may have {TLS_1_2} and {TLS_1_3}")
+    highest = given.get("ssl.protocol", TLS_1_3)
+    if highest not in ("TLS", TLS_1_2, TLS_1_3):
+        raise ClientSecurityError("ssl.protocol", f"is {highest[:40]!r}; it must be {TLS_1_3} or {TLS_1_2}")
+    if highest == TLS_1_2:
+        found = tuple(one for one in found if one == TLS_1_2)
+        if not found:
+            raise ClientSecurityError("ssl.protocol", f"is {TLS_1_2}, which {name} does not have")
+    return found
+
+
+def _suites(given: Mapping[str, str], protocols: tuple[str, ...]) -> tuple[str, ...]:
+    name = "ssl.cipher.suites"
+    suites = tuple(filter(None, (one.strip() for one in given.get(name, "").split(","))))
+    if (problem := suites_problem(suites)) is not None:
+        raise ClientSecurityError(name, f"is not possible: {problem.rstrip('.')}")
+    if not (
+        (TLS_1_2 in protocols and allows_tls_1_2(suites)) or (TLS_1_3 in protocols and allows_tls_1_3(suites))
+    ):
+        raise ClientSecurityError(name, "has no suite of a version of TLS in ssl.enabled.protocols")
+    return suites
+
+
+# ---- SASL -----------------------------------------------------------------------------------------
+
+
+def _login(given: Mapping[str, str]) -> SaslLogin:
+    mechanism = given.get("sasl.mechanism")
+    known = ", ".join(MECHANISMS)
+    if mechanism is None:
+        raise ClientSecurityError(
+            "sasl.mechanism", f"is not set, and Kafka's default, GSSAPI, is not supported; set one of {known}"
+        )
+    if mechanism not in MECHANISMS:
+        raise ClientSecurityError(
+            "sasl.mechanism", f"is {mechanism[:40]!r}, which is not supported; set one of {known}"
+        )
+    module = _module(given, mechanism)
+    if mechanism == OAUTHBEARER:
+        return _bearer(given, module.options)
+    found = {}
+    for option in ("username", "password"):
+        if not (value := module.options.get(option, "")):
+            raise ClientSecurityError(_JAAS, f'has no {option} in its {_MODULES[mechanism]} ({option}="...")')
+        if "\0" in value:
+            raise ClientSecurityError(_JAAS, f"has a {option} with a NUL character")
+        found[option] = value
+    if module.options.get("tokenauth", "").lower() == "true":
+        raise ClientSecurityError(_JAAS, "has tokenauth=true, but delegation tokens are not supported")
+    return SaslLogin(mechanism=mechanism, user=found["username"], password=found["password"])
+
+
+def _module(given: Mapping[str, str], mechanism: str) -> LoginModule:
+    wanted = _MODULES[mechanism]
+    options = 'token="..."' if mechanism == OAUTHBEARER else 'username="..." password="..."'
+    example = f"{_JAAS}={_PACKAGES[wanted]}{wanted} required {options};"
+    text = given.get(_JAAS, "")
+    if not text.strip():
+        raise ClientSecurityError(_JAAS, f"is not set, and {mechanism} needs it: {example}")
+    try:
+        modules = parse_jaas(text)
+    except JaasError as error:
+        raise ClientSecurityError(
+            _JAAS, f"cannot be read: {str(error).rstrip('.')}. Write {example}"
+        ) from None
+    if len(modules) != 1:
+        raise ClientSecurityError(_JAAS, f"has {len(modules)} login modules; it must have one")
+    found = modules[0].name.rpartition(".")[2]
+    if found != wanted:
+        raise ClientSecurityError(_JAAS, f"has a {found[:80]}, but {mechanism} needs a {wanted}: {example}")
+    return modules[0]
+
+
+def _bearer(given: Mapping[str, str], options: Mapping[str, str]) -> SaslLogin:
+    url = given.get(TOKEN_URL, "")
+    extensions = tuple(
+        sorted(
+            (name.removeprefix(_EXTENSION), one)
+            for name, one in options.items()
+            if name.startswith(_EXTENSION)
+        )
+    )
+    for name, value in extensions:
+        if not name.isascii() or not name.isalpha() or name.lower() == "auth" or not value.isprintable():
+            raise ClientSecurityError(_JAAS, f"has an extension that cannot be sent: {_EXTENSION}{name[:80]}")
+    token = options.get("token", "")
+    if token and url:
+        raise ClientSecurityError(TOKEN_URL, f"is set, but {_JAAS} has a token, too; remove one of them")
+    if token:
+        if not _may_be_token(token):
+            raise ClientSecurityError(_JAAS, "has a token with characters that no token has")
+        return SaslLogin(mechanism=OAUTHBEARER, token=token, extensions=extensions)
+    if not url:
+        raise ClientSecurityError(
+            _JAAS, f'has no token (token="..."), and {TOKEN_URL} names no file with one (file:///path)'
+        )
+    parts = urlsplit(url)
+    if parts.scheme != "file" or not parts.path.startswith("/"):
+        raise ClientSecurityError(
+            TOKEN_URL,
+            f"is {url[:80]!r}; only a file is read here, file:///path, as this client asks nobody for tokens",
+        )
+    return SaslLogin(mechanism=OAUTHBEARER, token_file=unquote(parts.path), extensions=extensions)
+
+
+def _may_be_token(text: str) -> bool:
+    return text.isascii() and all(one.isalnum() or one in "-_~+/.=" for one in text)

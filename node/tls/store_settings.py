@@ -1,0 +1,67 @@
+"""The place of a key or of certificates: a file, or the setting itself; and which settings go together."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+PEM: Final = "PEM"
+PKCS12: Final = "PKCS12"
+TLS_1_2: Final = "TLSv1.2"
+TLS_1_3: Final = "TLSv1.3"
+_TO_PKCS12: Final = (
+    "keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSettings:
+    """The place of a key or of certificates: a file, or the setting itself."""
+
+    type: str
+    location: str | None
+    password: str | None = field(repr=False)
+    key_password: str | None = field(default=None, repr=False)
+    key: str | None = field(default=None, repr=False)  # PEM
+    certificates: str | None = field(default=None, repr=False)  # PEM
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether any setting says where the store is."""
+        return self.location is not None or self.key is not None or self.certificates is not None
+
+
+def type_problem(value: object) -> str | None:
+    """Return what is wrong with a type of stores, as a sentence, or None."""
+    if value in (PEM, PKCS12):
+        return None
+    if value in ("JKS", "JCEKS"):
+        return f"only Java reads such a store; convert it by: {_TO_PKCS12}, and set the type PKCS12."
+    return f"it must be one of: {PEM}, {PKCS12}."
+
+
+def keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
+    """Return the setting of a keystore that is at fault and the end of a sentence, or None."""
+    if store.key is not None and store.certificates is None:
+        return "ssl.keystore.certificate.chain", "has ssl.keystore.key, so it needs this setting, too."
+    if store.certificates is not None and store.key is None:
+        return "ssl.keystore.key", "has ssl.keystore.certificate.chain, so it needs this setting, too."
+    return store_problem("ssl.keystore", store)
+
+
+def store_problem(name: str, store: StoreSettings) -> tuple[str, str] | None:
+    """Return what a store of either kind lacks, as Apache Kafka sees it."""
+    is_inline = store.certificates is not None
+    if is_inline and store.location is not None:
+        return f"{name}.location", "has the certificates in its settings, so it cannot have a file, too."
+    if is_inline and store.type != PEM:
+        return f"{name}.type", "has the certificates in its settings, so the type must be PEM."
+    if store.type == PEM and store.password is not None:
+        return (
+            f"{name}.password",
+            f"has a store of type PEM, which has no password of its own. Set {name}.type if it has another "
+            "type; ssl.key.password is the password of an encrypted private key.",
+        )
+    if not is_inline and store.location is None and store.password is not None:
+        return f"{name}.password", f"has a password for a store, but no {name}.location."
+    if store.type == PKCS12 and store.location is not None and store.password is None:
+        return f"{name}.password", "has a store of type PKCS12, which needs this setting."
+    return None

@@ -1,0 +1,100 @@
+"""`sasl.jaas.config`: login modules with options, as Kafka's JaasConfig reads them. No class is loaded.
+
+    org.apache.kafka.common.security.scram.ScramLoginModule required username="anna" password="...";
+
+It is Java's StreamTokenizer: words, strings in either quote with escapes, comments. A value that begins like
+a number must be quoted there, and must be here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+MAX_CHARS: Final = 256 * 1024  # some thousand users
+FLAGS: Final = ("required", "requisite", "sufficient", "optional")
+_LETTER: Final = r"A-Za-z_$\xa0-\U0010ffff"
+_TOKEN: Final = re.compile(
+    r"(?P<space>[\x00-\x20]+|/\*.*?\*/|/(?!\*)[^\r\n]*)"
+    rf"|(?P<word>[{_LETTER}][{_LETTER}0-9.\-]*)"
+    r"""|"(?P<double>(?:\\[^\r\n]|[^"\\\r\n])*)"|'(?P<single>(?:\\[^\r\n]|[^'\\\r\n])*)'"""
+    r"|(?P<sign>[=;])",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
+_LETTERS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+
+
+class JaasError(ValueError):
+    """A text that is no list of login modules; it says where, and nothing of the values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoginModule:
+    """One login module, with the options that it was given."""
+
+    name: str
+    flag: str
+    options: Mapping[str, str] = field(repr=False)
+
+
+def parse_jaas(text: str) -> tuple[LoginModule, ...]:
+    """Return the login modules of a text, at least one; JaasError for what is none."""
+    if len(text) > MAX_CHARS:
+        raise JaasError(f"it is longer than {MAX_CHARS} characters")
+    tokens = _tokens(text)
+    modules = tuple(iter(lambda: _module(tokens), None))
+    if not modules:
+        raise JaasError("it has no login module")
+    return modules
+
+
+def _module(tokens: Iterator[tuple[str, str]]) -> LoginModule | None:
+    """Return the next module, None at the end."""
+    kind, name = next(tokens)
+    if kind == "end":
+        return None
+    if kind not in ("word", "string"):
+        raise JaasError(f"there is {name!r} instead of the name of a login module")
+    short = name.rpartition(".")[2][:80]
+    kind, flag = next(tokens)
+    if kind not in ("word", "string") or flag.lower() not in FLAGS:
+        raise JaasError(f"after {short} one of {', '.join(FLAGS)} is missing")
+    options: dict[str, str] = {}
+    while (token := next(tokens)) != ("sign", ";"):
+        kind, option = token
+        if kind == "end":
+            raise JaasError(f"{short} does not end with a semicolon")
+        if kind not in ("word", "string"):
+            raise JaasError(f"in {short} there is {option!r} instead of the name of an option")
+        if next(tokens) != ("sign", "="):
+            raise JaasError(f"in {short} the option {option[:80]} has no value")
+        kind, value = next(tokens)
+        if kind not in ("word", "string"):
+            raise JaasError(f"in {short} the option {option[:80]} has no value")
+        options[option] = value
+    return LoginModule(name=name, flag=flag.lower(), options=options)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    """Yield kinds with texts, without comments; "end" for ever at the end."""
+    at = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            hint = "; put values into double quotes" if text[at].isalnum() or text[at] in "-.+" else ""
+            raise JaasError(f"the character at place {at + 1} cannot be read{hint}")
+        at = match.end()
+        kind = match.lastgroup
+        if kind in ("double", "single"):
+            yield "string", _ESCAPE.sub(_unescaped, match[kind])
+        elif kind != "space":
+            assert kind is not None
+            yield kind, match[0]
+    while True:
+        yield "end", "the end"
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    said = escape[1]
+    return chr(int(said, 8)) if said[0] in "01234567" else _LETTERS.get(said, said)

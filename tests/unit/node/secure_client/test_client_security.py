@@ -1,0 +1,192 @@
+"""Settings of a client's security: what is taken, and what is said of what is not."""
+
+import pytest
+
+from ottla.node.secure_client.client_security import (
+    PLAINTEXT,
+    ClientSecurity,
+    ClientSecurityError,
+    read_client_security,
+)
+from ottla.node.secure_client.security_names import READ, REFUSED, WITHOUT_EFFECT
+
+SCRAM = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+    'username="anna" password="hidden";',
+}
+BEARER = "OAuthBearerLoginModule required"
+
+
+def read(**given: str) -> ClientSecurity:
+    security, idle = read_client_security({name.replace("_", "."): value for name, value in given.items()})
+    assert not idle
+    return security
+
+
+def test_without_settings_nothing_is_encrypted_and_nobody_logs_in() -> None:
+    assert read_client_security({"acks": "all"}) == (PLAINTEXT, ())
+    assert PLAINTEXT.protocol == "PLAINTEXT" and not PLAINTEXT.files
+
+
+def test_a_login_has_user_and_password_and_shows_neither_password_nor_key() -> None:
+    security, idle = read_client_security(
+        {**SCRAM, "ssl.keystore.key": "secret key", "ssl.keystore.certificate.chain": "chain"}
+    )
+
+    assert security.login is not None and not idle
+    assert (security.login.user, security.login.password) == ("anna", "hidden")
+    assert security.protocol == "SASL_SSL"
+    assert "hidden" not in repr(security) and "secret key" not in repr(security)
+    assert hash(security) != hash(PLAINTEXT)
+
+
+def test_host_names_are_checked_unless_the_setting_is_empty() -> None:
+    for algorithm, checks in (("https", True), ("HTTPS", True), ("", False)):
+        found = read(security_protocol="ssl", ssl_endpoint_identification_algorithm=algorithm).tls
+
+        assert found is not None and found.checks_host_names is checks
+    default = read(security_protocol="SSL").tls
+    assert default is not None and default.checks_host_names
+
+
+def test_stores_are_pem_or_with_a_password_pkcs12_whatever_java_calls_them() -> None:
+    def type_of(**given: str) -> str:
+        tls = read(security_protocol="SSL", ssl_truststore_location="/t", **given).tls
+        assert tls is not None and tls.truststore is not None
+        return tls.truststore.type
+
+    assert type_of() == "PEM"
+    assert type_of(ssl_truststore_password="p") == "PKCS12"
+    assert type_of(ssl_truststore_password="p", ssl_truststore_type="JKS") == "PKCS12"
+    assert type_of(ssl_truststore_password="p", ssl_truststore_type="PKCS12") == "PKCS12"
+
+
+def test_files_are_named_with_their_settings() -> None:
+    security = read(
+        security_protocol="SASL_SSL",
+        ssl_truststore_location="/ca.pem",
+        ssl_keystore_location="/own.pem",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_jaas_config=f"{BEARER};",
+        sasl_oauthbearer_token_endpoint_url="file:///run/a%20token",
+    )
+
+    assert dict(security.files) == {
+        "ssl.truststore.location": "/ca.pem",
+        "ssl.keystore.location": "/own.pem",
+        "sasl.oauthbearer.token.endpoint.url": "/run/a token",
+    }
+
+
+def test_a_token_is_in_the_settings_with_what_goes_beside_it() -> None:
+    jaas = f'a.b.{BEARER} token="e30.e30." extension_logicalCluster="lkc-1";'
+    login = read(security_protocol="SASL_SSL", sasl_mechanism="OAUTHBEARER", sasl_jaas_config=jaas).login
+
+    assert login is not None
+    assert login.token == "e30.e30." and login.extensions == (("logicalCluster", "lkc-1"),)
+    assert "e30" not in repr(login)
+
+
+def test_settings_of_what_is_not_used_have_no_effect_and_are_told() -> None:
+    security, idle = read_client_security(
+        {**SCRAM, "security.protocol": "SSL", "ssl.keymanager.algorithm": "X"}
+    )
+
+    assert security.login is None
+    assert idle == ("sasl.jaas.config", "sasl.mechanism", "ssl.keymanager.algorithm")
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "said"),
+    [
+        ({"security.protocol": "TLS"}, "security.protocol", "one of PLAINTEXT"),
+        ({"security.protcol": "SSL"}, "security.protcol", "did you mean security.protocol?"),
+        ({"ssl.truststore.locaton": "x"}, "ssl.truststore.locaton", "did you mean ssl.truststore.location?"),
+        ({"ssl.engine.factory.class": "a.B"}, "ssl.engine.factory.class", "Java class"),
+        ({"sasl.login.callback.handler.class": "a.B"}, "sasl.login.callback.handler.class", "Java class"),
+        ({"ssl.ca.location": "x"}, "ssl.ca.location", "use ssl.truststore.location"),
+        ({"sasl.username": "x"}, "sasl.username", "sasl.jaas.config"),
+        ({**SCRAM, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism", "set one of SCRAM-SHA-512"),
+        ({"security.protocol": "SASL_SSL"}, "sasl.mechanism", "not set, and Kafka's default, GSSAPI"),
+        ({**SCRAM, "sasl.mechanism": "PLAIN"}, "sasl.jaas.config", "PLAIN needs a PlainLoginModule"),
+        (
+            {**SCRAM, "sasl.jaas.config": ""},
+            "sasl.jaas.config",
+            "not set, and SCRAM-SHA-512 needs it: sasl.jaas",
+        ),
+        ({**SCRAM, "sasl.jaas.config": "a.B required"}, "sasl.jaas.config", "semicolon"),
+        (
+            {**SCRAM, "sasl.jaas.config": "ScramLoginModule required username=a;"},
+            "sasl.jaas.config",
+            "no password",
+        ),
+        (
+            {**SCRAM, "sasl.jaas.config": SCRAM["sasl.jaas.config"] * 2},
+            "sasl.jaas.config",
+            "2 login modules",
+        ),
+        (
+            {**SCRAM, "sasl.jaas.config": "ScramLoginModule required username=a password=b tokenauth=true;"},
+            "sasl.jaas.config",
+            "delegation tokens",
+        ),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f"{BEARER};",
+            },
+            "sasl.jaas.config",
+            "no token",
+        ),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.jaas.config": f"{BEARER};",
+                "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+            },
+            "sasl.oauthbearer.token.endpoint.url",
+            "only a file",
+        ),
+        ({"sasl.oauthbearer.client.credentials.client.id": "x"}, None, "asks nobody for tokens"),
+        ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "ssl.truststore.type", "keytool"),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.key": "k"},
+            "ssl.keystore.certificate.chain",
+            "needs this",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1.1"},
+            "ssl.enabled.protocols",
+            "TLSv1.2",
+        ),
+        ({"security.protocol": "SSL", "ssl.cipher.suites": "NO"}, "ssl.cipher.suites", "not supported"),
+        (
+            {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": "none"},
+            "ssl.endpoint.identification.algorithm",
+            "https, or empty",
+        ),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    given: dict[str, str], name: str | None, said: str
+) -> None:
+    with pytest.raises(ClientSecurityError) as refused:
+        read_client_security(given)
+
+    assert name is None or refused.value.name == name
+    assert said in refused.value.problem and "hidden" not in str(refused.value)
+
+
+def test_javas_own_handlers_of_tokens_are_taken() -> None:
+    name = "sasl.login.callback.handler.class"
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+
+    assert read_client_security({name: handler}) == (PLAINTEXT, (name,))
+
+
+def test_a_name_has_one_fate() -> None:
+    assert not READ & WITHOUT_EFFECT.keys() and not (READ | WITHOUT_EFFECT.keys()) & REFUSED.keys()
