@@ -6,10 +6,10 @@ clock          what time it is
 loggers        the loggers of the process and their levels
 memory         how much memory a node may have, and what takes it
 tls            keys, certificates and cipher suites, as both ends of TLS use them
+wire           bytes of the Kafka protocol and the objects that they stand for
 settings       the settings of a node, from file, environment and command line
 counters       what the hot path counts: of topics, of requests
 quota          how much clients may ask of a node, measured as Kafka measures it
-wire           bytes of the Kafka protocol and the objects that they stand for
 secure_client  how a client proves who it is, and checks whom it speaks to
 authorization  what a client may do with topics, groups, transactions, the cluster
 net            listeners and connections; the client side of a connection

@@ -17,6 +17,8 @@ from ottla.logstore.words.schema import Buffer, schema_of
 from ottla.logstore.words.schema_compiler import Decoder, Encoder, check_version, encoder
 from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.metadata_raft.acl import AclOperation
+from ottla.metadata_raft.image import ScramCredential, ScramKey
+from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.authorization.access import AccessDenied
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.refused_requests import RefusedRequests
@@ -110,6 +112,15 @@ class Route(NamedTuple):
     small_bytes: int  # beyond them a request is read and answered beside the loop
     description: ApiDescription
     of_cluster: AclOperation | None  # the right on the cluster that a client needs
+
+
+class Read(NamedTuple):
+    """A request that was read, with what is needed to answer it."""
+
+    route: Route
+    version: int
+    correlation_id: int
+    request: Any
 
 
 class Dispatcher:
@@ -235,6 +246,52 @@ class Dispatcher:
         if route is None or route.repeated is None:
             return None
         return route.repeated.serve_run(view, position, end, connection.info.access)
+
+    # ---- of clients that log in ----------------------------------------------------------------------
+
+    def read(self, frame: memoryview) -> Read:
+        """Read one small request and count it; CloseConnection if it is none."""
+        route, version, correlation_id = self._route_of(frame)
+        route.counters.requests += 1
+        api_key = _HEADER.unpack_from(frame)[0]
+        try:
+            _, position = decode_client_id(
+                frame, _HEADER.size, header_version=route.header_version, limit=CLIENT_ID
+            )
+            request, _ = route.decode(frame, position, SMALL_REQUEST_ELEMENTS)
+        except KafkaError as error:
+            raise _unreadable(api_key, version, error) from None
+        return Read(route, version, correlation_id, request)
+
+    def answer(self, read: Read, response: Any) -> Answer:
+        """Return the answer with this response."""
+        answer = self._answer(read.route, read.correlation_id, response, read.route.counters, 0.0)
+        return cast(Answer, answer)
+
+    def refuse(self, frame: memoryview, error: KafkaError) -> Answer | Pending:
+        """Return the answer with an error to a request of which nothing is done."""
+        route, _, _ = self._route_of(frame)
+        return self._refuse(route, _HEADER.unpack_from(frame)[0], frame, error)
+
+    def _route_of(self, frame: memoryview) -> tuple[Route, int, int]:
+        api_key, version, correlation_id = _HEADER.unpack_from(frame)
+        if api_key >= FIRST_PEER_API:
+            raise CloseConnection(f"API key {api_key} is not supported")
+        route = self.routes.get((api_key, version)) or self.load_route(api_key, version)
+        return route, version, correlation_id
+
+    def wait_for_service(self) -> "asyncio.Future[None] | None":
+        """Return what is done when clients are served; None if they are."""
+        if self._held is None:
+            return None
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._held.append(future)
+        return future
+
+    def scram_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        """Return what the metadata on this node have of a user; None if there is no such user."""
+        assert self._services is not None, "clients are held until it is there"
+        return self._services.metadata.image.scram_credentials.get(ScramKey(user, mechanism))
 
     def serve_peers(self, services: QuorumServices) -> None:
         """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""

@@ -35,6 +35,7 @@ class ListenerReading:
     name: str
     connections: int
     accepted: int
+    logins: Mapping[str, int]  # by the names of `LoginCounts`
     software: Mapping[tuple[str, str], int]  # (name, version) of clients -> connections
 
 

@@ -115,6 +115,27 @@ def _error_name(code: int) -> str:
         return str(code)
 
 
+_LOGINS: Final = (
+    ("successful_authentication", "successful", "Clients that logged in."),
+    ("failed_authentication", "failed", "Clients that failed to log in."),
+    (
+        "successful_reauthentication",
+        "successful_again",
+        "Clients that logged in again over an open connection.",
+    ),
+    (
+        "failed_reauthentication",
+        "failed_again",
+        "Clients that failed to log in again over an open connection.",
+    ),
+    (
+        "expired_connections_killed",
+        "expired",
+        "Connections closed because their login had expired.",
+    ),
+)
+
+
 def connection_families(listeners: Sequence[ListenerReading]) -> list[Family]:
     """kafka_server_socket_server_metrics_*: there is one network processor, the loop."""
 
@@ -135,6 +156,10 @@ def connection_families(listeners: Sequence[ListenerReading]) -> list[Family]:
             f"{prefix}_connection_close_total",
             "Connections closed.",
             rows((one, one.accepted - one.connections) for one in listeners),
+        ),
+        *(
+            counter(f"{prefix}_{name}_total", text, rows((one, one.logins[field]) for one in listeners))
+            for name, field, text in _LOGINS
         ),
         gauge(
             f"{prefix}_connections_software",

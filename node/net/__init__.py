@@ -14,6 +14,7 @@ server_tls          what the connections of a listener need of TLS
 send_buffers        how much the kernel may hold of what goes to connections that read records
 unsent_answers      answers that lie in memory because their peers do not read fast enough
 answers             the ways to answer a request
+login               logins of clients, as connections and listeners see them
 owed_answers        the answers that a connection owes, in the order of their requests
 connection_reserve  room for peers and for administrators where the limits of connections are reached
 file_sender         answers whose records lie in files

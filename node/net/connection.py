@@ -28,6 +28,7 @@ from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Readi
 from ottla.node.net.file_pipe import FilePipe, Piece
 from ottla.node.net.file_sender import FileSender
 from ottla.node.net.gathered_answers import GatheredAnswers
+from ottla.node.net.login import Login, LoginGate
 from ottla.node.net.owed_answers import Owed, OwedAnswers
 from ottla.node.net.receive_buffer import INITIAL_BUFFER_BYTES, LARGE_FRAME_BYTES, SIZE_BYTES, ReceiveBuffer
 from ottla.node.net.receive_memory import ReceiveMemory
@@ -99,6 +100,7 @@ class ConnectionHost(Protocol):
     file_limit: int  # numbers of files from here on are left to the logs
     tick: int  # how often it has looked for idle connections
     access_of: Callable[[str, str], Access]  # the rights of a principal from an address
+    login_gate: "LoginGate[Connection] | None"  # None: clients need not log in
 
     def describe(self, transport: asyncio.BaseTransport) -> ConnectionInfo: ...
     def pace(self, connection: "Connection", sock: socket.socket) -> None: ...
@@ -133,6 +135,7 @@ class Connection(asyncio.BufferedProtocol):
         "is_closed",
         "is_write_blocked",
         "last_active_tick",
+        "login",
         "peer_challenge",
         "reading",
         "state",
@@ -160,6 +163,7 @@ class Connection(asyncio.BufferedProtocol):
         self.last_active_tick = listener.tick
         self.file_number = -1  # of its socket
         self.peer_challenge: Any = None  # between the two steps by which a peer proves itself
+        self.login: Login | None = None  # while the client logs in, or its login may end
         self.info: ConnectionInfo = cast(ConnectionInfo, None)  # set by connection_made, before anything else
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
 
@@ -180,9 +184,13 @@ class Connection(asyncio.BufferedProtocol):
         refusal = self._listener.admit(self)
         if refusal:
             self.abort(refusal)
+        elif (gate := self._listener.login_gate) is not None:
+            gate.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end()
+        if self.login is not None:
+            self.login.end()
         if self._file_sender is not None:
             self._file_sender.close()
         self._release_waiting()
@@ -247,6 +255,11 @@ class Connection(asyncio.BufferedProtocol):
         """Note that the other end has proven to be that node of the cluster."""
         self._service = self._listener.service
         self._listener.recognize(self, peer_id)
+
+    def serve_by(self, service: "Service[Connection]", max_frame_bytes: int | None = None) -> None:
+        """Serve what comes from now on in another way; by default frames may have any size."""
+        self._service = service
+        self.buffer.max_frame_bytes = max_frame_bytes or self._listener.max_frame_bytes
 
     # ---- called by a transport with TLS --------------------------------------------------------------
 
@@ -346,13 +359,18 @@ class Connection(asyncio.BufferedProtocol):
         view, position, end = buffer.view, buffer.start, buffer.end
         if end - position > buffer.peak_bytes:
             buffer.peak_bytes = end - position
-        serve, serve_run = self._service.serve, self._service.serve_run
+        service = self._service
+        serve, serve_run = service.serve, service.serve_run
         out: list[Piece] = []
         served = 0
         buffer.frame_bytes = 0
         while self.state is _READY and position != end and (stop := buffer.frame_end(position)):
             if stop < 0:
-                self._refuse_in_turn(_no_frame(view[position : position + SIZE_BYTES]), out)
+                reason = _no_frame(
+                    view[position : position + SIZE_BYTES],
+                    is_login=buffer.max_frame_bytes < self._listener.max_frame_bytes,
+                )
+                self._refuse_in_turn(reason, out)
                 return
             if served >= MAX_REQUESTS_PER_TURN:
                 self._move(_YIELDING)
@@ -391,6 +409,9 @@ class Connection(asyncio.BufferedProtocol):
                     self._refuse_in_turn(str(failed), out)
                     return
                 answer = failed
+            if self._service is not service:  # The client has logged in, or begun to do so again.
+                service = self._service
+                serve, serve_run = service.serve, service.serve_run
             if type(answer) is list:
                 if owed:
                     self._owed.add(answer)
@@ -727,7 +748,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.resume_reading()
 
 
-def _no_frame(head: memoryview) -> str:
+def _no_frame(head: memoryview, *, is_login: bool) -> str:
     """Say why no request begins with these bytes."""
     frame_bytes = int.from_bytes(head, "big", signed=True)
     foreign = foreign_protocol(head)
@@ -735,4 +756,6 @@ def _no_frame(head: memoryview) -> str:
         return "it speaks HTTP to a listener of the Kafka protocol; the REST API has a port of its own"
     if foreign == "TLS":
         return "it speaks TLS to a listener without TLS (PLAINTEXT)"
+    if is_login:
+        return f"a frame of {frame_bytes} bytes is larger than sasl.server.max.receive.size"
     return f"a frame of {frame_bytes} bytes is larger than socket.request.max.bytes"

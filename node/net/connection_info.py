@@ -22,6 +22,7 @@ class ConnectionInfo:
     local_port: int
     access: Access  # the rights of whoever is at the other end
     peer_id: int = NO_PEER  # the node of this cluster that proved to be at the other end
+    sasl_mechanism: str = ""  # by which the client logged in; empty if it did not
     software_name: str = ""  # as the client calls itself (KIP-511); empty if it did not say
     software_version: str = ""
 

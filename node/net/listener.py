@@ -23,6 +23,7 @@ from ottla.node.net.connection_reserve import is_opening
 from ottla.node.net.file_pipe import FilePipe
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.login import LoginGate
 from ottla.node.net.pacing import pace, stop_pacing
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
@@ -75,11 +76,13 @@ class Listener:
         send_buffers: SendBuffers | None = None,
         tls: ListenerTls | None = None,
         handshakes: HandshakeLane | None = None,
+        login_gate: LoginGate[Connection] | None = None,
     ) -> None:
         """`access_of` gives the rights of a principal from an address; by default everything is allowed.
 
-        With `tls` its connections are encrypted, and shake hands in `handshakes`. This, `unsent`,
-        `receive_windows` and `send_buffers` are the node's; by default each has its own.
+        With `tls` its connections are encrypted, and shake hands in `handshakes`; with a `login_gate` its
+        clients have to log in. The lane of `handshakes`, `unsent`, `receive_windows` and `send_buffers` are
+        the node's; by default each has its own.
         """
         self.name = name
         self.security_protocol = security_protocol
@@ -101,6 +104,7 @@ class Listener:
         self.send_buffers = send_buffers or SendBuffers(limits.socket_send_buffer_bytes)
         self.unsent = unsent or UnsentAnswers()
         self.tls = tls
+        self.login_gate = login_gate
         self._handshakes = handshakes
         self._shared_tls: TlsShared | None = None
         self.host = ""

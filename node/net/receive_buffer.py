@@ -33,13 +33,13 @@ class ReceiveBuffer:
     """The receive buffer of one connection."""
 
     __slots__ = (
-        "_max_frame_bytes",
         "_memory",
         "end",
         "frame_bytes",
         "last_frame_bytes",
         "limit",
         "mapped",
+        "max_frame_bytes",
         "peak_bytes",
         "start",
         "view",
@@ -48,7 +48,7 @@ class ReceiveBuffer:
     def __init__(self, memory: ReceiveMemory, max_frame_bytes: int) -> None:
         """A buffer counts from `open` on."""
         self._memory = memory
-        self._max_frame_bytes = max_frame_bytes
+        self.max_frame_bytes = max_frame_bytes
         self.view = memoryview(bytearray(INITIAL_BUFFER_BYTES))
         self.mapped: mmap.mmap | None = None  # the memory of a large frame, whose beginning is the view
         self.start = 0  # of what was not served yet
@@ -78,7 +78,7 @@ class ReceiveBuffer:
         if end - start < SIZE_BYTES:
             return 0
         (size_bytes,) = _size_at(self.view, start)
-        if not 0 <= size_bytes <= self._max_frame_bytes:
+        if not 0 <= size_bytes <= self.max_frame_bytes:
             return IMPOSSIBLE
         stop: int = start + SIZE_BYTES + size_bytes
         if stop <= end:

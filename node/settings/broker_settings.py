@@ -29,6 +29,7 @@ from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
 from ottla.node.settings.group_settings import GROUP_SETTINGS
 from ottla.node.settings.metrics_settings import METRICS_SETTINGS
 from ottla.node.settings.rest_settings import REST_SETTINGS
+from ottla.node.settings.sasl_settings import SASL_LISTENER_SETTINGS, SASL_SETTINGS, mechanism_setting
 from ottla.node.settings.security_settings import LISTENER_SETTINGS, TLS_SETTINGS
 from ottla.node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
 from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
@@ -106,8 +107,7 @@ _NETWORK = (
         "listener.security.protocol.map",
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "The security protocol of each listener name, as NAME:PROTOCOL pairs. Clients can "
-        "use PLAINTEXT and SSL.",
+        "The security protocol of each listener name, as NAME:PROTOCOL pairs.",
         importance=LOW,
     ),
     setting(
@@ -393,17 +393,20 @@ _STORAGE = (
 
 _OF_A_LISTENER = re.compile(
     r"listener\.name\.([A-Za-z0-9_.-]+)\."
-    rf"({'|'.join(map(re.escape, sorted({*LISTENER_SETTINGS, 'max.connections'})))})"
+    rf"({'|'.join(map(re.escape, sorted({*LISTENER_SETTINGS, *SASL_LISTENER_SETTINGS, 'max.connections'})))})"
 )
 
 
 def listener_setting(name: str) -> tuple[str, str] | None:
     """Listener and setting of a name such as `listener.name.inner.max.connections`; None for others."""
-    match = _OF_A_LISTENER.fullmatch(name)
+    match = None if mechanism_setting(name) else _OF_A_LISTENER.fullmatch(name)
     return None if match is None else (match[1].upper(), match[2])
 
 
 def _base_name(name: str) -> str | None:
+    of_mechanism = mechanism_setting(name)
+    if of_mechanism is not None:
+        return of_mechanism.setting
     found = listener_setting(name)
     return None if found is None else found[1]
 
@@ -415,6 +418,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *_NETWORK,
         *CLUSTER_SETTINGS,
         *TLS_SETTINGS,
+        *SASL_SETTINGS,
         *_TOPICS,
         *_STORAGE,
         *GROUP_SETTINGS,

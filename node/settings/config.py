@@ -24,7 +24,6 @@ from ottla.node.settings.cluster_settings import QuorumVoter, parse_bootstrap_se
 from ottla.node.settings.group_settings import check_group_settings, within_limits
 from ottla.node.settings.listener_settings import (
     Listener,
-    check_served,
     parse_connection_limits,
     parse_listeners,
     parse_protocol_map,
@@ -39,6 +38,13 @@ from ottla.node.settings.rest_settings import (
     parse_probe_listener,
     parse_rest_listeners,
     parse_trusted_proxies,
+)
+from ottla.node.settings.sasl_settings import (
+    SASL_LISTENER_SETTINGS,
+    SASL_NAMES,
+    ListenerSasl,
+    listener_sasl,
+    mechanism_setting,
 )
 from ottla.node.settings.security_settings import (
     LISTENER_SETTINGS,
@@ -86,6 +92,7 @@ class BrokerConfig:
     controller_quorum_retry_backoff_ms: int
     cluster_secret: str | None = field(repr=False)
     listener_security: Mapping[str, ListenerSecurity]  # of each listener with TLS, controllers' too
+    listener_sasl: Mapping[str, ListenerSasl]  # of each listener whose clients log in
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -356,6 +363,16 @@ def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None
                 f"there is {which} with TLS, so everybody who can connect has access to this node. Add one "
                 "(listeners, listener.security.protocol.map), or remove the setting if you accept that.",
             )
+        if _plain_name(name) in SASL_NAMES:
+            place = mechanism_setting(name) or listener_setting(name)
+            if config.listener_sasl if place is None else place[0] in config.listener_sasl:
+                continue
+            which = "no listener" if place is None else f"no listener {place[0]}"
+            raise _invalid(
+                name[:200],
+                f"there is {which} with SASL, so everybody who can connect has access to this node. Add one "
+                "(listeners, listener.security.protocol.map), or remove the setting if you accept that.",
+            )
         if name not in BROKER_CONFIG_DEF:
             raise _invalid(
                 name[:200],
@@ -371,6 +388,9 @@ def _is_kafkas_own(name: str) -> bool:
 
 def _plain_name(name: str) -> str:
     """Return the name of a setting without the prefix of a listener and of a SASL mechanism."""
+    of_mechanism = mechanism_setting(name)
+    if of_mechanism is not None:
+        return of_mechanism.setting
     of_listener = _OF_A_LISTENER.fullmatch(name)
     if of_listener is None:
         return name
@@ -442,11 +462,11 @@ def _build(
     )
     if not listeners:
         raise _invalid("listeners", "all listeners are controller listeners; add one for clients.")
-    check_served(listeners)
     _check_advertised(listeners, advertised)
     node_id = _node_id(static_texts, typed)
     quorum = _quorum(node_id, typed, [one for one in all_listeners if one.name in controllers])
-    warnings = (*warnings, *quorum.warnings)
+    of_sasl = _sasl(listeners, values, texts)
+    warnings = (*warnings, *quorum.warnings, *(one.warning for one in of_sasl.values() if one.warning))
     special: dict[str, Any] = {
         "node_id": node_id,
         "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
@@ -465,6 +485,7 @@ def _build(
         "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
         "listener_security": MappingProxyType(_security(all_listeners, controllers, values, texts)),
+        "listener_sasl": MappingProxyType(of_sasl),
         "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
         "rest_listeners_are_named": REST_LISTENERS in static_texts,
         "ottla_rest_advertised_listener": parse_advertised_rest_listener(
@@ -523,9 +544,34 @@ def _security(
     return {one.name: listener_security(one, values, overrides[one.name]) for one in listeners if one.has_tls}
 
 
+def _sasl(
+    listeners: Sequence[Listener], values: Mapping[str, ConfigValue], texts: Mapping[str, str]
+) -> dict[str, ListenerSasl]:
+    """Return what the settings of SASL come to for each listener that has it."""
+    overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
+    of_mechanisms: dict[str, dict[tuple[str, str], ConfigValue]] = {one.name: {} for one in listeners}
+    for name, text in texts.items():
+        place, of_listener = mechanism_setting(name), listener_setting(name)
+        if place is not None and place.listener in of_mechanisms:
+            value = BROKER_CONFIG_DEF.parse(name, text)
+            of_mechanisms[place.listener][place.mechanism, place.setting] = value
+        elif (
+            of_listener is not None
+            and of_listener[0] in overrides
+            and of_listener[1] in SASL_LISTENER_SETTINGS
+        ):
+            overrides[of_listener[0]][of_listener[1]] = BROKER_CONFIG_DEF.parse(name, text)
+    return {
+        one.name: listener_sasl(one, values, overrides[one.name], of_mechanisms[one.name])
+        for one in listeners
+        if one.has_sasl
+    }
+
+
 _SPECIAL_FIELDS: Final = {
     "listener_max_connections",
     "listener_security",
+    "listener_sasl",
     "node_id",
     "broker_rack",
     "is_voter",

@@ -27,6 +27,11 @@ class Listener:
         return self.security_protocol in ("SSL", "SASL_SSL")
 
     @property
+    def has_sasl(self) -> bool:
+        """Return whether its clients log in."""
+        return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+
+    @property
     def security_protocol_id(self) -> int:
         """The protocol's number in broker registrations."""
         return _PROTOCOLS[self.security_protocol]
@@ -70,17 +75,6 @@ def parse_protocol_map(text: str) -> dict[str, str]:
             )
         protocols[name] = protocol
     return protocols
-
-
-def check_served(listeners: Sequence[Listener]) -> None:
-    """INVALID_CONFIG for a listener whose security protocol this node does not speak."""
-    for listener in listeners:
-        if listener.security_protocol not in ("PLAINTEXT", "SSL"):
-            raise _invalid(
-                "listeners",
-                f"{listener.name}://{listener.host}:{listener.port}",
-                f"it needs {listener.security_protocol}, but only PLAINTEXT and SSL listeners are supported.",
-            )
 
 
 def parse_connection_limits(text: str) -> dict[str, int]:

@@ -22,6 +22,7 @@ from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
 from ottla.node.net.send_buffers import SendBuffers
 from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.node_state import NodeState
+from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.node_tasks import NodeTasks
@@ -72,6 +73,7 @@ class Foundation:
     cut_off: Signal[bool]  # others may lead now what this node led, or no longer
     connection_quota: ConnectionQuota
     handshakes: HandshakeLane
+    failed_logins: FailedLogins
     listener_tls: SecurityReload
     served_apis: Served
     dispatcher: Dispatcher
@@ -184,6 +186,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         cut_off=Signal[bool](),
         connection_quota=connection_quota,
         handshakes=HandshakeLane(),
+        failed_logins=FailedLogins(),
         listener_tls=SecurityReload(lambda: state.config.listener_security),
         served_apis=served_apis,
         dispatcher=Dispatcher(

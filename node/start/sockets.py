@@ -4,9 +4,11 @@ import socket
 from collections.abc import Sequence
 
 from ottla.metadata_raft.image import Endpoint
+from ottla.node.kafka_api.sasl_gate import SaslGate
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.start.foundation import Foundation
 
 
@@ -26,7 +28,10 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     listeners: list[Listener] = []
     try:
         for address in config.listeners:
-            security = config.listener_security.get(address.name)
+            security, sasl = (
+                config.listener_security.get(address.name),
+                config.listener_sasl.get(address.name),
+            )
             listener = Listener(
                 name=address.name,
                 security_protocol=address.security_protocol,
@@ -44,6 +49,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 send_buffers=base.send_buffers,
                 tls=None if security is None else await base.listener_tls.open(security),
                 handshakes=base.handshakes,
+                login_gate=None if sasl is None else _login_gate(base, sasl),
             )
             listeners.append(listener)
             try:
@@ -55,6 +61,19 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
         stop_accepting(listeners)
         raise
     return listeners
+
+
+def _login_gate(base: Foundation, sasl: ListenerSasl) -> SaslGate:
+    secret = base.config.cluster_secret
+    return SaslGate(
+        sasl,
+        base.dispatcher,
+        lane=base.handshakes,
+        failures=base.failed_logins,
+        unique=base.world.unique,
+        # With the cluster's secret all nodes have the same salts for users that do not exist.
+        secret=base.world.unique(32) if secret is None else b"salts:" + secret.encode(),
+    )
 
 
 def stop_accepting(listeners: Sequence[Listener]) -> None:

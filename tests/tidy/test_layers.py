@@ -54,6 +54,7 @@ DOORS = {
     "node/embedded/network.py",
     "node/node_facts.py",
     "node/kafka_api/dispatch.py",
+    "node/kafka_api/sasl_gate.py",  # the timers of logins
     "src/ottla/__main__.py",
     "node/replica/follower_fetcher.py",
     "node/replica/isr_updates.py",

@@ -1,8 +1,12 @@
 """PLAIN (RFC 4616): a user and a password in one message, as Kafka's PlainSaslServer reads it."""
 
+import hashlib
 import hmac
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from ottla.metadata_raft.image import ScramCredential
+from ottla.metadata_raft.scram import MIN_ITERATIONS, ScramMechanism, keys_of
 from ottla.node.security.sasl.sasl_error import OTHER_AUTHORIZATION_ID, SaslError
 
 MECHANISM: Final = "PLAIN"
@@ -52,3 +56,56 @@ def check_password(given: PlainCredentials, expected: str | None) -> None:
     is_right = hmac.compare_digest(given.password.encode(), (expected or "").encode())
     if expected is None or not is_right:
         raise SaslError("wrong user or password", told=INVALID)
+
+
+class PlainExchange:
+    """One authentication with the users of a listener's own settings."""
+
+    is_slow = False
+
+    def __init__(self, password_of: Callable[[str], str | None]) -> None:
+        self.user = ""
+        self.is_complete = False
+        self._password_of = password_of
+
+    def respond(self, token: bytes) -> bytes:
+        """Return the answer to the client's message; SaslError where the authentication has failed."""
+        given = read_plain(token)
+        check_password(given, self._password_of(given.user))
+        self.user, self.is_complete = given.user, True
+        return b""
+
+
+class StoredPlainExchange:
+    """One authentication with the SCRAM users of the cluster, whose passwords are kept as keys.
+
+    `respond` makes these keys, which takes milliseconds: it belongs into a thread.
+    """
+
+    is_slow = True
+
+    def __init__(self, credential_of: Callable[[str, ScramMechanism], ScramCredential | None]) -> None:
+        self.user = ""
+        self.is_complete = False
+        self._credential_of = credential_of
+
+    def respond(self, token: bytes) -> bytes:
+        """Return the answer to the client's message; SaslError where the authentication has failed."""
+        given = read_plain(token)
+        mechanism = ScramMechanism.SCRAM_SHA_512
+        credential = self._credential_of(given.user, mechanism)
+        if credential is None:
+            weaker = self._credential_of(given.user, ScramMechanism.SCRAM_SHA_256)
+            if weaker is not None:
+                mechanism, credential = ScramMechanism.SCRAM_SHA_256, weaker
+        # A user that does not exist takes as long.
+        salt, iterations = (
+            (b"-", MIN_ITERATIONS) if credential is None else (credential.salt, credential.iterations)
+        )
+        salted = hashlib.pbkdf2_hmac(mechanism.hash_name, given.password.encode(), salt, iterations)
+        found = keys_of(mechanism, salted).stored_key
+        expected = bytes(len(found)) if credential is None else credential.stored_key
+        if not hmac.compare_digest(found, expected) or credential is None:
+            raise SaslError("wrong user or password", told=INVALID)
+        self.user, self.is_complete = given.user, True
+        return b""

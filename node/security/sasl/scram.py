@@ -51,6 +51,8 @@ class ScramExchange:
     our part, printable and without a comma; `secret` makes the salts of users that do not exist.
     """
 
+    is_slow = False  # five hashes of short texts
+
     def __init__(
         self,
         mechanism: ScramMechanism,

@@ -147,7 +147,7 @@ FILTERED: Final = {
     ApiKey.LIST_TRANSACTIONS,
     ApiKey.DESCRIBE_CLUSTER,
 }
-FOR_EVERYBODY: Final = {ApiKey.API_VERSIONS}
+FOR_EVERYBODY: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 OF_CLUSTER: Final = [api for api in SERVED if describe(api).asks.of_cluster is not None]
 
 

@@ -109,6 +109,7 @@ class FakeListener:
     ) -> None:
         self.loop = loop
         self.memory = memory
+        self.login_gate = None
         self.gathered = gathered if gathered is not None else GatheredAnswers(loop)
         self.send_buffers = SendBuffers(0)
         self.file_limit = 1 << 30

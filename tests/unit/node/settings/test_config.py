@@ -22,7 +22,14 @@ def test_a_node_without_any_setting_has_kafkas_defaults() -> None:
 
 def test_every_attribute_is_a_setting() -> None:
     own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
-    own |= {"listener_security", "is_voter", "may_vote", "controller_listeners", "rest_listeners_are_named"}
+    own |= {
+        "listener_security",
+        "listener_sasl",
+        "is_voter",
+        "may_vote",
+        "controller_listeners",
+        "rest_listeners_are_named",
+    }
     names = {name.replace(".", "_") for name in BROKER_CONFIG_DEF.keys}
 
     assert set(BrokerConfig.__dataclass_fields__) - own <= names
@@ -59,7 +66,7 @@ def test_the_command_line_goes_before_the_environment_and_that_before_the_file(t
 REFUSED = [
     ({"listeners": "nonsense"}, "listeners"),
     ({"listeners": "PLAINTEXT://:99999"}, "port"),
-    ({"listeners": "SASL_SSL://:9093"}, "only PLAINTEXT and SSL"),
+    ({"listeners": "PLAINTEXT://:9092,SASL_PLAINTEXT://:9093"}, "cannot have GSSAPI"),
     ({"listeners": "SSL://:9093", "ssl.keystore.location": "a"}, "no listener uses PLAINTEXT"),
     ({"listeners": "PLAINTEXT://:9092,SSL://:9093"}, "ssl.keystore.location"),
     (
@@ -180,9 +187,7 @@ PROMISES = [
 HARMLESS = [
     ("authorizer.class.name", ""),
     ("super.users", " "),
-    ("sasl.jaas.config", ""),
     ("allow.everyone.if.no.acl.found", "True"),
-    ("connections.max.reauth.ms", "0"),
 ]
 
 
@@ -226,9 +231,17 @@ def test_controllers_with_tls_show_each_other_certificates_as_required(name: str
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("ssl.client.auth", "none"), ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3")]
+    ("name", "value"),
+    [
+        ("ssl.client.auth", "none"),
+        ("ssl.enabled.protocols", "TLSv1.2, TLSv1.3"),
+        ("sasl.jaas.config", ""),
+        ("connections.max.reauth.ms", "0"),
+    ],
 )
-def test_a_setting_of_tls_that_restricts_nothing_needs_no_listener_with_tls(name: str, value: str) -> None:
+def test_a_setting_of_tls_or_sasl_that_restricts_nothing_needs_no_such_listener(
+    name: str, value: str
+) -> None:
     assert not parse_config({name: value}).warnings
 
 

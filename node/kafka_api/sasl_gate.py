@@ -1,0 +1,416 @@
+"""Logins by SASL: what a connection of a SASL listener may do until its client has proven who it is.
+
+    VERSIONS      ApiVersions, then or at once SaslHandshake
+    HANDSHAKE     SaslHandshake
+    MECHANISM     SaslHandshake, of a client that logs in again
+    TOKENS        SaslAuthenticate, or tokens without a header after version 0 of SaslHandshake
+    OTHER         a client that logs in again by another mechanism: what it sends next fails
+    COMPLETE      everything; where the login has an end, SaslHandshake begins another one
+    FAILED        nothing; the answer is held for a while, sent, and the connection is closed
+
+    VERSIONS  -> HANDSHAKE   ApiVersions was answered without an error
+    VERSIONS, HANDSHAKE, MECHANISM -> TOKENS   the mechanism is one of the listener's
+    MECHANISM -> OTHER       it is not the one of the login before
+    TOKENS    -> COMPLETE    the mechanism is satisfied
+    COMPLETE  -> MECHANISM   SaslHandshake came
+    any       -> FAILED
+
+What a connection may do is its `Service`; after a login that does not end that is the node's own, so nothing
+of this costs anything then. Texts and codes are those of Kafka's SaslServerAuthenticator.
+"""
+
+import asyncio
+import base64
+import logging
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import Final, cast
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.image import ScramCredential
+from ottla.metadata_raft.scram import ScramMechanism
+from ottla.node.kafka_api.dispatch import Dispatcher, Read
+from ottla.node.kafka_api.served_apis import SERVED, is_advertised
+from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
+from ottla.node.net.connection import Connection
+from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.login import LOGIN_SECONDS, LoginCounts
+from ottla.node.security.sasl.exchange import Exchange
+from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.plain import PlainExchange, StoredPlainExchange
+from ottla.node.security.sasl.sasl_error import SaslError
+from ottla.node.security.sasl.scram import ScramExchange
+from ottla.node.settings.sasl_settings import PLAIN, ListenerSasl
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.sasl_authenticate import SaslAuthenticateResponse
+from ottla.node.wire.messages.sasl_handshake import SaslHandshakeResponse
+from ottla.node.wire.peer_api import api_of
+
+MIN_SECONDS_BETWEEN_LOGINS: Final = 1.0  # of one connection, as in Kafka
+NONCE_BYTES: Final = 24
+_SIZE: Final = struct.Struct(">i")
+_KEY: Final = struct.Struct(">h")
+_SCRAM: Final[Mapping[str, ScramMechanism]] = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
+
+CredentialOf = Callable[[str, ScramMechanism], ScramCredential | None]
+
+log = logging.getLogger(__name__)
+
+
+class State(Enum):
+    """The states of a login."""
+
+    VERSIONS = 0
+    HANDSHAKE = 1
+    MECHANISM = 2
+    TOKENS = 3
+    OTHER = 4
+    COMPLETE = 5
+    FAILED = 6
+
+
+class SaslLogin:
+    """The login of one connection."""
+
+    __slots__ = ("before", "began_s", "connection", "exchange", "is_raw", "mechanism", "state", "timer")
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.state = State.VERSIONS
+        self.mechanism = ""
+        self.exchange: Exchange | None = None
+        self.is_raw = False  # tokens have no header
+        self.before: tuple[str, str] | None = None  # mechanism and principal of the login before
+        self.began_s = 0.0  # when the client began to log in again
+        self.timer: asyncio.TimerHandle | None = None  # until it has taken too long, or has ended
+
+    @property
+    def kind(self) -> str:
+        """Kafka's word for it."""
+        return "authentication" if self.before is None else "re-authentication"
+
+    def end(self) -> None:
+        """Forget it: the connection has ended."""
+        timer, self.timer = self.timer, None
+        if timer is not None:
+            timer.cancel()
+
+
+class SaslGate:
+    """Lets the clients of one listener log in."""
+
+    def __init__(
+        self,
+        settings: ListenerSasl,
+        dispatcher: Dispatcher,
+        *,
+        lane: HandshakeLane,
+        failures: FailedLogins,
+        unique: Callable[[int], bytes],
+        secret: bytes,
+        credential_of: CredentialOf | None = None,
+        loop_of: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
+    ) -> None:
+        """`unique` gives random bytes; `secret` makes salts of users that do not exist.
+
+        `failures` are those of all listeners. `credential_of` finds the SCRAM users, by default those of the
+        metadata on this node.
+        """
+        self.counts = LoginCounts()
+        self._settings = settings
+        self._dispatcher = dispatcher
+        self._lane = lane
+        self._failures = failures
+        self._unique = unique
+        self._secret = secret
+        self._credential_of = credential_of or dispatcher.scram_credential
+        self._loop_of = loop_of
+        self._login_service = Service(serve=self._serve, fail=self._fail)
+        self._failed_service = Service(serve=_serve_failed, fail=self._fail)
+        everything = dispatcher.service
+        self._limited_service = Service(
+            serve=self._serve_limited, serve_run=everything.serve_run, fail=everything.fail
+        )
+        self._expired_service = Service(serve=self._serve_expired, fail=everything.fail)
+
+    def begin(self, connection: Connection) -> None:
+        """Serve a new connection nothing else until its client has logged in."""
+        connection.login = login = SaslLogin(connection)
+        self._begin(login)
+
+    def _begin(self, login: SaslLogin) -> None:
+        login.end()
+        login.timer = self._loop_of().call_later(LOGIN_SECONDS, self._took_too_long, login)
+        login.connection.serve_by(self._login_service, self._settings.max_receive_bytes)
+
+    # ---- after a login that has an end ---------------------------------------------------------------
+
+    def _serve_limited(self, connection: Connection, frame: memoryview) -> Answer | Pending:
+        """Serve everything, and let the client log in again."""
+        login = cast(SaslLogin, connection.login)
+        if not _is(frame, ApiKey.SASL_HANDSHAKE) or not self._may_begin_again(login):
+            return self._dispatcher.serve(connection, frame)
+        login.before = (login.mechanism, connection.info.access.principal)
+        login.began_s = self._loop_of().time()
+        login.state = State.MECHANISM
+        self._begin(login)
+        return self._serve(connection, frame)
+
+    def _serve_expired(self, connection: Connection, frame: memoryview) -> Answer | Pending:
+        """Let the client log in again, and close for anything else."""
+        login = cast(SaslLogin, connection.login)
+        if _is(frame, ApiKey.SASL_HANDSHAKE) and self._may_begin_again(login):
+            return self._serve_limited(connection, frame)
+        self.counts.expired += 1
+        raise CloseConnection("the client's login has expired, and it did not log in again")
+
+    def _may_begin_again(self, login: SaslLogin) -> bool:
+        return self._loop_of().time() - login.began_s >= MIN_SECONDS_BETWEEN_LOGINS
+
+    # ---- a login -------------------------------------------------------------------------------------
+
+    def _serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
+        """Answer a request of a client that has not logged in; CloseConnection where it has to do that."""
+        login = cast(SaslLogin, connection.login)
+        if login.state is State.TOKENS and login.is_raw:
+            return self._take_token(login, bytes(frame), None)
+        if len(frame) < 8:
+            raise CloseConnection("what it sent before it logged in is no request of Kafka's")
+        if login.state is State.OTHER:
+            return self._refuse_other_mechanism(login, frame)
+        (key,) = _KEY.unpack_from(frame)
+        if key == ApiKey.API_VERSIONS and login.state is not State.TOKENS:
+            return self._serve_versions(login, frame)
+        if login.state is State.TOKENS:
+            return self._serve_authenticate(login, frame, key)
+        if key != ApiKey.SASL_HANDSHAKE:
+            raise CloseConnection(f"Unexpected Kafka request of type {_name(key)} during SASL handshake.")
+        waiting = self._dispatcher.wait_for_service()
+        if waiting is not None:  # the credentials are not there yet
+            return Pending(waiting, lambda _: self._serve(connection, frame))
+        return self._serve_handshake(login, frame)
+
+    def _serve_versions(self, login: SaslLogin, frame: memoryview) -> Answer | Pending:
+        if login.state is not State.VERSIONS:
+            raise CloseConnection(
+                f"Unexpected ApiVersions request received during SASL authentication state {login.state.name}"
+            )
+        answer = self._dispatcher.serve(login.connection, frame)
+        version = int.from_bytes(frame[2:4])
+        is_served = is_advertised(SERVED, ApiKey.API_VERSIONS, version)
+        # Behind size and correlation id, its answers have the error first.
+        if type(answer) is not list or (is_served and not any(bytes(cast(bytes, answer[0])[8:10]))):
+            login.state = State.HANDSHAKE
+        return answer
+
+    def _serve_handshake(self, login: SaslLogin, frame: memoryview) -> Answer | Pending:
+        read = self._dispatcher.read(frame)
+        mechanism, enabled = read.request.mechanism, list(self._settings.mechanisms)
+        if mechanism not in self._settings.mechanisms:
+            refused = SaslHandshakeResponse(
+                error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
+            )
+            return self._failed(
+                login,
+                self._dispatcher.answer(read, refused),
+                f"Unsupported SASL mechanism {mechanism[:80]}",
+            )
+        login.is_raw = read.version == 0
+        if login.before is not None and login.before[0] != mechanism:
+            login.state, login.mechanism = State.OTHER, mechanism
+        else:
+            login.state, login.mechanism = State.TOKENS, mechanism
+            login.exchange = self._exchange(mechanism)
+        return self._dispatcher.answer(read, SaslHandshakeResponse(mechanisms=enabled))
+
+    def _exchange(self, mechanism: str) -> Exchange:
+        scram = _SCRAM.get(mechanism)
+        if scram is not None:
+            return ScramExchange(
+                scram,
+                lambda user: self._credential_of(user, scram),
+                nonce=base64.b64encode(self._unique(NONCE_BYTES)),
+                secret=self._secret,
+            )
+        assert mechanism == PLAIN, mechanism
+        passwords = self._settings.mechanisms[PLAIN].passwords
+        return StoredPlainExchange(self._credential_of) if passwords is None else PlainExchange(passwords.get)
+
+    def _serve_authenticate(self, login: SaslLogin, frame: memoryview, key: int) -> Answer | Pending:
+        if key != ApiKey.SASL_AUTHENTICATE:
+            reason = f"Unexpected Kafka request of type {_name(key)} during SASL authentication."
+            answer = self._dispatcher.refuse(frame, KafkaError(ErrorCode.ILLEGAL_SASL_STATE, reason))
+            if type(answer) is Pending:
+                raise CloseConnection(reason)
+            return self._failed(login, cast(Answer, answer), reason)
+        read = self._dispatcher.read(frame)
+        return self._take_token(login, bytes(read.request.auth_bytes), read)
+
+    def _refuse_other_mechanism(self, login: SaslLogin, frame: memoryview) -> Answer | Pending:
+        assert login.before is not None
+        reason = (
+            f"SASL mechanism '{login.mechanism}' requested by client is not supported for "
+            f"re-authentication of mechanism '{login.before[0]}'"
+        )
+        read = None
+        if not login.is_raw and _is(frame, ApiKey.SASL_AUTHENTICATE):
+            read = self._dispatcher.read(frame)
+        return self._refuse_token(login, reason, read)
+
+    # ---- tokens --------------------------------------------------------------------------------------
+
+    def _take_token(self, login: SaslLogin, token: bytes, read: Read | None) -> Answer | Pending:
+        """Go on with a login; without `read` the answer has no header either."""
+        address, exchange = login.connection.info.client_host, login.exchange
+        assert exchange is not None
+        if self._failures.is_refused(address, self._loop_of().time()):
+            raise CloseConnection("too many logins from its address have failed")
+        if not exchange.is_slow:
+            return self._judge(login, _respond(exchange, token), read)
+        done: asyncio.Future[object] = self._loop_of().create_future()
+
+        def settle(outcome: object) -> None:
+            if not done.done():
+                done.set_result(outcome)
+
+        self._lane.submit(address, lambda: _respond(exchange, token), settle, lambda: settle(_TOO_MANY_WAIT))
+        return Pending(done, lambda outcome: self._judge(login, outcome, read))
+
+    def _judge(self, login: SaslLogin, outcome: object, read: Read | None) -> Answer | Pending:
+        """Answer what a mechanism said to a token."""
+        exchange = login.exchange
+        assert exchange is not None
+        if isinstance(outcome, CloseConnection):
+            raise outcome
+        if isinstance(outcome, SaslError):
+            told = outcome.told or (
+                f"Authentication failed during {login.kind} due to invalid credentials with SASL mechanism "
+                f"{login.mechanism}"
+            )
+            return self._refuse_token(login, told, read, f"{told} ({outcome})")
+        assert isinstance(outcome, bytes)
+        lifetime_ms = 0
+        if exchange.is_complete:
+            principal = f"User:{exchange.user}"
+            if login.before is not None and login.before[1] != principal:
+                before, now = (one.replace(":", ".", 1) for one in (login.before[1], principal))
+                return self._refuse_token(
+                    login, f"Cannot change principals during re-authentication from {before}: {now}", read
+                )
+            lifetime_ms = self._complete(login, principal)
+        if read is None:
+            return [_SIZE.pack(len(outcome)) + outcome]
+        response = SaslAuthenticateResponse(auth_bytes=outcome, session_lifetime_ms=lifetime_ms)
+        return self._dispatcher.answer(read, response)
+
+    def _complete(self, login: SaslLogin, principal: str) -> int:
+        """Serve a client that has logged in; return how long for, in milliseconds, 0 for ever."""
+        connection = login.connection
+        login.end()
+        login.state, login.exchange = State.COMPLETE, None
+        if login.before is None:
+            self.counts.successful += 1
+            connection.identify(principal)
+            connection.info = replace(connection.info, sasl_mechanism=login.mechanism)
+        else:
+            self.counts.successful_again += 1
+        lifetime_ms = self._settings.mechanisms[login.mechanism].max_reauth_ms
+        if lifetime_ms <= 0:
+            connection.login = None
+            connection.serve_by(self._dispatcher.service)
+            return 0
+        connection.serve_by(self._limited_service)
+        login.timer = self._loop_of().call_later(lifetime_ms / 1000, self._expire, login)
+        return lifetime_ms
+
+    def _expire(self, login: SaslLogin) -> None:
+        login.timer = None
+        if login.state is State.COMPLETE:
+            login.connection.serve_by(self._expired_service)
+
+    # ---- failures ------------------------------------------------------------------------------------
+
+    def _refuse_token(
+        self, login: SaslLogin, told: str, read: Read | None, reason: str = ""
+    ) -> Answer | Pending:
+        answer: Answer = None
+        if read is not None:
+            response = SaslAuthenticateResponse(
+                error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told
+            )
+            answer = self._dispatcher.answer(read, response)
+        return self._failed(login, answer, reason or told)
+
+    def _failed(self, login: SaslLogin, answer: Answer, reason: str) -> Answer | Pending:
+        """Hold the answer for a while, then send it and close the connection."""
+        connection, loop = login.connection, self._loop_of()
+        login.end()
+        login.state, login.exchange = State.FAILED, None
+        if login.before is None:
+            self.counts.failed += 1
+        else:
+            self.counts.failed_again += 1
+        connection.serve_by(self._failed_service, self._settings.max_receive_bytes)
+        held_s = self._failures.note(connection.info.client_host, loop.time())
+        held_s = max(held_s, self._settings.failed_delay_ms / 1000)
+        done: asyncio.Future[None] = loop.create_future()
+        loop.call_later(held_s, _settle, done)
+
+        def send(_: object) -> Answer:
+            # Behind the answer, and whether or not more of its requests are there.
+            loop.call_soon(connection.refuse, f"Failed {login.kind}: {reason}")
+            return answer
+
+        return Pending(done, send, keeps_nothing=True)
+
+    def _took_too_long(self, login: SaslLogin) -> None:
+        login.timer = None
+        if login.before is None:
+            self.counts.failed += 1
+        else:
+            self.counts.failed_again += 1
+        login.connection.abort(f"its {login.kind} took longer than {LOGIN_SECONDS:.0f} s")
+
+    def _fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
+        log.error("The login of connection %s failed.", connection.info.connection_id, exc_info=error)
+        raise CloseConnection("its login failed by a fault of this node")
+
+
+_TOO_MANY_WAIT: Final = CloseConnection("too many logins wait for their passwords to be checked")
+
+
+def _respond(exchange: Exchange, token: bytes) -> object:
+    """Return the answer of a mechanism, or its error; maybe in a thread."""
+    try:
+        return exchange.respond(token)
+    except SaslError as error:
+        return error
+    except Exception as error:
+        log.error("A SASL mechanism failed.", exc_info=error)
+        return SaslError("a fault of this node")
+
+
+def _settle(done: "asyncio.Future[None]") -> None:
+    if not done.done():
+        done.set_result(None)
+
+
+def _serve_failed(connection: Connection, frame: memoryview) -> Answer | Pending:
+    raise CloseConnection("its login has failed")
+
+
+def _is(frame: memoryview, key: ApiKey) -> bool:
+    return bytes(frame[:2]) == _KEY.pack(key)
+
+
+def _name(key: int) -> str:
+    """Return the name of an API as Kafka writes it in errors."""
+    try:
+        return api_of(key).name
+    except (ValueError, KafkaError):
+        return str(key)

@@ -1,0 +1,15 @@
+"""One authentication by a mechanism of SASL, as a connection carries it out."""
+
+from typing import Protocol
+
+
+class Exchange(Protocol):
+    """The server's side of one authentication; any of the mechanisms."""
+
+    is_slow: bool  # takes more than a millisecond, so that it is done in a thread
+    is_complete: bool
+    user: str  # proven when it is complete
+
+    def respond(self, token: bytes) -> bytes:
+        """Return the answer to the client's next message; SaslError where the authentication has failed."""
+        ...

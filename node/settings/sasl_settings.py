@@ -1,0 +1,210 @@
+"""The broker settings of SASL, and what they come to for one listener.
+
+Most can be given for all listeners or for one, as `listener.name.NAME.sasl.enabled.mechanisms`; those of one
+mechanism stand behind its name, too: `listener.name.NAME.plain.sasl.jaas.config`. `listener_sasl` resolves
+that once. Where a default is not Kafka's: what a client may send before it has logged in is smaller.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, cast
+
+from ottla.logstore.words.config_def import ConfigKey, ConfigScope, ConfigValue, at_least
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, PASSWORD, setting
+from ottla.node.wire.jaas import JaasError, parse_jaas
+
+PLAIN: Final = "PLAIN"
+# The mechanisms that a listener can have, with the class of Kafka's login module in `sasl.jaas.config`.
+LOGIN_MODULES: Final[Mapping[str, str]] = {
+    PLAIN: "PlainLoginModule",
+    "SCRAM-SHA-256": "ScramLoginModule",
+    "SCRAM-SHA-512": "ScramLoginModule",
+}
+ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
+JAAS_CONFIG: Final = "sasl.jaas.config"
+MAX_REAUTH_MS: Final = "connections.max.reauth.ms"
+MAX_RECEIVE_SIZE: Final = "sasl.server.max.receive.size"
+FAILED_DELAY_MS: Final = "connection.failed.authentication.delay.ms"
+PLAIN_WITHOUT_TLS: Final = "ottla.sasl.plain.without.tls"
+_USER_PREFIX: Final = "user_"
+_PER_BROKER: Final = ConfigScope.PER_BROKER
+
+SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
+    setting(
+        ENABLED_MECHANISMS,
+        LIST,
+        ("GSSAPI",),
+        "The mechanisms by which clients of SASL listeners log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN. A "
+        "node with a SASL listener needs it, since Kafka's default, GSSAPI, is not supported.",
+    ),
+    setting(
+        JAAS_CONFIG,
+        PASSWORD,
+        None,
+        "The users of PLAIN at one listener (listener.name.NAME.plain.sasl.jaas.config): a PlainLoginModule "
+        'with an option user_NAME="PASSWORD" for each. Without it, PLAIN has the SCRAM users of the cluster.',
+    ),
+    setting(
+        MAX_REAUTH_MS,
+        LONG,
+        0,
+        "How long a login with SASL lasts, in milliseconds. A client that does not log in again in time is "
+        "disconnected. 0: as long as the connection.",
+    ),
+    setting(
+        MAX_RECEIVE_SIZE,
+        INT,
+        65_536,
+        "The largest request in bytes of a client that has not logged in.",
+        at_least(1),
+    ),
+    setting(
+        FAILED_DELAY_MS,
+        INT,
+        100,
+        "How long the answer to a failed login, and the end of its connection, are held back.",
+        at_least(0),
+        importance=LOW,
+    ),
+    setting(
+        PLAIN_WITHOUT_TLS,
+        BOOLEAN,
+        False,
+        "Allow PLAIN at SASL_PLAINTEXT listeners: everybody between client and node can read the passwords.",
+        importance=LOW,
+    ),
+)
+SASL_NAMES: Final = frozenset(key.name for key in SASL_SETTINGS)
+# Those that can be given for one listener, and those of one mechanism at a listener.
+SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {JAAS_CONFIG}
+_OF_A_MECHANISM: Final = re.compile(
+    r"listener\.name\.([A-Za-z0-9_.-]+)\."
+    rf"({'|'.join(map(re.escape, LOGIN_MODULES))})\.({re.escape(JAAS_CONFIG)}|{re.escape(MAX_REAUTH_MS)})",
+    re.IGNORECASE,
+)
+
+
+class MechanismSetting(NamedTuple):
+    """The place of a setting of one mechanism at one listener."""
+
+    listener: str
+    mechanism: str
+    setting: str
+
+
+def mechanism_setting(name: str) -> MechanismSetting | None:
+    """Return the parts of a name such as `listener.name.inner.plain.sasl.jaas.config`; None for others."""
+    match = _OF_A_MECHANISM.fullmatch(name)
+    return None if match is None else MechanismSetting(match[1].upper(), match[2].upper(), match[3].lower())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MechanismSettings:
+    """One mechanism at a listener. `passwords` are those of PLAIN's own users; None: the cluster's users."""
+
+    name: str
+    max_reauth_ms: int
+    passwords: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerSasl:
+    """The settings of SASL of one listener, resolved."""
+
+    listener: str
+    mechanisms: Mapping[str, MechanismSettings]  # by name, in the order in which clients are told of them
+    max_receive_bytes: int
+    failed_delay_ms: int
+    warning: str = ""
+
+
+def listener_sasl(
+    listener: Listener,
+    values: Mapping[str, ConfigValue],
+    overrides: Mapping[str, ConfigValue],
+    of_mechanisms: Mapping[tuple[str, str], ConfigValue],
+) -> ListenerSasl:
+    """Return what holds for a SASL listener.
+
+    `overrides` are its own settings without prefix, `of_mechanisms` those by mechanism and setting.
+    INVALID_CONFIG, with the listener, where they cannot stand together.
+    """
+
+    def invalid(name: str, reason: str) -> KafkaError:
+        return KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid configuration {name}: the listener {listener.name} ({listener.security_protocol}) "
+            f"{reason}",
+        )
+
+    found = {name: overrides.get(name, values[name]) for name in SASL_LISTENER_SETTINGS}
+    if values[JAAS_CONFIG]:
+        raise invalid(
+            JAAS_CONFIG,
+            f"has settings of its own for each mechanism: listener.name.{listener.name.lower()}."
+            f"plain.{JAAS_CONFIG}.",
+        )
+    names = tuple(
+        dict.fromkeys(one.strip().upper() for one in cast("tuple[str, ...]", found[ENABLED_MECHANISMS]))
+    )
+    for name in names:
+        if name not in LOGIN_MODULES:
+            raise invalid(
+                ENABLED_MECHANISMS,
+                f"cannot have {name[:80]}. It must name some of {', '.join(LOGIN_MODULES)}; SCRAM-SHA-512 is "
+                "the one to choose.",
+            )
+    if not names:
+        raise invalid(ENABLED_MECHANISMS, f"needs one of {', '.join(LOGIN_MODULES)}.")
+    warning = ""
+    if PLAIN in names and not listener.has_tls:
+        if not found[PLAIN_WITHOUT_TLS]:
+            raise invalid(
+                ENABLED_MECHANISMS,
+                "has no TLS, so PLAIN would send passwords that everybody on the way can read. Use "
+                f"SCRAM-SHA-512 or a SASL_SSL listener, or set {PLAIN_WITHOUT_TLS}=true if you accept that.",
+            )
+        warning = (
+            f"The listener {listener.name} takes passwords by PLAIN without TLS: everybody between a client "
+            "and this node can read them."
+        )
+    mechanisms: dict[str, MechanismSettings] = {}
+    for name in names:
+        jaas = of_mechanisms.get((name, JAAS_CONFIG))
+        passwords = None
+        if jaas is not None:
+            jaas_name = f"listener.name.{listener.name.lower()}.{name.lower()}.{JAAS_CONFIG}"
+            try:
+                passwords = _users_of(str(jaas), LOGIN_MODULES[name])
+            except JaasError as error:
+                raise invalid(jaas_name, f"has no usable login module: {error}.") from None
+        max_reauth = of_mechanisms.get((name, MAX_REAUTH_MS), found[MAX_REAUTH_MS])
+        mechanisms[name] = MechanismSettings(
+            name=name,
+            max_reauth_ms=cast(int, max_reauth),
+            passwords=passwords if name == PLAIN else None,
+        )
+    return ListenerSasl(
+        listener=listener.name,
+        mechanisms=mechanisms,
+        max_receive_bytes=cast(int, found[MAX_RECEIVE_SIZE]),
+        failed_delay_ms=cast(int, found[FAILED_DELAY_MS]),
+        warning=warning,
+    )
+
+
+def _users_of(text: str, module_name: str) -> dict[str, str]:
+    """Return the passwords of the users that a login module names; JaasError if it is another module."""
+    modules = parse_jaas(text)
+    if len(modules) != 1:
+        raise JaasError(f"it has {len(modules)} login modules instead of one")
+    if modules[0].name.rpartition(".")[2] != module_name:
+        raise JaasError(f"it must be {module_name}")
+    return {
+        option.removeprefix(_USER_PREFIX): value
+        for option, value in modules[0].options.items()
+        if option.startswith(_USER_PREFIX) and option != _USER_PREFIX
+    }
