@@ -106,7 +106,9 @@ class Controller:
         self._elections.begin(now_ms)
         self._answered = AnsweredRequests()
         records = first_features(image)
-        return Due(records) if records else None
+        if not records:
+            return None
+        return Due([*records, *self.config.first_records(image.cluster_id)])
 
     def decide(self, command: Command, now_ms: int, request: RequestId | None = None) -> Decision:
         """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused.

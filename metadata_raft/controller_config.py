@@ -3,12 +3,13 @@
 Attribute names are Kafka's broker settings with underscores; `node` fills them in from its configuration.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.logstore.words.config_def import ConfigDef, ConfigValue
 from ottla.metadata_raft.image import VoterImage
+from ottla.metadata_raft.records import MetadataRecord
 
 # Kafka's bound on what one request may do to the metadata; with it the largest batch stays below 2 MB.
 MAX_RECORDS_PER_COMMAND: Final = 10_000
@@ -48,5 +49,7 @@ class ControllerConfig:
     group_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("group", ()))
     check_broker_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     check_group_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
+    # What a new cluster begins with beside its features, for its id.
+    first_records: Callable[[bytes], Sequence[MetadataRecord]] = lambda cluster_id: ()
     # The typed settings of this broker, from which topic settings take their defaults.
     broker_values: Mapping[str, ConfigValue] = field(default_factory=dict)

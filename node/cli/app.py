@@ -113,6 +113,14 @@ def start(
     log_format: Annotated[
         str | None, typer.Option(metavar="FORMAT", help="format of the node's own log: text or json")
     ] = None,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            metavar="USER",
+            help="first user of a new cluster, as SCRAM-SHA-512=[name=NAME,password=PASSWORD]; repeatable",
+        ),
+    ] = None,
     override: Override = None,
 ) -> None:
     """Run one node in the foreground; Ctrl-C or SIGTERM stops it cleanly.
@@ -121,7 +129,10 @@ def start(
     """
     from ottla.node.cli.serve import start
 
-    start(config, port=port, data=data, log_format=log_format, overrides=override or [])
+    overrides = list(override or [])
+    if add_scram:
+        overrides.append(f"ottla.add.scram={';'.join(add_scram)}")
+    start(config, port=port, data=data, log_format=log_format, overrides=overrides)
 
 
 @app.command("hand-over")

@@ -13,6 +13,7 @@ from ottla.metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, Vot
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.first_users import first_records
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs
 
 log = logging.getLogger(__name__)
@@ -84,6 +85,7 @@ def controller_config(config: BrokerConfig) -> ControllerConfig:
         check_broker_configs=config.check_dynamic,
         check_group_configs=partial(check_group_configs, config.values),
         broker_values=config.values,
+        first_records=partial(first_records, config.first_users),
     )
 
 

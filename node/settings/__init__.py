@@ -3,6 +3,7 @@
 listener_settings      `listeners` and its relatives
 properties_file        Java's properties files
 setting                how the tables of settings are written
+first_users            the SCRAM users that a new cluster begins with
 sasl_settings          the broker settings of SASL, and what they come to for one listener
 security_settings      the broker settings of TLS, and what they come to for one listener
 settings_not_honoured  broker settings of Apache Kafka 4.3 that mean nothing here, or nothing yet

@@ -26,12 +26,13 @@ from ottla.logstore.words.config_def import (
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
 from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
+from ottla.node.settings.first_users import ADD_SCRAM
 from ottla.node.settings.group_settings import GROUP_SETTINGS
 from ottla.node.settings.metrics_settings import METRICS_SETTINGS
 from ottla.node.settings.rest_settings import REST_SETTINGS
 from ottla.node.settings.sasl_settings import SASL_LISTENER_SETTINGS, SASL_SETTINGS, mechanism_setting
 from ottla.node.settings.security_settings import LISTENER_SETTINGS, TLS_SETTINGS
-from ottla.node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, STRING, setting
+from ottla.node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, setting
 from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
@@ -94,6 +95,15 @@ _NETWORK = (
         "The addresses to listen on, as NAME://HOST:PORT. Without a host, the node listens on "
         "all addresses; port 0 picks a free port.",
         importance=HIGH,
+    ),
+    setting(
+        ADD_SCRAM,
+        PASSWORD,
+        None,
+        "The users with which a new cluster begins, as SCRAM-SHA-512=[name=NAME,password=PASSWORD], "
+        "separated by semicolons; set it on every node that may decide about the metadata. It does "
+        "nothing in a cluster that exists already.",
+        importance=LOW,
     ),
     setting(
         "advertised.listeners",

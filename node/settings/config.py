@@ -21,6 +21,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_from_text
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
 from ottla.node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
+from ottla.node.settings.first_users import FirstUser, parse_first_users
 from ottla.node.settings.group_settings import check_group_settings, within_limits
 from ottla.node.settings.listener_settings import (
     Listener,
@@ -92,6 +93,7 @@ class BrokerConfig:
     controller_quorum_retry_backoff_ms: int
     cluster_secret: str | None = field(repr=False)
     listener_security: Mapping[str, ListenerSecurity]  # of each listener with TLS, controllers' too
+    first_users: tuple[FirstUser, ...]  # ottla.add.scram
     listener_sasl: Mapping[str, ListenerSasl]  # of each listener whose clients log in
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
@@ -486,6 +488,7 @@ def _build(
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
         "listener_security": MappingProxyType(_security(all_listeners, controllers, values, texts)),
         "listener_sasl": MappingProxyType(of_sasl),
+        "first_users": parse_first_users(typed["ottla_add_scram"]),
         "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
         "rest_listeners_are_named": REST_LISTENERS in static_texts,
         "ottla_rest_advertised_listener": parse_advertised_rest_listener(
@@ -572,6 +575,7 @@ _SPECIAL_FIELDS: Final = {
     "listener_max_connections",
     "listener_security",
     "listener_sasl",
+    "first_users",
     "node_id",
     "broker_rack",
     "is_voter",

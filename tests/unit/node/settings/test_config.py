@@ -25,6 +25,7 @@ def test_every_attribute_is_a_setting() -> None:
     own |= {
         "listener_security",
         "listener_sasl",
+        "first_users",
         "is_voter",
         "may_vote",
         "controller_listeners",

@@ -1,0 +1,34 @@
+"""What a new cluster begins with."""
+
+from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
+from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.controller_config import ControllerConfig
+from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.records import UserScramCredentialRecord
+
+USER = UserScramCredentialRecord(name="anna")
+
+
+def config_of(asked: list[bytes]) -> ControllerConfig:
+    def first_records(cluster_id: bytes) -> list[UserScramCredentialRecord]:
+        asked.append(cluster_id)
+        return [USER]
+
+    return ControllerConfig(first_records=first_records)
+
+
+def test_a_new_cluster_begins_with_features_and_then_with_what_the_settings_say() -> None:
+    image, asked = MetadataImage(cluster_id=b"0123456789abcdef"), list[bytes]()
+
+    due = Controller(image, config_of(asked)).activate(image, 0)
+
+    assert due is not None and len(due.records) == len(SUPPORTED_FEATURES) + 1
+    assert due.records[-1] is USER, "behind the feature without which it may not be there"
+    assert asked == [image.cluster_id]
+
+
+def test_a_cluster_that_exists_gets_none_of_it() -> None:
+    levels = {name: highest for name, (_, highest) in SUPPORTED_FEATURES.items()}
+    image, asked = MetadataImage(cluster_id=b"0123456789abcdef", features=levels), list[bytes]()
+
+    assert Controller(image, config_of(asked)).activate(image, 0) is None and asked == []
