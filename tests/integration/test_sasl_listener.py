@@ -1,0 +1,204 @@
+"""Listeners whose clients log in: the clients of several libraries, right and wrong passwords."""
+
+import asyncio
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError as AioConnectionError
+from confluent_kafka import Consumer, KafkaError, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.node.broker import Broker
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+
+with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaProducer
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+PATIENT_S = 60.0
+OVER_TLS, OPEN, SHORT = "TLS", "OPEN", "SHORT"  # the listeners
+SCRAM_512, SCRAM_256, PLAIN = "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"
+
+
+class Node:
+    """A node with SASL listeners, which began with a user."""
+
+    def __init__(self, home: Path) -> None:
+        ca = trustme.CA()
+        self.ca = home / "ca.pem"
+        ca.cert_pem.write_to_path(str(self.ca))
+        ca.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(home / "node.pem"))
+        self.embedded: EmbeddedBroker = start_embedded(
+            home / "data",
+            listeners=",".join(f"{name}://127.0.0.1:0" for name in (OVER_TLS, OPEN, SHORT, "PLAINTEXT")),
+            listener_security_protocol_map=(
+                "TLS:SASL_SSL,OPEN:SASL_PLAINTEXT,SHORT:SASL_PLAINTEXT,PLAINTEXT:PLAINTEXT"
+            ),
+            ssl_keystore_location=home / "node.pem",
+            sasl_enabled_mechanisms=f"{SCRAM_512},{SCRAM_256}",
+            listener_name_tls_sasl_enabled_mechanisms=f"{SCRAM_512},{PLAIN}",
+            listener_name_short_connections_max_reauth_ms=1_200,
+            ottla_add_scram=(
+                "SCRAM-SHA-512=[name=anna,password=secret];SCRAM-SHA-256=[name=anna,password=secret]"
+            ),
+        )
+
+    def address(self, listener: str) -> str:
+        def port(broker: Broker) -> int:
+            return next(one.port for one in broker.listeners if one.name == listener)
+
+        return f"127.0.0.1:{self.embedded.call(port)}"
+
+    def counts(self, listener: str) -> dict[str, int]:
+        def read(broker: Broker) -> dict[str, int]:
+            gate = next(one.login_gate for one in broker.listeners if one.name == listener)
+            assert gate is not None
+            return gate.counts.by_name()
+
+        return self.embedded.call(read)
+
+    def principals(self, listener: str) -> set[tuple[str, str]]:
+        def read(broker: Broker) -> set[tuple[str, str]]:
+            connections = next(one.connections for one in broker.listeners if one.name == listener)
+            return {(one.info.access.principal, one.info.sasl_mechanism) for one in connections}
+
+        return self.embedded.call(read)
+
+    def settings(self, listener: str, mechanism: str, password: str = "secret") -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.address(listener),
+            "security.protocol": "SASL_SSL" if listener == OVER_TLS else "SASL_PLAINTEXT",
+            "ssl.ca.location": str(self.ca),
+            "sasl.mechanism": mechanism,
+            "sasl.username": "anna",
+            "sasl.password": password,
+        }
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    node = Node(tmp_path_factory.mktemp("sasl"))
+    yield node
+    node.embedded.stop()
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENT_S
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("listener", "mechanism"),
+    [(OVER_TLS, SCRAM_512), (OVER_TLS, PLAIN), (OPEN, SCRAM_512), (OPEN, SCRAM_256)],
+)
+def test_records_go_there_and_back_for_who_logs_in(node: Node, listener: str, mechanism: str) -> None:
+    topic = f"{listener}-{mechanism}"
+    settings = node.settings(listener, mechanism)
+    admin = AdminClient(settings)
+    for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
+        future.result(PATIENT_S)
+    producer = Producer(settings)
+    producer.produce(topic, b"hello")
+    assert producer.flush(PATIENT_S) == 0
+    consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    message = consumer.poll(PATIENT_S)
+
+    assert message is not None and message.value() == b"hello"
+    assert ("User:anna", mechanism) in node.principals(listener)
+    consumer.close()
+
+
+@pytest.mark.parametrize(("listener", "mechanism"), [(OVER_TLS, PLAIN), (OPEN, SCRAM_512)])
+def test_a_wrong_password_is_heard_of_at_once(node: Node, listener: str, mechanism: str) -> None:
+    heard: list[KafkaError] = []
+    settings = node.settings(listener, mechanism, password="wrong")
+    before = node.counts(listener)["failed"]
+    producer = Producer({**settings, "error_cb": heard.append})
+
+    def hears() -> bool:
+        producer.poll(0.05)
+        return any(one.code() == KafkaError._AUTHENTICATION for one in heard)
+
+    until(hears)
+    assert any("Authentication failed" in str(one) for one in heard)
+    assert node.counts(listener)["failed"] > before
+
+
+def test_kafka_python_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
+    settings = {
+        "bootstrap_servers": node.address(OPEN),
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": SCRAM_256,
+        "sasl_plain_username": "anna",
+    }
+    producer = KafkaProducer(**settings, sasl_plain_password="secret")
+    assert producer.send("of-kafka-python", b"hello").get(PATIENT_S).offset >= 0
+    producer.close()
+
+    # In a process of its own, since it leaves sockets behind when it cannot begin.
+    program = f"""
+import kafka, logging
+logging.basicConfig(level=logging.WARNING)
+kafka.KafkaProducer(**{settings!r}, sasl_plain_password="wrong", bootstrap_timeout_ms=1000)
+"""
+    failed = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=PATIENT_S
+    )
+    assert failed.returncode != 0
+    assert "SaslAuthenticationFailed" in failed.stderr, failed.stderr
+
+
+def test_aiokafka_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
+    def producer(password: str) -> AIOKafkaProducer:
+        return AIOKafkaProducer(
+            bootstrap_servers=node.address(OPEN),
+            security_protocol="SASL_PLAINTEXT",
+            sasl_mechanism=SCRAM_512,
+            sasl_plain_username="anna",
+            sasl_plain_password=password,
+        )
+
+    async def talk() -> int:
+        async with producer("secret") as one:
+            return int((await one.send_and_wait("of-aiokafka", b"hello")).offset)
+
+    async def fail() -> None:
+        one = producer("wrong")
+        try:
+            await one.start()
+        finally:
+            await one.stop()
+
+    assert asyncio.run(talk()) >= 0
+    with pytest.raises(AioConnectionError):
+        asyncio.run(fail())
+
+
+def test_a_client_logs_in_again_while_it_produces(node: Node) -> None:
+    producer = Producer({**node.settings(SHORT, SCRAM_512), "linger.ms": 0})
+    failed: list[KafkaError] = []
+
+    def told(error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            failed.append(error)
+
+    def has_logged_in_twice_more() -> bool:
+        producer.produce("again", b"x", on_delivery=told)
+        producer.poll(0.01)
+        return node.counts(SHORT)["successful_again"] >= 2
+
+    until(has_logged_in_twice_more)
+    assert producer.flush(PATIENT_S) == 0 and failed == []
+    assert node.counts(SHORT)["expired"] == 0
