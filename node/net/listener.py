@@ -49,6 +49,7 @@ class ListenerLimits:
 
     socket_request_max_bytes: int = 100 * 1024 * 1024
     connections_max_idle_ms: int = 600_000
+    connection_failed_authentication_delay_ms: int = 100
     socket_listen_backlog_size: int = MIN_BACKLOG
     socket_send_buffer_bytes: int = 100 * 1024
 
@@ -135,7 +136,8 @@ class Listener:
         self.loop = asyncio.get_running_loop()
         if self.tls is not None:
             lane = self._handshakes or HandshakeLane()
-            self._shared_tls = TlsShared(self.loop, lane, self.start_task)
+            failed_delay_s = self.limits.connection_failed_authentication_delay_ms / 1000
+            self._shared_tls = TlsShared(self.loop, lane, self.start_task, failed_delay_s)
         backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():
             self._server = await self.loop.create_server(

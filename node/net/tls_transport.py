@@ -85,17 +85,20 @@ class _Step:
 class TlsShared:
     """The parts that all connections with TLS of a listener share."""
 
-    __slots__ = ("lane", "loop", "scratch", "start_task")
+    __slots__ = ("failed_delay_s", "lane", "loop", "scratch", "start_task")
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         lane: HandshakeLane,
         start_task: Callable[[Coroutine[Any, Any, None]], object],
+        failed_delay_s: float = 0.0,
     ) -> None:
+        """A connection is closed so many seconds after its handshake failed."""
         self.loop = loop
         self.lane = lane
         self.start_task = start_task
+        self.failed_delay_s = failed_delay_s
         # The loop asks for room, reads, and says how much it was, before it serves another.
         self.scratch = memoryview(bytearray(READ_BYTES))
 
@@ -235,7 +238,10 @@ class TlsTransport(asyncio.BufferedProtocol):
             return
         self._flush()
         if step.refusal:
-            self._upper.refuse(step.refusal)  # behind the alert that says so to the peer
+            self._stop_timer()  # The alert that says so to the peer is on its way.
+            self._timer = self._shared.loop.call_later(
+                self._shared.failed_delay_s, self._refuse_handshake, step.refusal
+            )
         elif step.is_done:
             self._stop_timer()
             self._state = _State.OPEN
@@ -245,6 +251,10 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._upper.abort("it ended the connection before the TLS handshake was complete")
         else:
             self._read_on(True)
+
+    def _refuse_handshake(self, reason: str) -> None:
+        self._timer = None
+        self._upper.refuse(reason)
 
     def _step_refused(self) -> None:
         self._is_in_lane = False

@@ -121,6 +121,7 @@ class BrokerConfig:
     socket_listen_backlog_size: int
     socket_send_buffer_bytes: int
     connections_max_idle_ms: int
+    connection_failed_authentication_delay_ms: int
     ottla_anonymous_administrators: str
     max_connections: int
     listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections

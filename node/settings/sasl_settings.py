@@ -65,7 +65,8 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         FAILED_DELAY_MS,
         INT,
         100,
-        "How long the answer to a failed login, and the end of its connection, are held back.",
+        "How long the answer to a failed login, and the end of its connection, are held back; also the end "
+        "of a connection whose TLS handshake failed. In milliseconds.",
         at_least(0),
         importance=LOW,
     ),
@@ -79,7 +80,7 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 )
 SASL_NAMES: Final = frozenset(key.name for key in SASL_SETTINGS)
 # Those that can be given for one listener, and those of one mechanism at a listener.
-SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {JAAS_CONFIG}
+SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {JAAS_CONFIG, FAILED_DELAY_MS}
 _OF_A_MECHANISM: Final = re.compile(
     r"listener\.name\.([A-Za-z0-9_.-]+)\."
     rf"({'|'.join(map(re.escape, LOGIN_MODULES))})\.({re.escape(JAAS_CONFIG)}|{re.escape(MAX_REAUTH_MS)})",
@@ -191,7 +192,7 @@ def listener_sasl(
         listener=listener.name,
         mechanisms=mechanisms,
         max_receive_bytes=cast(int, found[MAX_RECEIVE_SIZE]),
-        failed_delay_ms=cast(int, found[FAILED_DELAY_MS]),
+        failed_delay_ms=cast(int, values[FAILED_DELAY_MS]),
         warning=warning,
     )
 

@@ -22,6 +22,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     limits = ListenerLimits(
         socket_request_max_bytes=config.socket_request_max_bytes,
         connections_max_idle_ms=config.connections_max_idle_ms,
+        connection_failed_authentication_delay_ms=config.connection_failed_authentication_delay_ms,
         socket_listen_backlog_size=config.socket_listen_backlog_size,
         socket_send_buffer_bytes=config.socket_send_buffer_bytes,
     )

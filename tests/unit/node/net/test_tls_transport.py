@@ -133,6 +133,7 @@ class Line:
         certificate: trustme.LeafCert | None = None,
         verify: ssl.VerifyMode = ssl.CERT_NONE,
         room: int = 1000,
+        failed_delay_s: float = 0.0,
     ) -> None:
         server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         SERVER.configure_cert(server)
@@ -145,7 +146,7 @@ class Line:
         self.loop = loop
         self.lane, self.lower, self.upper = Lane(), Lower(), Upper(room)
         self.tasks: list[asyncio.Task[Any]] = []
-        shared = TlsShared(loop, cast(HandshakeLane, self.lane), self.start)
+        shared = TlsShared(loop, cast(HandshakeLane, self.lane), self.start, failed_delay_s)
         tls = ServerTls(server, lambda shown: "anybody" if shown is None else f"{len(shown) > 0}")
         self.transport = TlsTransport(self.upper, tls, shared)
         self.to_client, self.to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -274,6 +275,7 @@ def test_who_shows_none_where_one_is_required_is_refused_and_told(
     with pytest.raises(ssl.SSLError, match=r"(?i)certificate required|handshake failure"):
         line.shake_hands()
         line.read()
+    line.turn()
 
     assert line.upper.events == ["refused: the TLS handshake failed: peer did not return a certificate"]
     assert line.lower.is_closed and not line.lower.is_aborted
@@ -285,9 +287,28 @@ def test_a_certificate_of_another_authority_is_refused(loop: asyncio.AbstractEve
     with pytest.raises(ssl.SSLError):
         line.shake_hands()
         line.read()
+    line.turn()
 
     (event,) = line.upper.events
     assert event.startswith("refused: the TLS handshake failed: its certificate is refused: ")
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_handshake_that_failed_is_told_at_once_and_closed_later(
+    loop: asyncio.AbstractEventLoop, leaves: bool
+) -> None:
+    line = Line(loop, verify=ssl.CERT_REQUIRED, failed_delay_s=0.02)
+
+    with pytest.raises(ssl.SSLError):
+        line.shake_hands()
+        line.read()
+    line.turn()
+
+    assert line.upper.events == [] and not line.lower.is_closed and not line.lower.is_reading
+    if leaves:
+        line.transport.connection_lost(None)
+    loop.run_until_complete(asyncio.sleep(0.05))
+    assert [one.partition(":")[0] for one in line.upper.events] == ["lost" if leaves else "refused"]
 
 
 def test_what_is_no_tls_is_refused_with_its_first_byte(loop: asyncio.AbstractEventLoop) -> None:

@@ -30,7 +30,7 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
             "listener.name.secure.plain.sasl.jaas.config": USERS,
             "listener.name.secure.connections.max.reauth.ms": "2",
             "listener.name.secure.PLAIN.connections.max.reauth.ms": "3",
-            "listener.name.secure.connection.failed.authentication.delay.ms": "0",
+            "connection.failed.authentication.delay.ms": "7",
         }
     )
 
@@ -42,7 +42,7 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
     assert secure.mechanisms["PLAIN"].passwords == {"anna": "anna-secret", "bert": "a=b;"}
     assert "anna-secret" not in repr(made)
     assert [(one.name, one.max_reauth_ms) for one in other.mechanisms.values()] == [("SCRAM-SHA-512", 1)]
-    assert (secure.failed_delay_ms, other.failed_delay_ms, other.max_receive_bytes) == (0, 100, 65_536)
+    assert (secure.failed_delay_ms, other.max_receive_bytes) == (7, 65_536)
     assert "PLAINTEXT" not in made.listener_sasl and not made.warnings
 
 
