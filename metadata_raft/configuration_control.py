@@ -1,4 +1,5 @@
-"""Settings of topics, brokers and groups: which changes are allowed, and the records that make them.
+"""Settings of topics, brokers, groups and subscriptions to client metrics: which changes are allowed, and the
+records that make them.
 
 All changes of one resource succeed or fail together, resource by resource, as Kafka's do. What is refused and
 with which code follows KIP-226 (dynamic broker settings) and KIP-339 (incremental changes).
@@ -20,13 +21,18 @@ from ottla.metadata_raft.commands import (
     ResourceResult,
 )
 from ottla.metadata_raft.controller_config import (
+    MAX_CLIENT_METRICS_SUBSCRIPTIONS,
     MAX_CONFIG_RESOURCES,
     MAX_CONFIGS_PER_RESOURCE,
+    MAX_SUBSCRIPTIONS_PER_COMMAND,
     ControllerConfig,
 )
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import EVERY_BROKER, MetadataImage
 from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
+
+# Kafka appends to lists of topics and brokers alone.
+_NOTHING_TO_APPEND_TO = ConfigDef("client metrics", ())
 
 
 def alter_configs(image: MetadataImage, command: AlterConfigs, config: ControllerConfig) -> Decision:
@@ -35,10 +41,13 @@ def alter_configs(image: MetadataImage, command: AlterConfigs, config: Controlle
     twice = _repeated(names)
     records: list[MetadataRecord] = []
     results = []
+    room = _room_for_subscriptions(image, names)
     for resource, name in zip(command.resources, names, strict=True):
         try:
             if name in twice:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+            if resource.resource_type == ConfigResourceType.CLIENT_METRICS:
+                room.take(resource.resource_name)
             records.extend(_alter_resource(image, resource, config))
             results.append(ResourceResult())
         except KafkaError as error:
@@ -46,6 +55,37 @@ def alter_configs(image: MetadataImage, command: AlterConfigs, config: Controlle
     if command.validate_only:
         records = []
     return Decision(records=records, reply=AlterConfigsReply(resources=results))
+
+
+class _Room:
+    """What one command may still do with subscriptions to client metrics."""
+
+    def __init__(self, known: set[str]) -> None:
+        self._known = known
+        self._left = MAX_SUBSCRIPTIONS_PER_COMMAND
+
+    def take(self, name: str) -> None:
+        """Raise POLICY_VIOLATION where this one is too much."""
+        self._known.add(name)
+        self._left -= 1
+        if self._left < 0:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"A request may change at most {MAX_SUBSCRIPTIONS_PER_COMMAND} client metrics subscriptions.",
+            )
+        if len(self._known) > MAX_CLIENT_METRICS_SUBSCRIPTIONS:
+            self._known.discard(name)
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"There may be at most {MAX_CLIENT_METRICS_SUBSCRIPTIONS} client metrics subscriptions.",
+            )
+
+
+def _room_for_subscriptions(image: MetadataImage, names: Sequence[tuple[int, str]]) -> _Room:
+    number = ConfigResourceType.CLIENT_METRICS
+    if not any(kind == number for kind, _ in names):  # to look for the others takes a while
+        return _Room(set())
+    return _Room({name for kind, name in image.configs.by_resource if kind == number})
 
 
 def checked_topic_configs(configs: Sequence[NewTopicConfig], config: ControllerConfig) -> dict[str, str]:
@@ -117,9 +157,9 @@ def _definitions_of(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
             return config.group_config_def
         case ConfigResourceType.CLIENT_METRICS:
-            raise KafkaError(
-                ErrorCode.INVALID_REQUEST, "Client metrics are not collected here, so they have no configs."
-            )
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+            return _NOTHING_TO_APPEND_TO
         case ConfigResourceType.BROKER_LOGGER:
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -198,6 +238,9 @@ def _check_values(
     if kind is ConfigResourceType.GROUP:
         config.group_config_def.parse_all(after)
         config.check_group_configs(after)
+        return
+    if kind is ConfigResourceType.CLIENT_METRICS:
+        config.check_client_metrics_configs(after)
         return
     _check_broker_values(name, after, config)
 

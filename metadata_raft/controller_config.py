@@ -22,6 +22,10 @@ MAX_PARTITIONS: Final = 200_000
 MAX_CONFIGS_PER_RESOURCE: Final = 500
 # Resources with settings that are not topics or brokers (groups need not exist to have settings).
 MAX_CONFIG_RESOURCES: Final = 100_000
+# Subscriptions to client metrics: each is compared with every client that asks, and has expressions, which
+# take up to a millisecond to check.
+MAX_CLIENT_METRICS_SUBSCRIPTIONS: Final = 200
+MAX_SUBSCRIPTIONS_PER_COMMAND: Final = 50
 # Each access control entry takes about a kilobyte in the memory of every node, as do quotas and credentials.
 MAX_ACLS: Final = 100_000
 MAX_QUOTA_ENTITIES: Final = 100_000
@@ -34,7 +38,8 @@ PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControllerConfig:
     """`broker_config_def` and `group_config_def` are the tables against which settings are checked;
-    `check_broker_configs` and `check_group_configs` raise INVALID_CONFIG for one that others forbid.
+    `check_broker_configs` and `check_group_configs` raise INVALID_CONFIG for one that others forbid, and
+    `check_client_metrics_configs` for a subscription to client metrics that cannot be.
     """
 
     num_partitions: int = 1
@@ -51,5 +56,6 @@ class ControllerConfig:
     check_group_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     # What a new cluster begins with beside its features, for its id.
     first_records: Callable[[bytes], Sequence[MetadataRecord]] = lambda cluster_id: ()
+    check_client_metrics_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     # The typed settings of this broker, from which topic settings take their defaults.
     broker_values: Mapping[str, ConfigValue] = field(default_factory=dict)

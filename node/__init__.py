@@ -15,6 +15,7 @@ authorization  what a client may do with topics, groups, transactions, the clust
 net            listeners and connections; the client side of a connection
 work           work that would hold up the loop: in turns, or beside it
 security       who may do what
+client_metrics  metrics that clients push: subscriptions, and what is shown of them
 replica        partitions: leader or follower, high watermark, waiting requests, fetch sessions
 log_care       the care of the logs that no request asks for: flushes, compaction, scrubbing, repair
 metadata       the metadata of the cluster on this node, and this broker's place in it

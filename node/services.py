@@ -13,6 +13,7 @@ from ottla.logstore.log_manager import LogManager
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import Quorum
+from ottla.node.client_metrics.client_instances import ClientInstances
 from ottla.node.clock import Clock
 from ottla.node.coordinators.group_lag import GroupLag
 from ottla.node.coordinators.group_runtime import GroupRuntime
@@ -124,6 +125,7 @@ class Services:
     marker_sender: MarkerSender
     txns: TxnRuntime
     txn_gate: TxnGate
+    client_metrics: ClientInstances
 
     @property
     def config(self) -> BrokerConfig:
@@ -167,11 +169,12 @@ class Services:
         self.replica_manager.answer_waiting()
 
     def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        """Have the coordinators follow a change of the metadata."""
+        """Have the coordinators, and subscriptions to client metrics, follow a change of the metadata."""
         self.groups.refresh()
         self.txns.refresh()
         self.marker_sender.refresh()
         self.txn_gate.refresh()
+        self.client_metrics.subscriptions.update(image, changes.configs)
         deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
         if deleted:
             self.groups.forget_topics(deleted)

@@ -14,6 +14,7 @@ from ottla.logstore.log_config import BROKER_SYNONYMS, TOPIC_CONFIG_DEF, topic_d
 from ottla.logstore.words.config_def import ConfigKey, ConfigType, ConfigValue, value_to_text
 from ottla.node import loggers
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, listener_setting
+from ottla.node.settings.client_metrics_config_def import CLIENT_METRICS_CONFIG_DEF
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, broker_setting_of
 
@@ -153,6 +154,17 @@ def group_entries(config: BrokerConfig, overrides: Mapping[str, str]) -> list[Co
         if override is not None:
             synonyms = [Synonym(key.name, shown, ConfigSource.GROUP_CONFIG), *synonyms]
         entries.append(_entry(key, shown, synonyms, read_only=False))
+    return entries
+
+
+def client_metrics_entries(overrides: Mapping[str, str]) -> list[ConfigEntry]:
+    """All settings of a subscription to client metrics with these overrides."""
+    entries = []
+    for key in CLIENT_METRICS_CONFIG_DEF:
+        text = overrides.get(key.name)
+        shown = value_to_text(key.default if text is None else key.parse(text))
+        own = [] if text is None else [Synonym(key.name, shown, ConfigSource.CLIENT_METRICS_CONFIG)]
+        entries.append(_entry(key, shown, own, read_only=False))
     return entries
 
 

@@ -21,6 +21,7 @@ from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.config_entries import (
     ConfigEntry,
     broker_entries,
+    client_metrics_entries,
     cluster_entries,
     group_entries,
     logger_entries,
@@ -175,7 +176,7 @@ def _entries_of(services: Services, resource: DescribeConfigsResource) -> Sequen
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty"
                 )
-            return ()  # There are no subscriptions.
+            return client_metrics_entries(image.configs.of(ConfigResourceType.CLIENT_METRICS, name))
         case _:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected resource type {resource.resource_type}.")
 

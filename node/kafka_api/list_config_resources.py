@@ -1,7 +1,7 @@
 """ListConfigResources: what has settings of its own (KIP-714 as version 0, KIP-1142).
 
-0 lists client metrics subscriptions, of which there are none. 1 lists resources of the types asked for, of
-all types if none is named: every topic, every broker, and the groups that have settings.
+0 lists the subscriptions to client metrics. 1 lists resources of the types asked for, of
+all types if none is named: every topic, every broker, and the groups and subscriptions that have settings.
 """
 
 from typing import Final
@@ -40,8 +40,9 @@ def handle(
     services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
     if context.api_version == 0:
-        return ListConfigResourcesResponse()
-    wanted = set(request.resource_types) or set(_LISTED)
+        wanted = {int(ConfigResourceType.CLIENT_METRICS)}
+    else:
+        wanted = set(request.resource_types) or set(_LISTED)
     if not wanted.issubset(_LISTED):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     image = services.metadata.image

@@ -34,6 +34,7 @@ class MemoryBudget:
     opened_batches: int  # of batches that were compressed anew, until they are appended
     cleaners: int  # keys of the logs that are compacted
     encoded_answers: int  # of Metadata, kept for others who ask the same
+    client_metrics: int  # clients that push metrics, and what they pushed last
     rest_bodies: int
     rest_answers: int
 
@@ -41,7 +42,7 @@ class MemoryBudget:
 # In percent of the budget, and the most that a part has any use for.
 SHARES: Final[dict[str, tuple[int, int]]] = {
     "receive_buffers": (16, 256 * _MIB),
-    "large_requests": (11, 1024 * _MIB),
+    "large_requests": (10, 1024 * _MIB),
     "unsent_answers": (12, 512 * _MIB),
     "receive_windows": (3, 64 * _MIB),
     "send_buffers": (3, 64 * _MIB),
@@ -53,6 +54,7 @@ SHARES: Final[dict[str, tuple[int, int]]] = {
     "opened_batches": (2, 256 * _MIB),
     "cleaners": (6, 128 * _MIB),
     "encoded_answers": (2, 64 * _MIB),
+    "client_metrics": (1, 64 * _MIB),
     "rest_bodies": (3, 64 * _MIB),
     "rest_answers": (4, 128 * _MIB),
 }

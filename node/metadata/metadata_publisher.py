@@ -12,6 +12,7 @@ from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import EVERY_BROKER, Endpoint, MetadataImage, VoterImage
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.client_metrics_config_def import check_client_metrics_configs
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.first_users import first_records
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF, check_group_configs
@@ -84,6 +85,7 @@ def controller_config(config: BrokerConfig) -> ControllerConfig:
         group_config_def=GROUP_CONFIG_DEF,
         check_broker_configs=config.check_dynamic,
         check_group_configs=partial(check_group_configs, config.values),
+        check_client_metrics_configs=check_client_metrics_configs,
         broker_values=config.values,
         first_records=partial(first_records, config.first_users),
     )

@@ -21,6 +21,7 @@ from ottla.node.counters.node_counts import latencies_of
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.counters.topic_counters import DELETED_TOPICS, TopicCounters
 from ottla.node.metrics import read_groups, read_node
+from ottla.node.metrics.client_families import client_families
 from ottla.node.metrics.cluster_families import (
     ClusterCounts,
     QuorumRates,
@@ -121,6 +122,7 @@ class NodeCollector:
         await self._facts.ask(lambda _: self._watch.start(look_every_s))
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
+        clients = await self._in_turns(read_node.read_client_metrics)
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
         told = read_groups.told_one_by_one(
             groups, config.ottla_metrics_groups_max, config.ottla_metrics_bytes_max // 2
@@ -139,6 +141,8 @@ class NodeCollector:
 
         def families() -> Iterator[Family]:
             yield from self._families(config, node, partitions, groups, told, volumes)
+            # Last: what clients make of it takes no room from what the node says of itself.
+            yield from client_families(clients)
             took = {"node": read_s - began_s, "lag": lag_s - read_s, "families": monotonic_s() - lag_s}
             yield from scrape_families(took, left_out)
 

@@ -12,6 +12,7 @@ from ottla.metadata_raft.quorum import Quorum
 from ottla.metadata_raft.quorum_raft import RaftQuorum
 from ottla.node.metadata.member_quorum import MemberQuorum
 from ottla.node.metrics.readings import (
+    ClientMetricsReading,
     ListenerReading,
     LogDirReading,
     NodeReading,
@@ -95,6 +96,23 @@ def read_node(services: Services) -> Steps[NodeReading]:
         isr_expands=updates.expands,
         isr_shrinks=updates.shrinks,
         isr_update_failures=updates.failures,
+    )
+
+
+def read_client_metrics(services: Services) -> Steps[ClientMetricsReading]:
+    """What clients pushed of their own metrics, a step for each client."""
+    metrics = services.client_metrics
+    clients = []
+    for one in metrics.read(services.clock.now_ms()):
+        yield
+        if one is not None:
+            clients.append(one)
+    return ClientMetricsReading(
+        clients=clients,
+        instances=len(metrics),
+        series=metrics.series_count,
+        pushes=dict(metrics.counts.pushes),
+        left_out=dict(metrics.counts.left_out),
     )
 
 

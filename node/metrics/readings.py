@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from ottla.node.client_metrics.client_instances import ClientReading
+
 
 class PartitionReading(NamedTuple):
     """A replica on this node. What only a leader knows is 0 or False elsewhere."""
@@ -85,6 +87,17 @@ class NodeReading:
     isr_expands: int
     isr_shrinks: int
     isr_update_failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientMetricsReading:
+    """What clients pushed of their own metrics, and how often."""
+
+    clients: Sequence[ClientReading]
+    instances: int
+    series: int
+    pushes: Mapping[str, int]  # by result
+    left_out: Mapping[str, int]  # points, by reason
 
 
 class CommittedReading(NamedTuple):

@@ -205,10 +205,12 @@ class BrokerConfig:
     ottla_rest_tails_max: int
     ottla_rest_tails_max_per_address: int
     ottla_rest_trusted_proxies: tuple[Network, ...]
+    telemetry_max_bytes: int
     ottla_metrics_topics_max: int
     ottla_metrics_partitions_max: int
     ottla_metrics_group_offsets_max: int
     ottla_metrics_groups_max: int
+    ottla_metrics_client_series_max: int
     ottla_metrics_bytes_max: int
     ottla_metrics_loop_look_ms: int
     ottla_metrics_exporters: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""The broker settings of what is told to a Prometheus: how much of it, and under whose names."""
+"""The broker settings of what is told to a Prometheus: how much of it, and under whose
+names; and of what clients push."""
 
 from typing import Final
 
@@ -9,6 +10,25 @@ KAFKA_EXPORTER: Final = "kafka_exporter"
 KMINION: Final = "kminion"
 
 METRICS_SETTINGS: Final = (
+    setting(
+        "telemetry.max.bytes",
+        INT,
+        1_048_576,
+        "The maximum size of the metrics that a client pushes at once (KIP-714), in bytes: as they are "
+        "sent, and again when they are decompressed.",
+        at_least(1),
+        importance=LOW,
+    ),
+    setting(
+        "ottla.metrics.client.series.max",
+        INT,
+        20_000,
+        "The maximum number of series that a node keeps of metrics pushed by clients (KIP-714), for all "
+        "clients together; 0 keeps none.",
+        at_least(0),
+        scope=ConfigScope.CLUSTER_WIDE,
+        importance=LOW,
+    ),
     setting(
         "ottla.metrics.topics.max",
         INT,

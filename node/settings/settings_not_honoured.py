@@ -88,7 +88,7 @@ NOT_HONOURED: Final = frozenset(
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.receive.buffer.bytes ssl.endpoint.identification.algorithm
     ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm super.users telemetry.max.bytes
+    ssl.secure.random.implementation ssl.trustmanager.algorithm super.users
     transaction.state.log.load.buffer.size unstable.feature.versions.enable
     """.split()  # noqa: SIM905 - a table of names reads better without 270 pairs of quotes
 )

@@ -14,6 +14,7 @@ from ottla.logstore.recovery import RECORDS_ARE_LOST
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import METADATA_TOPIC
 from ottla.metadata_raft.raft_check import damage_in
+from ottla.node.client_metrics.client_instances import ClientInstances
 from ottla.node.coordinators.group_configs import GroupConfigs
 from ottla.node.coordinators.group_lag import GroupLag
 from ottla.node.coordinators.group_runtime import GroupRuntime
@@ -226,7 +227,16 @@ def make_services(
         metadata_damage=lambda: damage_in(config.metadata_log_dir / f"{METADATA_TOPIC}-0", world.disk),
         key_bytes=lambda: cleaner_key_bytes(base),
     )
+    client_metrics = ClientInstances(
+        max_bytes=base.memory.client_metrics,
+        max_series=lambda: base.config.ottla_metrics_client_series_max,
+        is_open=base.connection_quota.is_open,
+        unique=world.unique,
+    )
     _follow_roles(replicas, maintenance)
+    base.memory_uses.count_by(
+        "client_metrics", lambda: client_metrics.used_bytes, lambda: base.memory.client_metrics
+    )
     base.memory_uses.count_by(
         "groups_and_ids",
         lambda: groups.used_bytes + txns.used_bytes,
@@ -270,6 +280,7 @@ def make_services(
         marker_sender=marker_sender,
         txns=txns,
         txn_gate=txn_gate,
+        client_metrics=client_metrics,
     )
 
 

@@ -11,7 +11,7 @@ class ApiKey(IntEnum):
     """The number of an API, as it stands first in a request header (int16).
 
     Some have no messages here: 4 to 7 died with ZooKeeper; 52 to 54, 59, 70 and 82 are spoken between Apache
-    Kafka's own controllers; 71 and 72 (telemetry) are hidden by a broker without a receiver for them.
+    Kafka's own controllers. Kafka serves 71 and 72 (telemetry) where a plugin receives what clients push.
     """
 
     PRODUCE = 0

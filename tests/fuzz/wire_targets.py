@@ -16,6 +16,8 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
 from ottla.logstore.words.schema_compiler import encode
 from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
+from ottla.node.client_metrics.otlp_reader import read_metrics
+from ottla.node.client_metrics.pushed_series import PushedSeries, SeriesPoint, bytes_of, series_points
 from ottla.node.kafka_api import refusals
 from ottla.node.kafka_api.dispatch import SMALL_REQUEST_ELEMENTS
 from ottla.node.kafka_api.request_decoders import cutting_decoder, limited_decoder
@@ -25,6 +27,7 @@ from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.framing import FrameSplitter
 from ottla.node.wire.headers import CLIENT_ID, decode_client_id, peek_api
 from ottla.node.wire.peer_api import PeerApi, api_of
+from tests import otlp
 from tests.fuzz.target import Target
 from tests.golden import captured
 from tests.property.random_messages import random_message
@@ -165,6 +168,34 @@ def _protocol_corpus() -> list[bytes]:
     return sorted(set(found))[:60]
 
 
+def _read_metrics(content: bytes) -> None:
+    """Read what a client pushes, and keep it as a node does."""
+    pushed = read_metrics(content)
+    series = PushedSeries()
+    for one in series_points(pushed.points):
+        series.put(one, max_series=100, max_bytes=100_000)
+    assert len(series) <= 100 and series.used_bytes <= 100_000
+    assert series.used_bytes >= sum(bytes_of(SeriesPoint(*one, False)) for one in series.snapshot())
+    for _ in range(4):
+        series.end_push()
+    assert (len(series), series.used_bytes) == (0, 0)
+
+
+def _metrics_corpus() -> list[bytes]:
+    numbers = [otlp.point(1.5, attributes={"topic": "t", "n": 1, "b": True, "d": 0.5}), otlp.point(-2)]
+    buckets = otlp.buckets([0.5, 1.0], [1, 2, 3], 4.5, attributes={"node_id": "1"})
+    of_each = [
+        otlp.gauge("org.apache.kafka.producer.connection.count", *numbers),
+        otlp.total("org.apache.kafka.producer.record.send.total", *numbers),
+        otlp.total("open", *numbers, temporality=otlp.CUMULATIVE, is_monotonic=False),
+        otlp.histogram("latency", buckets),
+        otlp.summary("quantiles", otlp.double_field(5, 1.0)),
+    ]
+    return [otlp.metrics_data(one, resource={"group_id": "g"}) for one in of_each] + [
+        otlp.metrics_data(*of_each)
+    ]
+
+
 def _body(frame: bytes) -> int:
     return codec.decode_request_header(frame)[1]
 
@@ -195,6 +226,12 @@ TARGETS: Final = (
         reads="answers of a hostile node: every version of every API",
         corpus=response_corpus,
         run=_read_response,
+    ),
+    Target(
+        name="client-metrics",
+        reads="OpenTelemetry metrics that clients push",
+        corpus=_metrics_corpus,
+        run=_read_metrics,
     ),
     Target(name="frames", reads="a stream that is cut into frames", corpus=_stream_corpus, run=_split_frames),
     Target(

@@ -26,6 +26,7 @@ from ottla.metadata_raft.image import MetadataImage, check_invariants
 from ottla.metadata_raft.record_codec import MetadataBatch, decode_batch, encode_batch
 from ottla.metadata_raft.records import BrokerEndpoint, BrokerFeature, MetadataRecord
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.client_metrics_config_def import check_client_metrics_configs
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
 
 CLUSTER_ID = b"cluster-id-16-by"
@@ -37,6 +38,7 @@ CONFIG = ControllerConfig(
     default_replication_factor=1,
     broker_config_def=BROKER_CONFIG_DEF,
     group_config_def=GROUP_CONFIG_DEF,
+    check_client_metrics_configs=check_client_metrics_configs,
     broker_values={key.name: key.default for key in BROKER_CONFIG_DEF},
 )
 assert isinstance(BROKER_CONFIG_DEF, ConfigDef)

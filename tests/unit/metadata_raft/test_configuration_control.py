@@ -13,7 +13,11 @@ from ottla.metadata_raft.commands import (
     ResourceChanges,
     ResourceResult,
 )
-from ottla.metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
+from ottla.metadata_raft.controller_config import (
+    MAX_CLIENT_METRICS_SUBSCRIPTIONS,
+    MAX_SUBSCRIPTIONS_PER_COMMAND,
+    MAX_VALUE_CHARS_PER_COMMAND,
+)
 from ottla.metadata_raft.records import ConfigResourceType
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
 
@@ -92,6 +96,12 @@ CHANGES = [
     (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST, {}),
     (LOGGER, "0", ("root", SET, "DEBUG"), ErrorCode.INVALID_REQUEST, {}),
     (METRICS, "m", ("interval.ms", SET, "5"), ErrorCode.INVALID_REQUEST, {}),
+    (METRICS, "m", ("interval.ms", SET, "100"), ErrorCode.NONE, {"interval.ms": "100"}),
+    (METRICS, "m", ("metrics", SET, "a.,b."), ErrorCode.NONE, {"metrics": "a.,b."}),
+    (METRICS, "m", ("metrics", DELETE, None), ErrorCode.NONE, {}),
+    (METRICS, "m", ("metrics", APPEND, "a."), ErrorCode.INVALID_CONFIG, {}),
+    (METRICS, "", ("metrics", SET, "a."), ErrorCode.INVALID_REQUEST, {}),
+    (METRICS, "m", ("foo", SET, "a."), ErrorCode.INVALID_REQUEST, {}),
 ]
 
 
@@ -108,6 +118,35 @@ def test_one_change(
 
     assert result.error_code == error and (result.error_message is None) == (error is ErrorCode.NONE)
     assert dict(world.image.configs.of(kind, name)) == after
+
+
+def test_there_are_so_many_subscriptions_to_client_metrics_and_no_more(world: MetadataWorld) -> None:
+    for number in range(MAX_CLIENT_METRICS_SUBSCRIPTIONS):
+        assert alter(world, METRICS, f"m{number}", ("metrics", SET, "*")).error_code == ErrorCode.NONE
+
+    one_more = alter(world, METRICS, "one-more", ("metrics", SET, "*"))
+    changed = alter(world, METRICS, "m0", ("metrics", SET, "a."))
+    alter(world, METRICS, "m1", ("metrics", DELETE, None))
+    instead = alter(world, METRICS, "one-more", ("metrics", SET, "*"))
+
+    assert one_more.error_code == ErrorCode.POLICY_VIOLATION
+    assert (changed.error_code, instead.error_code) == (ErrorCode.NONE, ErrorCode.NONE)
+
+
+def test_one_request_changes_a_bounded_number_of_subscriptions(world: MetadataWorld) -> None:
+    resources = [
+        ResourceChanges(
+            resource_type=METRICS,
+            resource_name=f"m{number}",
+            changes=[ConfigChange(name="match", operation=SET, value="client_id=a.*")],
+        )
+        for number in range(MAX_SUBSCRIPTIONS_PER_COMMAND + 1)
+    ]
+
+    reply = world.submit(AlterConfigs(resources=resources))
+
+    codes = [one.error_code for one in reply.resources]
+    assert codes == [ErrorCode.NONE] * MAX_SUBSCRIPTIONS_PER_COMMAND + [ErrorCode.POLICY_VIOLATION]
 
 
 def test_the_old_alter_configs_replaces_the_whole_set(world: MetadataWorld) -> None:

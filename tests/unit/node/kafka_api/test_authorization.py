@@ -147,7 +147,13 @@ FILTERED: Final = {
     ApiKey.LIST_TRANSACTIONS,
     ApiKey.DESCRIBE_CLUSTER,
 }
-FOR_EVERYBODY: Final = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+FOR_EVERYBODY: Final = {
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
+    ApiKey.PUSH_TELEMETRY,
+}
 OF_CLUSTER: Final = [api for api in SERVED if describe(api).asks.of_cluster is not None]
 
 

@@ -101,6 +101,8 @@ _TOPICS: Final = "topics belong to all clients while nobody can log in"
 _GROUPS: Final = "groups belong to all clients while nobody can log in"
 _TRANSACTIONS: Final = "it is how producers work, and each has an id and an epoch of its own"
 FOR_EVERYBODY_BECAUSE: Final[Mapping[ApiKey, str]] = {
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "a client asks what of itself it is to push",
+    ApiKey.PUSH_TELEMETRY: "a client tells of itself alone, within bounds",
     ApiKey.PRODUCE: "it is how producers work; internal topics are for administrators",
     ApiKey.METADATA: "it makes topics only where auto.create.topics.enable says so",
     ApiKey.FIND_COORDINATOR: "it makes the internal topics that every group needs",

@@ -1,0 +1,347 @@
+"""The clients that push metrics: when each may ask and push, and what it last pushed (KIP-714).
+
+The rules and numbers are those of Kafka's ClientMetricsManager. A client is forgotten when it was silent for
+three of its intervals, and at least a minute. Beyond `MAX_INSTANCES`, or the memory for them, the one that
+was silent for longest is forgotten. When the connection ends over which a client came, it may ask and push
+anew at once, but what it pushed is still shown. Pure: time is an argument.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ottla.logstore.compression import Compression
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import ZERO_UUID, uuid_to_text
+from ottla.node.client_metrics.otlp_reader import Buckets
+from ottla.node.client_metrics.pushed_series import PushedSeries, SeriesKey, SeriesPoint
+from ottla.node.client_metrics.subscriptions import Subscriptions, Wanted
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.settings.client_metrics_config_def import (
+    CLIENT_ID,
+    CLIENT_INSTANCE_ID,
+    SOFTWARE_NAME,
+    SOFTWARE_VERSION,
+    SOURCE_ADDRESS,
+    SOURCE_PORT,
+)
+
+MAX_INSTANCES: Final = 16_384
+MIN_EXPIRY_MS: Final = 60_000
+INTERVALS_UNTIL_EXPIRY: Final = 3
+SWEEP_EVERY_MS: Final = 10_000
+ACCEPTED_COMPRESSIONS: Final = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
+_KNOWN_COMPRESSIONS: Final = frozenset(Compression)
+_INSTANCE_BYTES: Final = 1_500
+_RESERVED: Final = frozenset({ZERO_UUID, (1).to_bytes(16)})
+_NEVER: Final = -(1 << 62)
+# Of all series, so many may come from one address: one client does not crowd out all others.
+ADDRESS_SHARE: Final = 2
+
+
+class ClientReading(NamedTuple):
+    """What a client pushed last."""
+
+    client_instance_id: str
+    client_id: str
+    series: Sequence[tuple[SeriesKey, float | Buckets]]
+
+
+@dataclass(slots=True, kw_only=True)
+class ClientInstance:
+    """One client as it introduced itself, and where it stands in asking and pushing."""
+
+    instance_id: bytes
+    client: Mapping[str, str | None]  # by the names that `match` knows
+    connection_number: int
+    wanted: Wanted
+    version: int  # of the subscriptions
+    series: PushedSeries
+    expires_ms: int = 0
+    last_get_ms: int = _NEVER
+    last_push_ms: int = _NEVER
+    last_error: ErrorCode = ErrorCode.NONE
+    is_terminating: bool = False
+
+
+# By the error that a push is answered.
+_RESULTS: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.NONE: "accepted",
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: "throttled",
+    ErrorCode.UNKNOWN_SUBSCRIPTION_ID: "unknown subscription",
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: "unsupported compression",
+    ErrorCode.TELEMETRY_TOO_LARGE: "too large",
+    ErrorCode.INVALID_RECORD: "invalid",
+}
+PUSH_RESULTS: Final = (*_RESULTS.values(), "rejected")
+
+
+@dataclass(slots=True)
+class PushCounts:
+    """What became of pushes and of points in them, since the node started."""
+
+    pushes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PUSH_RESULTS, 0))
+    left_out: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("not supported", "no room"), 0))
+
+
+class ClientInstances:
+    """All clients that ask or push, within `max_bytes` with their series, and `max_series` of these.
+
+    `is_open` tells of the number of a connection whether it is open; `unique` gives bytes that nobody can
+    guess.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_bytes: int,
+        max_series: Callable[[], int],
+        is_open: Callable[[int], bool],
+        unique: Callable[[int], bytes],
+    ) -> None:
+        self.subscriptions = Subscriptions()
+        self.counts = PushCounts()
+        self._max_bytes = max_bytes
+        self._max_series = max_series
+        self._is_open = is_open
+        self._unique = unique
+        self._by_id: OrderedDict[bytes, ClientInstance] = OrderedDict()  # silent for longest first
+        self._series = 0
+        self._series_bytes = 0
+        self._by_address: dict[str, int] = {}  # series
+        self._next_sweep_ms = 0
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    @property
+    def used_bytes(self) -> int:
+        return self._series_bytes + len(self._by_id) * _INSTANCE_BYTES
+
+    @property
+    def series_count(self) -> int:
+        return self._series
+
+    # ---- asking and pushing ----------------------------------------------------------------------
+
+    def get_subscriptions(
+        self, instance_id: bytes, connection: ConnectionInfo, client_id: str | None, now_ms: int
+    ) -> ClientInstance:
+        """Return the client with what it is to push; THROTTLING_QUOTA_EXCEEDED where it asks too soon."""
+        if instance_id == ZERO_UUID:
+            instance_id = self._new_id()
+        instance = self._instance(instance_id, connection, client_id, now_ms)
+        since_ms = now_ms - max(instance.last_get_ms, instance.last_push_ms)
+        if since_ms >= instance.wanted.interval_ms:
+            instance.last_get_ms = now_ms
+        elif instance.last_error not in (
+            ErrorCode.UNKNOWN_SUBSCRIPTION_ID,
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+        ):
+            raise _too_soon(instance_id)
+        instance.last_error = ErrorCode.NONE
+        return instance
+
+    def check_push(
+        self,
+        instance_id: bytes,
+        connection: ConnectionInfo,
+        client_id: str | None,
+        now_ms: int,
+        *,
+        subscription_id: int,
+        is_terminating: bool,
+        compression: int,
+        size_bytes: int,
+        max_bytes: int,
+    ) -> None:
+        """Raise the error with which a push is refused, before what it brings is looked at."""
+        if instance_id in _RESERVED:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                f"Invalid request from the client [{uuid_to_text(instance_id)}], invalid client instance id",
+            )
+        instance = self._instance(instance_id, connection, client_id, now_ms)
+        try:
+            _check_push(instance, now_ms, subscription_id, is_terminating=is_terminating)
+            if compression not in _KNOWN_COMPRESSIONS:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"Unknown compression type {compression}."
+                )
+            if size_bytes > max_bytes:
+                raise KafkaError(
+                    ErrorCode.TELEMETRY_TOO_LARGE,
+                    f"{size_bytes} bytes of metrics are more than telemetry.max.bytes, {max_bytes}.",
+                )
+        except KafkaError as error:
+            instance.last_error = error.code
+            raise
+        finally:
+            instance.is_terminating = is_terminating
+
+    def note_result(self, instance_id: bytes, code: ErrorCode) -> None:
+        """Keep what a push was answered."""
+        self.counts.pushes[_RESULTS.get(code, "rejected")] += 1
+        instance = self._by_id.get(instance_id)
+        if instance is not None:
+            instance.last_error = code
+
+    def keep(self, instance_id: bytes, points: Sequence[SeriesPoint], left_out: int) -> None:
+        """Show these points from now on, as far as there is room, and count those that are not shown."""
+        self.counts.left_out["not supported"] += left_out
+        instance = self._by_id.get(instance_id)
+        if instance is None:
+            return
+        address = instance.client[SOURCE_ADDRESS] or ""
+        series, most = instance.series, self._max_series()
+        for point in points:
+            count, used = len(series), series.used_bytes
+            of_address = self._by_address.get(address, 0)
+            room = min(most - self._series, most // ADDRESS_SHARE - of_address)
+            was_kept = series.put(
+                point,
+                max_series=count + max(0, room),
+                max_bytes=used + max(0, self._max_bytes - self.used_bytes),
+            )
+            if not was_kept:
+                self.counts.left_out["no room"] += 1
+            self._count_series(address, len(series) - count, series.used_bytes - used)
+        count, used = len(series), series.used_bytes
+        series.end_push()
+        self._count_series(address, len(series) - count, series.used_bytes - used)
+
+    # ---- reading ---------------------------------------------------------------------------------
+
+    def read(self, now_ms: int) -> Iterator[ClientReading | None]:
+        """Yield what each client pushed last; None between two clients of which one has nothing to show."""
+        self._sweep(now_ms)
+        for instance in list(self._by_id.values()):
+            if not len(instance.series):
+                yield None
+                continue
+            yield ClientReading(
+                uuid_to_text(instance.instance_id),
+                instance.client[CLIENT_ID] or "",
+                instance.series.snapshot(),
+            )
+
+    # ---- instances -------------------------------------------------------------------------------
+
+    def _new_id(self) -> bytes:
+        """Return a random UUID (RFC 9562, version 4) that no client has."""
+        while True:
+            drawn = bytearray(self._unique(16))
+            drawn[6] = drawn[6] & 0x0F | 0x40
+            drawn[8] = drawn[8] & 0x3F | 0x80
+            found = bytes(drawn)
+            if found not in self._by_id and not uuid_to_text(found).startswith("-"):  # no option of a tool
+                return found
+
+    def _instance(
+        self, instance_id: bytes, connection: ConnectionInfo, client_id: str | None, now_ms: int
+    ) -> ClientInstance:
+        if now_ms >= self._next_sweep_ms:
+            self._sweep(now_ms)
+        known = self._by_id.get(instance_id)
+        if known is not None and known.expires_ms <= now_ms:
+            self._remove(instance_id)
+            known = None
+        if known is None or not self._is_open(known.connection_number):
+            client, number = _client(instance_id, connection, client_id), connection.number
+            found = self._begin(instance_id, client, number, known)
+        elif known.version != self.subscriptions.version:
+            found = self._begin(instance_id, known.client, known.connection_number, known)
+        else:
+            found = known
+        found.expires_ms = now_ms + max(MIN_EXPIRY_MS, INTERVALS_UNTIL_EXPIRY * found.wanted.interval_ms)
+        self._by_id.move_to_end(instance_id)
+        while len(self._by_id) > 1 and (
+            len(self._by_id) > MAX_INSTANCES or self.used_bytes > self._max_bytes
+        ):
+            self._remove(next(iter(self._by_id)))
+        return found
+
+    def _begin(
+        self,
+        instance_id: bytes,
+        client: Mapping[str, str | None],
+        connection_number: int,
+        before: ClientInstance | None,
+    ) -> ClientInstance:
+        """Have a client start anew: it may ask and push at once, and what it pushed before is still shown."""
+        series = PushedSeries()
+        if before is not None:
+            series = before.series
+            self._remove(instance_id)
+        self._by_id[instance_id] = begun = ClientInstance(
+            instance_id=instance_id,
+            client=client,
+            connection_number=connection_number,
+            wanted=self.subscriptions.wanted_of(instance_id, client),
+            version=self.subscriptions.version,
+            series=series,
+        )
+        self._count_series(client[SOURCE_ADDRESS] or "", len(series), series.used_bytes)
+        return begun
+
+    def _sweep(self, now_ms: int) -> None:
+        """Forget the clients that were silent for too long."""
+        self._next_sweep_ms = now_ms + SWEEP_EVERY_MS
+        for instance_id in [key for key, one in self._by_id.items() if one.expires_ms <= now_ms]:
+            self._remove(instance_id)
+
+    def _remove(self, instance_id: bytes) -> None:
+        gone = self._by_id.pop(instance_id)
+        self._count_series(gone.client[SOURCE_ADDRESS] or "", -len(gone.series), -gone.series.used_bytes)
+
+    def _count_series(self, address: str, series: int, used_bytes: int) -> None:
+        self._series += series
+        self._series_bytes += used_bytes
+        if series:
+            left = self._by_address.get(address, 0) + series
+            if left:
+                self._by_address[address] = left
+            else:
+                del self._by_address[address]
+
+
+def _check_push(instance: ClientInstance, now_ms: int, subscription_id: int, *, is_terminating: bool) -> None:
+    name = uuid_to_text(instance.instance_id)
+    if instance.is_terminating:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Client [{name}] sent the previous request with state terminating to TRUE, can not accept any "
+            "requests after that",
+        )
+    # A push right after the client has asked is never too soon: clients spread their first one at random.
+    is_due = (
+        instance.last_get_ms > instance.last_push_ms
+        or now_ms - instance.last_push_ms >= instance.wanted.interval_ms
+    )
+    if is_due:
+        instance.last_push_ms = now_ms
+    elif not is_terminating:
+        raise _too_soon(instance.instance_id)
+    if subscription_id != instance.wanted.subscription_id:
+        raise KafkaError(
+            ErrorCode.UNKNOWN_SUBSCRIPTION_ID, f"Unknown client subscription id for the client [{name}]"
+        )
+
+
+def _client(instance_id: bytes, connection: ConnectionInfo, client_id: str | None) -> dict[str, str | None]:
+    return {
+        CLIENT_INSTANCE_ID: uuid_to_text(instance_id),
+        CLIENT_ID: client_id,
+        SOFTWARE_NAME: connection.software_name or None,
+        SOFTWARE_VERSION: connection.software_version or None,
+        SOURCE_ADDRESS: connection.client_host,
+        SOURCE_PORT: str(connection.client_port),
+    }
+
+
+def _too_soon(instance_id: bytes) -> KafkaError:
+    return KafkaError(
+        ErrorCode.THROTTLING_QUOTA_EXCEEDED,
+        f"Request from the client [{uuid_to_text(instance_id)}] arrived before the next push interval time",
+    )

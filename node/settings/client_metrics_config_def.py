@@ -1,0 +1,132 @@
+"""The settings of subscriptions to client metrics (ConfigResource CLIENT_METRICS, KIP-714).
+
+Names, defaults, limits and refusals are Apache Kafka 4.3.1's. Its values of `match` are Java's expressions,
+ours those of RE2, which take a bounded time: it has neither look-ahead nor references.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ottla.groupcoord.topic_regex import TopicRegex
+from ottla.logstore.words.config_def import ConfigDef, ConfigScope
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.setting import INT, LIST, setting
+
+ALL_METRICS: Final = "*"
+DEFAULT_INTERVAL_MS: Final = 300_000
+MIN_INTERVAL_MS: Final = 100
+MAX_INTERVAL_MS: Final = 3_600_000
+# What `match` may have; an expression takes up to a millisecond to check, and 100 KiB.
+MAX_MATCH_ENTRIES: Final = 20
+MAX_MATCH_CHARS: Final = 4_096
+
+CLIENT_INSTANCE_ID: Final = "client_instance_id"
+CLIENT_ID: Final = "client_id"
+SOFTWARE_NAME: Final = "client_software_name"
+SOFTWARE_VERSION: Final = "client_software_version"
+SOURCE_ADDRESS: Final = "client_source_address"
+SOURCE_PORT: Final = "client_source_port"
+MATCHED: Final = frozenset(
+    {CLIENT_INSTANCE_ID, CLIENT_ID, SOFTWARE_NAME, SOFTWARE_VERSION, SOURCE_ADDRESS, SOURCE_PORT}
+)
+
+CLIENT_METRICS_CONFIG_DEF: Final = ConfigDef(
+    "client metrics",
+    (
+        setting(
+            "metrics",
+            LIST,
+            (),
+            "The metrics that clients push: prefixes of their names, or * for all of them.",
+            scope=ConfigScope.CLUSTER_WIDE,
+        ),
+        setting(
+            "interval.ms",
+            INT,
+            DEFAULT_INTERVAL_MS,
+            "How often a client pushes its metrics, in milliseconds.",
+            scope=ConfigScope.CLUSTER_WIDE,
+        ),
+        setting(
+            "match",
+            LIST,
+            (),
+            "The clients that push, as NAME=EXPRESSION pairs that all have to match: client_instance_id, "
+            "client_id, client_software_name, client_software_version, client_source_address, "
+            "client_source_port. Every client if empty.",
+            scope=ConfigScope.CLUSTER_WIDE,
+        ),
+    ),
+)
+
+
+class ClientMetricsConfig(NamedTuple):
+    """One subscription: the metrics of which clients are pushed how often."""
+
+    metrics: tuple[str, ...]
+    interval_ms: int
+    match: Sequence[tuple[str, str]]  # one of MATCHED, and an expression that matches the whole value
+
+
+def client_metrics_config_of(texts: Mapping[str, str]) -> ClientMetricsConfig:
+    """Return the subscription that has these settings; INVALID_CONFIG or INVALID_REQUEST as from Kafka."""
+    for name in texts:
+        if name not in CLIENT_METRICS_CONFIG_DEF:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name[:200]}")
+    for name in ("metrics", "match"):
+        _check_entries(name, texts.get(name, ""))
+    values = CLIENT_METRICS_CONFIG_DEF.parse_all(texts)
+    metrics, interval_ms, match = values["metrics"], values["interval.ms"], values["match"]
+    assert isinstance(metrics, tuple) and isinstance(interval_ms, int) and isinstance(match, tuple)
+    if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Invalid value {interval_ms} for interval.ms, interval must be between {MIN_INTERVAL_MS} and "
+            f"{MAX_INTERVAL_MS} (1 hour)",
+        )
+    if len(match) > MAX_MATCH_ENTRIES or sum(map(len, match)) > MAX_MATCH_CHARS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Configuration 'match' may have at most {MAX_MATCH_ENTRIES} values and {MAX_MATCH_CHARS} "
+            "characters.",
+        )
+    return ClientMetricsConfig(metrics, interval_ms, tuple(map(_pair_of, match)))
+
+
+def check_client_metrics_configs(texts: Mapping[str, str]) -> None:
+    """Raise INVALID_CONFIG or INVALID_REQUEST unless a subscription may have these settings."""
+    for _, pattern in client_metrics_config_of(texts).match:
+        compiled(pattern)
+
+
+def compiled(pattern: str) -> TopicRegex:
+    """Return the expression of a `match`; INVALID_CONFIG if it is none, or would take too much."""
+    try:
+        return TopicRegex.compile(pattern)
+    except KafkaError as error:
+        reason = error.__cause__.detail if isinstance(error.__cause__, KafkaError) else error.detail
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {pattern[:200]} ({reason})"
+        ) from None
+
+
+def _check_entries(name: str, text: str) -> None:
+    """Raise INVALID_CONFIG for entries that are empty or doubled, which the parser of lists would drop."""
+    entries = _entries_of(text)
+    if len(set(entries)) != len(entries):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be duplicated.")
+    if not all(entries):
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be empty.")
+
+
+def _entries_of(text: str) -> Sequence[str]:
+    trimmed = text.strip()
+    return [entry.strip() for entry in trimmed.split(",")] if trimmed else ()
+
+
+def _pair_of(entry: str) -> tuple[str, str]:
+    parts = re.sub("=+$", "", entry).split("=")  # as Java splits: without empty parts at the end
+    if len(parts) != 2 or parts[0].strip() not in MATCHED:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {entry[:200]}")
+    return parts[0].strip(), parts[1].strip()
