@@ -11,7 +11,7 @@ topic_commands     topics as tables and JSON, and what is done to them
 broker_commands    `ottla broker ...`
 cluster_overrides  settings for all nodes of `ottla cluster up`, judged before anything is started
 command_options    the words that several commands of `ottla` share, and how a command runs to its exit code
-config_commands    settings of topics and groups
+config_commands    settings of topics, groups and subscriptions to client metrics
 doctor_command     `ottla doctor`
 free_ports         whether the ports of a local cluster are free, told before its nodes are started
 group_tables       groups, members, lag and resets as text and as JSON
@@ -22,6 +22,7 @@ record_commands    `ottla produce` and `ottla consume`
 serve              `ottla start`
 group_commands     `ottla group ...`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`
+client_metrics_app  the options of `ottla client-metrics`
 topic_app          the options of `ottla topic`
 txn_tables         transactions and producers as text and as JSON
 cluster_app        the options of `ottla cluster`, `ottla quorum`, `ottla broker`

@@ -1,6 +1,6 @@
-"""`ottla`: the command line. This page, `topic_app`, `group_app`, `txn_app` and `cluster_app` have the
-commands and their words; what they do is imported when it is needed, so that `--help` answers at once and a
-node carries nothing that only a client needs. Other packages add commands of their own (`added_commands`).
+"""`ottla`: the command line. This page and the modules `*_app` have the commands and their words. What they
+do is imported when it is needed, so that `--help` answers at once and a node carries nothing that only a
+client needs. Other packages add commands of their own (`added_commands`).
 """
 
 import sys
@@ -11,6 +11,7 @@ import typer
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.cli.added_commands import WithAddedCommands
+from ottla.node.cli.client_metrics_app import client_metrics
 from ottla.node.cli.cluster_app import broker, cluster, quorum
 from ottla.node.cli.command_options import (
     LOCAL,
@@ -62,6 +63,7 @@ app.add_typer(broker, name="broker")
 app.add_typer(topic, name="topic")
 app.add_typer(group, name="group")
 app.add_typer(txn, name="txn")
+app.add_typer(client_metrics, name="client-metrics")
 app.add_typer(log, name="log")
 
 

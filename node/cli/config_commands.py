@@ -1,4 +1,4 @@
-"""Settings of topics and groups: `ottla topic config`, `ottla group config`."""
+"""Settings of topics, groups and subscriptions: `ottla topic config`, `group config`, `client-metrics`."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -42,6 +42,38 @@ async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str
     for name in resets:
         if name not in known:
             raise CommandError(f"Unknown {of.noun} config name: {name}.")
+
+
+async def delete_subscription(client: Client, name: str, *, dry_run: bool, as_json: bool) -> int:
+    """Return all settings of a subscription to their defaults: without any it is gone."""
+    of = topic_admin.config_of_subscription(name)
+    async with client:
+        described = await topic_admin.describe_configs(client, of)
+        own = [one.name for one in described if topic_admin.SOURCES.get(one.config_source) == of.noun]
+        if not own:
+            raise CommandError(f"There is no subscription {name}. `ottla client-metrics list` lists them.")
+        await topic_admin.alter_configs(client, of, settings={}, resets=own, only_check=dry_run)
+    if as_json:
+        print(json.dumps({"name": name, "deleted": not dry_run}))
+    else:
+        print(f"{'would delete' if dry_run else 'deleted'} {name}")
+    return 0
+
+
+async def list_subscriptions(client: Client, *, as_json: bool) -> int:
+    """Print the subscriptions to client metrics with their settings."""
+    found: dict[str, dict[str, str | None]] = {}
+    async with client:
+        for name in await topic_admin.list_subscriptions(client):
+            described = await topic_admin.describe_configs(client, topic_admin.config_of_subscription(name))
+            found[name] = {one.name: one.value for one in described}
+    if as_json:
+        print(json.dumps([{"name": name, "config": values} for name, values in found.items()]))
+        return 0
+    for name, values in found.items():
+        words = f"{name}  every {values['interval.ms']} ms  {values['metrics'] or 'no metrics'}"
+        print(f"{words}  of {values['match']}" if values["match"] else words)
+    return 0
 
 
 async def show_config(

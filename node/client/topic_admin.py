@@ -34,6 +34,10 @@ from ottla.node.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
+from ottla.node.wire.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
 from ottla.node.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -47,6 +51,7 @@ SEEN_WITHIN_S: Final = 2.0  # metadata reach all nodes that live within millisec
 SEEN_PAUSE_S: Final = 0.005
 LATEST: Final = -1
 EARLIEST: Final = -2
+CLIENT_METRICS: Final = 16
 BROKER: Final = 4  # a kind of resource; the defaults of all brokers stand under an empty name
 SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
 # Where the value of a setting comes from, as DescribeConfigs numbers it.
@@ -57,12 +62,13 @@ SOURCES: Final = {
     4: "static",
     5: "default",
     6: "logger",
+    7: "subscription",
     8: "group",
 }
 
 
 class ConfigResource(NamedTuple):
-    """What has settings: a topic or a group."""
+    """What has settings: a topic, a group, a subscription to client metrics."""
 
     kind: int
     noun: str  # also the source of the settings that were given to this very one
@@ -78,6 +84,10 @@ def config_of_topic(name: str) -> ConfigResource:
 
 def config_of_group(name: str) -> ConfigResource:
     return ConfigResource(32, "group", name)
+
+
+def config_of_subscription(name: str) -> ConfigResource:
+    return ConfigResource(CLIENT_METRICS, "subscription", name)
 
 
 class OffsetAndTimestamp(NamedTuple):
@@ -223,6 +233,15 @@ async def alter_configs(
     )
     altered = only(response.responses, str(of))
     check(altered.error_code, altered.error_message, str(of))
+
+
+async def list_subscriptions(client: Client) -> list[str]:
+    """Return the names of all subscriptions to client metrics."""
+    request = ListConfigResourcesRequest(resource_types=[CLIENT_METRICS])
+    connection = await client.any_node()
+    response = await connection.request(request, ListConfigResourcesResponse, timeout_s=client.remaining_s)
+    check(response.error_code, None, "subscriptions to client metrics")
+    return sorted(one.resource_name for one in response.config_resources)
 
 
 async def list_offsets(

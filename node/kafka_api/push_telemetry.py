@@ -58,7 +58,8 @@ async def _push(services: Services, context: RequestContext, request: PushTeleme
         pushed = read_metrics(memoryview(_opened(compression, request.metrics, max_bytes)), pause)
         return series_points(pushed.points), pushed.left_out
 
-    points, left_out = await services.batch_pool.submit(context.connection, read)
+    # A client that ends may be gone as soon as it has sent its last metrics.
+    points, left_out = await services.batch_pool.submit(context.connection, read, outlives_client=True)
     services.client_metrics.keep(request.client_instance_id, points, left_out)
 
 

@@ -301,3 +301,19 @@ def test_log_dump_reads_what_was_written(node: Server) -> None:
     out = ottla("", "log", "dump", str(segment))
 
     assert "zstd" in out.lower()
+
+
+def test_subscriptions_to_client_metrics(node: Server) -> None:
+    where, name = node.bootstrap, "cli-subscription"
+    ottla(where, "client-metrics", "config", name, "--set", "metrics=a.,b.", "--set", "interval.ms=1000")
+    listed = json.loads(ottla(where, "client-metrics", "list", "--output", "json"))
+    checked = ottla(where, "client-metrics", "delete", name, "--dry-run")
+    wrong = ottla(where, "client-metrics", "config", name, "--set", "interval.ms=1", code=1)
+    deleted = json.loads(ottla(where, "client-metrics", "delete", name, "--output", "json"))
+    again = ottla(where, "client-metrics", "delete", name, code=1)
+
+    assert listed == [{"name": name, "config": {"interval.ms": "1000", "match": "", "metrics": "a.,b."}}]
+    assert checked == f"would delete {name}\n"
+    assert "interval must be between 100 and 3600000" in wrong
+    assert deleted == {"name": name, "deleted": True}
+    assert again.startswith(f"ottla: There is no subscription {name}.")

@@ -13,6 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_text
 
 from ottla.node.embedded import Cluster
+from tests.compat.wire_client import WireClient
 from tests.integration.rest.conftest import Api, eventually, name_of
 
 pytestmark = pytest.mark.slow
@@ -211,3 +212,52 @@ def test_a_node_that_is_gone_shows_as_under_replicated() -> None:
         assert added(left, f"{manager}_leadercount{{}}") == 4
         assert added(left, "kafka_controller_kafkacontroller_offlinepartitionscount{}") == 0
         assert added(left, "kafka_brokers{}") == 2
+
+
+def test_what_clients_push_is_scraped_of_the_node_that_they_push_to(
+    rest_cluster: Cluster, apis: list[Api]
+) -> None:
+    name, other = name_of("shop"), name_of("other")
+
+    def subscribe(operation: int) -> None:
+        settings = {
+            "metrics": "org.apache.kafka.producer.",
+            "interval.ms": "200",
+            "match": f"client_id={name}",
+        }
+        configs = [
+            {"name": key, "config_operation": operation, "value": None if operation else value}
+            for key, value in settings.items()
+        ]
+        resource = {"resource_type": 16, "resource_name": name, "configs": configs}
+        with WireClient(rest_cluster.bootstrap.split(",")[0]) as client:
+            answer = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+        assert answer.responses[0].error_code == 0
+
+    def pushed() -> dict[str, set[str]]:
+        """The metrics of each of our clients, by type."""
+        found: dict[str, set[str]] = {}
+        for api in apis:
+            for key in scrape(api):
+                told = re.fullmatch(
+                    r"(ottla_client_metric_\w+)\{.*client_id=([^,]+),.*metric=([^,}]+).*\}", key
+                )
+                if told is not None and told[2] in (name, other):
+                    found.setdefault(f"{told[2]} {told[1]}", set()).add(told[3])
+        return found
+
+    subscribe(0)
+    clients = [
+        Producer({"bootstrap.servers": rest_cluster.bootstrap, "client.id": one, "log_level": 3})
+        for one in (other, name)
+    ]
+    for client in clients:
+        client.produce(name, b"x")
+
+    assert eventually(lambda: len(pushed()) == 2)
+    assert pushed().keys() == {f"{name} ottla_client_metric_value", f"{name} ottla_client_metric_total"}
+    assert (
+        "org.apache.kafka.producer.connection.creation.total" in pushed()[f"{name} ottla_client_metric_total"]
+    )
+    assert sum(one.flush(30) for one in clients) == 0
+    subscribe(1)

@@ -1,0 +1,82 @@
+"""`ottla client-metrics ...`: which of their metrics clients push (KIP-714)."""
+
+from typing import Annotated
+
+import typer
+
+from ottla.node.cli.command_options import (
+    LOCAL,
+    Bootstrap,
+    CheckOnly,
+    Output,
+    ResetConfig,
+    SetConfig,
+    ShowDefaults,
+    ShowDocumentation,
+    Timeout,
+    client_of,
+    pairs_of,
+    run,
+)
+
+client_metrics = typer.Typer(
+    no_args_is_help=True, help="Have clients push their metrics: list and change subscriptions."
+)
+
+Subscription = Annotated[str, typer.Argument(metavar="SUBSCRIPTION")]
+
+
+@client_metrics.command("list")
+def client_metrics_list(
+    output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0
+) -> None:
+    """List the subscriptions to client metrics."""
+    import ottla.node.cli.config_commands as commands
+
+    run(lambda: commands.list_subscriptions(client_of(bootstrap, timeout), as_json=output == "json"))
+
+
+@client_metrics.command("config")
+def client_metrics_config(
+    name: Subscription,
+    change: SetConfig = None,
+    reset: ResetConfig = None,
+    everything: ShowDefaults = False,
+    documentation: ShowDocumentation = False,
+    dry_run: CheckOnly = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Show or change a subscription. The first setting makes it, and without settings it is gone.
+
+    Example: ottla client-metrics config producers --set metrics=org.apache.kafka.producer.
+    """
+    import ottla.node.cli.config_commands as commands
+    from ottla.node.client.topic_admin import config_of_subscription
+
+    settings, of = dict(pairs_of(change)), config_of_subscription(name)
+    client = client_of(bootstrap, timeout)
+    if settings or reset:
+        run(
+            lambda: commands.change_config(
+                client, of, settings, reset or [], dry_run=dry_run, as_json=output == "json"
+            )
+        )
+    else:
+        run(lambda: commands.show_config(client, of, everything, documentation, output == "json"))
+
+
+@client_metrics.command("delete")
+def client_metrics_delete(
+    name: Subscription,
+    dry_run: CheckOnly = False,
+    output: Output = "text",
+    bootstrap: Bootstrap = LOCAL,
+    timeout: Timeout = 30.0,
+) -> None:
+    """Delete a subscription."""
+    import ottla.node.cli.config_commands as commands
+
+    client = client_of(bootstrap, timeout)
+    run(lambda: commands.delete_subscription(client, name, dry_run=dry_run, as_json=output == "json"))
