@@ -75,7 +75,8 @@ def client_metrics_config_of(texts: Mapping[str, str]) -> ClientMetricsConfig:
         if name not in CLIENT_METRICS_CONFIG_DEF:
             raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name[:200]}")
     for name in ("metrics", "match"):
-        _check_entries(name, texts.get(name, ""))
+        if _has_empty_entry(texts.get(name, "")):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be empty.")
     values = CLIENT_METRICS_CONFIG_DEF.parse_all(texts)
     metrics, interval_ms, match = values["metrics"], values["interval.ms"], values["match"]
     assert isinstance(metrics, tuple) and isinstance(interval_ms, int) and isinstance(match, tuple)
@@ -111,18 +112,10 @@ def compiled(pattern: str) -> TopicRegex:
         ) from None
 
 
-def _check_entries(name: str, text: str) -> None:
-    """Raise INVALID_CONFIG for entries that are empty or doubled, which the parser of lists would drop."""
-    entries = _entries_of(text)
-    if len(set(entries)) != len(entries):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be duplicated.")
-    if not all(entries):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Configuration '{name}' values must not be empty.")
-
-
-def _entries_of(text: str) -> Sequence[str]:
+def _has_empty_entry(text: str) -> bool:
+    """Return whether a list has an empty entry; of doubled ones the parser keeps one, as Kafka's does."""
     trimmed = text.strip()
-    return [entry.strip() for entry in trimmed.split(",")] if trimmed else ()
+    return bool(trimmed) and not all(entry.strip() for entry in trimmed.split(","))
 
 
 def _pair_of(entry: str) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from tests.compat.differential import topic_cases
 from tests.compat.differential import group_cases
 from tests.compat.differential import controller_cases
 from tests.compat.differential import security_cases
+from tests.compat.differential import client_metrics_cases
 # isort: on
 
 __all__ = ["ALLOWED", "CASES"]

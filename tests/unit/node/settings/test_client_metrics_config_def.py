@@ -38,7 +38,7 @@ def test_lists_are_split_and_trimmed() -> None:
         ("interval.ms", "soon", INVALID_CONFIG),
         ("metrics", "", None),
         ("metrics", "*", None),
-        ("metrics", "a.,a.", INVALID_CONFIG),
+        ("metrics", "a.,a.", None),
         ("metrics", "a.,", INVALID_CONFIG),
         ("match", "", None),
         ("match", "client_id=", INVALID_CONFIG),
