@@ -1,5 +1,10 @@
 """ottla.node.security: who may do what, and who is who. Bottom-up:
 
+access_token        what an access token has to say, and what it says
+jwks                the keys of an OAuth provider, read from its document
+jwt                 access tokens, verified by these keys and by rules
+jwks_schedule       when these keys are fetched
+jwks_fetcher        fetches them over https, and keeps the last that were good
 sasl                the server's side of SASL mechanisms, without sockets
 administrators      decides which clients may change the cluster itself while nobody can log in
 distinguished_name  the subject of a certificate as text, as Java writes it

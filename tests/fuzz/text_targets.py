@@ -21,9 +21,15 @@ from ottla.node.rest_api.offset_spec import (
 from ottla.node.rest_api.record_filter import parse_filter
 from ottla.node.rest_api.record_json import delivery_report, parse_record, shown_record
 from ottla.node.rest_api.rest_error import RestError
+from ottla.node.security.access_token import JwtError, TokenRules
+from ottla.node.security.jwks import JwksError, KeySet, read_jwks
+from ottla.node.security.jwt import verify_token
+from ottla.node.security.sasl.oauthbearer import read_request
+from ottla.node.security.sasl.sasl_error import SaslError
 from ottla.node.settings.config import BROKER_CONFIG_DEF, parse_config, parse_overrides, refuse_unknown
 from ottla.node.settings.group_config_def import check_group_configs
 from ottla.node.settings.properties_file import parse_properties
+from tests import tokens
 from tests.fuzz.target import Target
 
 # What takes time with the square of its length takes more of 16 KiB.
@@ -231,7 +237,44 @@ def _shown() -> Sequence[bytes]:
     return [b'{"a":1}' * 3, b"text", b"\xff\xfe\x00", b"[1.10,NaN]" * 3, b"1" * 90]
 
 
+_NOW_S: Final = 1_800_000_000
+
+
+@cache
+def _provider_keys() -> KeySet:
+    return read_jwks(tokens.published())
+
+
+def _authenticate(content: bytes) -> None:
+    """Read a first message of OAUTHBEARER with its token, a token, and the keys of a provider."""
+    token = _text(content)
+    try:
+        token = read_request(content).token
+    except SaslError:
+        pass
+    try:
+        verify_token(token, _provider_keys(), TokenRules(), _NOW_S * 1_000)
+    except JwtError:
+        pass
+    try:
+        read_jwks(content)
+    except JwksError:
+        pass
+
+
+def _tokens() -> list[bytes]:
+    made = [one.token.encode() for one in tokens.cases(_NOW_S)]
+    messages = [b"n,a=alice,\x01auth=Bearer %b\x01key=value\x01\x01" % one for one in made]
+    return [*made, *messages, tokens.published()]
+
+
 TARGETS: Final = (
+    Target(
+        name="access-tokens",
+        reads="messages of OAUTHBEARER, access tokens, and the keys of their provider",
+        corpus=_tokens,
+        run=_authenticate,
+    ),
     Target(
         name="patterns",
         reads="expressions over names of topics and transactional ids",

@@ -25,7 +25,15 @@ QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UnlockDiagnosticVMOptions", "-XX
 JVM = ("java", "-Xmx512m", "-Xshare:auto", "-XX:+UseSerialGC", "-XX:-UsePerfData", *QUICK_START)
 _OF_MEMBERS = ("GroupMembers", "Transactions")
 _OF_THE_BROKER = (
-    *("AssignorJudge", "AuthorizerJudge", "CleanerJudge", "GroupRecordJudge", "NameJudge", "QuotaJudge"),
+    *(
+        "AssignorJudge",
+        "AuthorizerJudge",
+        "CleanerJudge",
+        "GroupRecordJudge",
+        "JwtJudge",
+        "NameJudge",
+        "QuotaJudge",
+    ),
     *("RegexJudge", "TransactionDecisionJudge", "TransactionLogJudge"),
     *("CountingStream", "NumberSource"),
 )

@@ -1,0 +1,123 @@
+"""Fetches the keys of an OAuth provider over https, and keeps the last that were good.
+
+Only the URL that is configured is asked, and only if its host is allowed; redirects are errors, as they could
+lead anywhere. A fetch has 5 s and 256 KiB. While the provider fails, tokens are verified with what it had
+last.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.clock import monotonic_s
+from ottla.node.security.jwks import MAX_DOCUMENT_BYTES, JwksError, KeySet, read_jwks
+from ottla.node.security.jwks_schedule import JwksPauses, JwksSchedule
+
+FETCH_TIMEOUT_S: Final = 5.0
+_TIMEOUT: Final = aiohttp.ClientTimeout(total=FETCH_TIMEOUT_S)
+# A compressed answer could become any size.
+_HEADERS: Final = {"Accept": "application/jwk-set+json, application/json", "Accept-Encoding": "identity"}
+
+log = logging.getLogger(__name__)
+
+
+def check_url(url: str, allowed_hosts: Sequence[str]) -> None:
+    """Raise INVALID_CONFIG unless keys may be fetched from there."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise _refused(url, str(error)) from None
+    if parts.scheme != "https":
+        raise _refused(url, "only https proves whose keys they are")
+    if parts.username is not None or parts.password is not None or parts.fragment:
+        raise _refused(url, "it has a user, a password or a fragment")
+    if not host or host not in {one.lower() for one in allowed_hosts}:
+        raise _refused(url, "its host is not allowed")
+
+
+def _refused(url: str, reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Keys are not fetched from {url[:200]}: {reason}.")
+
+
+class JwksFetcher:
+    """The keys of one provider, as `keys`; `run` fetches them until it is cancelled."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        allowed_hosts: Sequence[str],
+        pauses: JwksPauses,
+        trust: ssl.SSLContext | None = None,
+    ) -> None:
+        check_url(url, allowed_hosts)
+        self.keys = KeySet()
+        self.problem = "they were not fetched yet"  # empty once the last fetch succeeded
+        self._url = url
+        self._schedule = JwksSchedule(pauses)
+        self._trust = trust if trust is not None else ssl.create_default_context()
+        self._is_asked = asyncio.Event()
+        self._began_s = monotonic_s()
+
+    def ask_for(self, kid: str) -> None:
+        """Have the keys fetched soon, as a token has one that is not known; for the loop alone."""
+        if self._schedule.ask(kid, self._now_ms()):
+            self._is_asked.set()
+
+    async def run(self) -> None:
+        """Fetch the keys whenever it is time."""
+        while True:
+            await self.fetch()
+            while (pause_ms := self._schedule.due_ms - self._now_ms()) > 0:
+                self._is_asked.clear()
+                try:
+                    async with asyncio.timeout(pause_ms / 1_000):
+                        await self._is_asked.wait()
+                except TimeoutError:
+                    continue
+
+    async def fetch(self) -> None:
+        """Fetch the keys once; those that are there stay where it fails."""
+        try:
+            keys = await self._read()
+        except (JwksError, aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            problem = str(error) or type(error).__name__
+            if problem != self.problem:
+                log.warning("The keys of %s could not be fetched: %s", self._url, problem)
+            self.problem = problem
+            self._schedule.failed(self._now_ms())
+            return
+        self._schedule.fetched(self._now_ms())
+        if self.problem or keys.left_out != self.keys.left_out:
+            log.info(
+                "%d keys of %s were fetched; %d others cannot verify tokens.",
+                *(len(keys.keys), self._url, keys.left_out),
+            )
+        self.keys, self.problem = keys, ""
+
+    async def _read(self) -> KeySet:
+        connector = aiohttp.TCPConnector(ssl=self._trust, limit=1, force_close=True)
+        async with (
+            aiohttp.ClientSession(
+                connector=connector, timeout=_TIMEOUT, auto_decompress=False, trust_env=False
+            ) as session,
+            session.get(self._url, headers=_HEADERS, allow_redirects=False) as answer,
+        ):
+            if answer.status != 200:
+                raise JwksError(f"the answer has the status {answer.status}")
+            document = bytearray()
+            async for piece in answer.content.iter_any():
+                document += piece
+                if len(document) > MAX_DOCUMENT_BYTES:
+                    raise JwksError(f"the document has more than {MAX_DOCUMENT_BYTES} bytes")
+        return read_jwks(bytes(document))
+
+    def _now_ms(self) -> int:
+        return int((monotonic_s() - self._began_s) * 1_000)

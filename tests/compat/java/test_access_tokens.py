@@ -1,0 +1,39 @@
+"""Kafka's own BrokerJwtValidator as judge of access tokens: the same are accepted, with the same contents."""
+
+import base64
+import time
+from pathlib import Path
+
+import pytest
+
+from ottla.node.security.access_token import JwtError, TokenRules, token_rules
+from ottla.node.security.jwks import read_jwks
+from ottla.node.security.jwt import verify_token
+from tests.compat.java.conftest import AskJava
+from tests.tokens import AUDIENCE, ISSUER, Case, cases, published
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+
+def test_tokens_are_accepted_and_refused_as_by_kafka(ask_java: AskJava, tmp_path: Path) -> None:
+    keys = tmp_path / "keys.json"
+    keys.write_bytes(published())
+    asked = cases(int(time.time()))
+    lines = [f"{'expecting' if one.is_expecting else 'anything'} {one.token}\n" for one in asked]
+
+    judged = ask_java("JwtJudge", str(keys), AUDIENCE, ISSUER, questions="".join(lines).encode())
+
+    answers = judged.decode().split("\n")[:-1]
+    named = [one.name for one in asked]
+    assert dict(zip(named, answers, strict=True)) == dict(zip(named, map(answer_of, asked), strict=True))
+    assert 10 < answers.count("refused") < len(answers) - 10
+
+
+def answer_of(case: Case) -> str:
+    rules = token_rules(audiences=[AUDIENCE], issuer=ISSUER) if case.is_expecting else TokenRules()
+    try:
+        found = verify_token(case.token, read_jwks(published()), rules, int(time.time() * 1_000))
+    except JwtError:
+        return "refused"
+    principal = base64.b64encode(found.principal.encode()).decode()
+    return f"{principal} {found.expires_ms} {','.join(sorted(found.scopes))}"

@@ -1,0 +1,180 @@
+"""The keys of a provider are fetched over https from where they may be, and stay while it fails."""
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import pytest
+import trustme
+from aiohttp import web
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.security.jwks import MAX_DOCUMENT_BYTES
+from ottla.node.security.jwks_fetcher import JwksFetcher, check_url
+from ottla.node.security.jwks_schedule import ASKED_PAUSE_MS, JwksPauses
+from tests.tokens import document, public_jwk
+
+GOOD = document(public_jwk("rsa"))
+WAIT_S = 30
+PAUSES = JwksPauses(refresh_ms=3_600_000, retry_backoff_ms=20, retry_backoff_max_ms=50)
+
+
+class Provider:
+    """A server of keys, which answers as a test wants it to."""
+
+    def __init__(self, ca: trustme.CA) -> None:
+        self.requests = 0
+        self.answer: Callable[[], web.Response] = lambda: web.Response(body=GOOD)
+        self.url = ""
+        self._ca = ca
+
+    async def start(self) -> web.AppRunner:
+        app = web.Application()
+        app.router.add_get("/keys", self._serve)
+        app.router.add_get("/other", self._serve)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._ca.issue_cert("localhost").configure_cert(context)
+        site = web.TCPSite(runner, "localhost", 0, ssl_context=context)
+        await site.start()
+        port = runner.addresses[0][1]
+        self.url = f"https://localhost:{port}/keys"
+        return runner
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        self.requests += 1
+        if request.path == "/other":
+            return web.Response(body=GOOD)
+        return self.answer()
+
+
+def run(story: Callable[[Provider, JwksFetcher], Awaitable[None]], *, is_trusted: bool = True) -> None:
+    async def scene() -> None:
+        ca = trustme.CA()
+        provider = Provider(ca)
+        runner = await provider.start()
+        trust = ssl.create_default_context()
+        if is_trusted:
+            ca.configure_trust(trust)
+        try:
+            fetcher = JwksFetcher(provider.url, allowed_hosts=["localhost"], pauses=PAUSES, trust=trust)
+            await asyncio.wait_for(story(provider, fetcher), WAIT_S)
+        finally:
+            await runner.cleanup()
+
+    asyncio.run(scene())
+
+
+def test_keys_are_fetched_and_stay_when_the_provider_fails() -> None:
+    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+        assert fetcher.keys.keys == () and fetcher.problem
+        await fetcher.fetch()
+        found = fetcher.keys
+        provider.answer = lambda: web.Response(status=500)
+        await fetcher.fetch()
+
+        assert [key.kid for key in found.keys] == ["rsa"]
+        assert fetcher.keys is found and "500" in fetcher.problem
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        (lambda: web.Response(status=302, headers={"Location": "/other"}), "the status 302"),
+        (lambda: web.Response(body=b" " * (MAX_DOCUMENT_BYTES + 1)), "more than"),
+        (lambda: web.Response(body=b"<html>"), "not JSON"),
+        (lambda: web.Response(body=b"\x1f\x8b", headers={"Content-Encoding": "gzip"}), "not JSON"),
+        (lambda: web.Response(body=document(public_jwk("weak"))), "none of the 1 keys"),
+    ],
+    ids=["redirect", "too large", "no JSON", "compressed", "no key"],
+)
+def test_an_answer_that_is_no_document_of_keys_is_not_taken(
+    answer: Callable[[], web.Response], problem: str
+) -> None:
+    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+        provider.answer = answer
+        await fetcher.fetch()
+
+        assert problem in fetcher.problem and fetcher.keys.keys == ()
+        assert provider.requests == 1, "a redirect is not followed"
+
+    run(story)
+
+
+def test_a_provider_that_cannot_prove_itself_is_not_asked() -> None:
+    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+        await fetcher.fetch()
+
+        assert "CERTIFICATE_VERIFY_FAILED" in fetcher.problem and provider.requests == 0
+
+    run(story, is_trusted=False)
+
+
+def test_a_failed_fetch_is_repeated_until_it_succeeds() -> None:
+    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+        provider.answer = lambda: web.Response(body=GOOD, status=500 if provider.requests < 4 else 200)
+        running = asyncio.ensure_future(fetcher.run())
+        while fetcher.problem:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+        assert provider.requests == 4 and fetcher.keys.keys
+
+    run(story)
+
+
+def test_an_unknown_key_is_fetched_and_others_that_are_made_up_cause_no_storm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.node.security.jwks_schedule.ASKED_PAUSE_MS", 200)
+
+    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+        running = asyncio.ensure_future(fetcher.run())
+        while fetcher.problem:
+            await asyncio.sleep(0.01)
+        provider.answer = lambda: web.Response(body=document(public_jwk("rsa"), public_jwk("other")))
+        for number in range(1_000):
+            fetcher.ask_for(f"made-up-{number}")
+        fetcher.ask_for("other")
+        while len(fetcher.keys.keys) < 2:
+            await asyncio.sleep(0.01)
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+        assert provider.requests == 2
+
+    assert ASKED_PAUSE_MS > 200
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://id.example/keys", True),
+        ("https://ID.example:8443/keys?a=b", True),
+        ("http://id.example/keys", False),
+        ("file:///etc/passwd", False),
+        ("https://other.example/keys", False),
+        ("https://id.example@other.example/keys", False),
+        ("https://user:word@id.example/keys", False),
+        ("https://id.example.other.example/keys", False),
+        ("https://id.example:x/keys", False),
+        ("https:///keys", False),
+        ("", False),
+    ],
+)
+def test_keys_are_fetched_only_from_hosts_that_are_allowed(url: str, is_allowed: bool) -> None:
+    if is_allowed:
+        check_url(url, ["id.example"])
+        return
+    with pytest.raises(KafkaError) as refused:
+        check_url(url, ["id.example"])
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -1,0 +1,75 @@
+"""Keys are fetched anew in time, after failures with pauses, and for unknown keys without a storm."""
+
+from ottla.node.security.jwks_schedule import (
+    ASKED_PAUSE_MS,
+    MAX_REMEMBERED,
+    UNKNOWN_KID_PAUSE_MS,
+    JwksPauses,
+    JwksSchedule,
+)
+
+PAUSES = JwksPauses(refresh_ms=600_000, retry_backoff_ms=100, retry_backoff_max_ms=1_000)
+
+
+def fetched(now_ms: int = 0) -> JwksSchedule:
+    schedule = JwksSchedule(PAUSES)
+    schedule.fetched(now_ms)
+    return schedule
+
+
+def test_the_first_fetch_is_due_at_once_and_the_next_after_the_refresh() -> None:
+    assert JwksSchedule(PAUSES).due_ms == 0
+    assert fetched(5).due_ms == 600_005
+
+
+def test_after_failures_pauses_grow_up_to_the_longest_and_begin_anew_after_a_success() -> None:
+    schedule, seen = fetched(), []
+    for _ in range(6):
+        schedule.failed(0)
+        seen.append(schedule.due_ms)
+    schedule.fetched(0)
+    schedule.failed(0)
+
+    assert seen == [100, 200, 400, 800, 1_000, 1_000]
+    assert schedule.due_ms == 100
+
+
+def test_an_unknown_key_is_asked_for_soon_and_once_a_minute() -> None:
+    schedule = fetched()
+    now_ms = ASKED_PAUSE_MS
+
+    assert schedule.ask("new", now_ms) and schedule.due_ms == now_ms
+    schedule.fetched(now_ms)
+    assert not schedule.ask("new", now_ms + UNKNOWN_KID_PAUSE_MS - 1)
+    assert schedule.due_ms == now_ms + 600_000
+    assert schedule.ask("new", now_ms + UNKNOWN_KID_PAUSE_MS)
+
+
+def test_many_unknown_keys_cause_a_fetch_every_ten_seconds() -> None:
+    schedule, fetches, now_ms = fetched(), 0, 0
+    for number in range(6_000):
+        now_ms += 10
+        schedule.ask(f"made-up-{number}", now_ms)
+        if schedule.due_ms <= now_ms:
+            fetches += 1
+            schedule.fetched(now_ms)
+
+    assert fetches == 60_000 // ASKED_PAUSE_MS
+
+
+def test_a_key_that_is_new_is_known_within_ten_seconds_whatever_others_ask_for() -> None:
+    schedule = fetched()
+    for number in range(2 * MAX_REMEMBERED):
+        schedule.ask(f"made-up-{number}", 1)
+
+    schedule.ask("new", 2)
+
+    assert schedule.due_ms <= ASKED_PAUSE_MS
+
+
+def test_while_the_provider_fails_unknown_keys_hasten_nothing() -> None:
+    schedule = fetched()
+    schedule.failed(0)
+
+    assert not schedule.ask("new", 1)
+    assert schedule.due_ms == 100
