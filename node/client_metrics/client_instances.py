@@ -1,13 +1,14 @@
 """The clients that push metrics: when each may ask and push, and what it last pushed (KIP-714).
 
 The rules and numbers are those of Kafka's ClientMetricsManager. A client is forgotten when it was silent for
-three of its intervals, and at least a minute. Beyond `MAX_INSTANCES`, or the memory for them, the one that
-was silent for longest is forgotten. When the connection ends over which a client came, it may ask and push
-anew at once, but what it pushed is still shown. Pure: time is an argument.
+three of its intervals, and at least a minute. Beyond `MAX_INSTANCES`, or the memory for them, the address
+with most clients loses the one that was silent for longest. When the connection over which a client came
+ends, it may ask and push anew at once, but what it pushed is still shown. Pure: time is an argument.
 """
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -26,6 +27,7 @@ from ottla.node.settings.client_metrics_config_def import (
     SOURCE_ADDRESS,
     SOURCE_PORT,
 )
+from ottla.node.work.turns import Steps
 
 MAX_INSTANCES: Final = 16_384
 MIN_EXPIRY_MS: Final = 60_000
@@ -36,8 +38,18 @@ _KNOWN_COMPRESSIONS: Final = frozenset(Compression)
 _INSTANCE_BYTES: Final = 1_500
 _RESERVED: Final = frozenset({ZERO_UUID, (1).to_bytes(16)})
 _NEVER: Final = -(1 << 62)
-# Of all series, so many may come from one address: one client does not crowd out all others.
+# One address has at most this part of the series, and of the memory for them.
 ADDRESS_SHARE: Final = 2
+
+
+class _Used(NamedTuple):
+    """Series, and the memory that they take."""
+
+    series: int
+    bytes: int
+
+
+_NOTHING: Final = _Used(0, 0)
 
 
 class ClientReading(NamedTuple):
@@ -86,7 +98,8 @@ class PushCounts:
 
 
 class ClientInstances:
-    """All clients that ask or push, within `max_bytes` with their series, and `max_series` of these.
+    """All clients that ask or push, and at most `max_series` of what they pushed; half of `max_bytes` is for
+    either.
 
     `is_open` tells of the number of a connection whether it is open; `unique` gives bytes that nobody can
     guess.
@@ -106,10 +119,10 @@ class ClientInstances:
         self._max_series = max_series
         self._is_open = is_open
         self._unique = unique
-        self._by_id: OrderedDict[bytes, ClientInstance] = OrderedDict()  # silent for longest first
-        self._series = 0
-        self._series_bytes = 0
-        self._by_address: dict[str, int] = {}  # series
+        self._by_id: dict[bytes, ClientInstance] = {}
+        self._ids: dict[str, OrderedDict[bytes, None]] = {}  # by address, silent for longest first
+        self._all = _NOTHING
+        self._by_address: dict[str, _Used] = {}
         self._next_sweep_ms = 0
 
     def __len__(self) -> int:
@@ -117,11 +130,11 @@ class ClientInstances:
 
     @property
     def used_bytes(self) -> int:
-        return self._series_bytes + len(self._by_id) * _INSTANCE_BYTES
+        return self._all.bytes + len(self._by_id) * _INSTANCE_BYTES
 
     @property
     def series_count(self) -> int:
-        return self._series
+        return self._all.series
 
     # ---- asking and pushing ----------------------------------------------------------------------
 
@@ -187,29 +200,29 @@ class ClientInstances:
         if instance is not None:
             instance.last_error = code
 
-    def keep(self, instance_id: bytes, points: Sequence[SeriesPoint], left_out: int) -> None:
+    def keep(self, instance_id: bytes, points: Sequence[SeriesPoint], left_out: int) -> Steps[None]:
         """Show these points from now on, as far as there is room, and count those that are not shown."""
         self.counts.left_out["not supported"] += left_out
-        instance = self._by_id.get(instance_id)
-        if instance is None:
-            return
-        address = instance.client[SOURCE_ADDRESS] or ""
-        series, most = instance.series, self._max_series()
         for point in points:
-            count, used = len(series), series.used_bytes
-            of_address = self._by_address.get(address, 0)
-            room = min(most - self._series, most // ADDRESS_SHARE - of_address)
-            was_kept = series.put(
-                point,
-                max_series=count + max(0, room),
-                max_bytes=used + max(0, self._max_bytes - self.used_bytes),
-            )
-            if not was_kept:
-                self.counts.left_out["no room"] += 1
-            self._count_series(address, len(series) - count, series.used_bytes - used)
-        count, used = len(series), series.used_bytes
-        series.end_push()
-        self._count_series(address, len(series) - count, series.used_bytes - used)
+            yield
+            instance = self._by_id.get(instance_id)
+            if instance is None:  # forgotten meanwhile
+                return
+            most, most_bytes = self._max_series(), self._max_bytes // 2
+            used = self._by_address.get(_address_of(instance), _NOTHING)
+            room = min(most - self._all.series, most // ADDRESS_SHARE - used.series)
+            room_bytes = min(most_bytes - self._all.bytes, most_bytes // ADDRESS_SHARE - used.bytes)
+            with self._counted(instance) as series:
+                was_kept = series.put(
+                    point,
+                    max_series=len(series) + max(0, room),
+                    max_bytes=series.used_bytes + max(0, room_bytes),
+                )
+            self.counts.left_out["no room"] += not was_kept
+        instance = self._by_id.get(instance_id)
+        if instance is not None:
+            with self._counted(instance) as series:
+                series.end_push()
 
     # ---- reading ---------------------------------------------------------------------------------
 
@@ -255,11 +268,14 @@ class ClientInstances:
         else:
             found = known
         found.expires_ms = now_ms + max(MIN_EXPIRY_MS, INTERVALS_UNTIL_EXPIRY * found.wanted.interval_ms)
-        self._by_id.move_to_end(instance_id)
+        self._ids[_address_of(found)].move_to_end(instance_id)
         while len(self._by_id) > 1 and (
-            len(self._by_id) > MAX_INSTANCES or self.used_bytes > self._max_bytes
+            len(self._by_id) > MAX_INSTANCES or len(self._by_id) * _INSTANCE_BYTES > self._max_bytes // 2
         ):
-            self._remove(next(iter(self._by_id)))
+            # Whoever makes up clients pushes out their own.
+            own = _address_of(found)
+            address = max(self._ids, key=lambda one: (len(self._ids[one]), one != own))
+            self._remove(next(iter(self._ids[address])))
         return found
 
     def _begin(
@@ -282,7 +298,8 @@ class ClientInstances:
             version=self.subscriptions.version,
             series=series,
         )
-        self._count_series(client[SOURCE_ADDRESS] or "", len(series), series.used_bytes)
+        self._ids.setdefault(_address_of(begun), OrderedDict())[instance_id] = None
+        self._count(_address_of(begun), len(series), series.used_bytes)
         return begun
 
     def _sweep(self, now_ms: int) -> None:
@@ -293,17 +310,34 @@ class ClientInstances:
 
     def _remove(self, instance_id: bytes) -> None:
         gone = self._by_id.pop(instance_id)
-        self._count_series(gone.client[SOURCE_ADDRESS] or "", -len(gone.series), -gone.series.used_bytes)
+        address = _address_of(gone)
+        del self._ids[address][instance_id]
+        if not self._ids[address]:
+            del self._ids[address]
+        self._count(address, -len(gone.series), -gone.series.used_bytes)
 
-    def _count_series(self, address: str, series: int, used_bytes: int) -> None:
-        self._series += series
-        self._series_bytes += used_bytes
-        if series:
-            left = self._by_address.get(address, 0) + series
-            if left:
-                self._by_address[address] = left
-            else:
-                del self._by_address[address]
+    @contextmanager
+    def _counted(self, instance: ClientInstance) -> Iterator[PushedSeries]:
+        """Give the series of a client to be changed, and count what changed."""
+        series = instance.series
+        count, used_bytes = len(series), series.used_bytes
+        yield series
+        self._count(_address_of(instance), len(series) - count, series.used_bytes - used_bytes)
+
+    def _count(self, address: str, series: int, used_bytes: int) -> None:
+        if not series:
+            return
+        self._all = _Used(self._all.series + series, self._all.bytes + used_bytes)
+        before = self._by_address.get(address, _NOTHING)
+        left = _Used(before.series + series, before.bytes + used_bytes)
+        if left.series:
+            self._by_address[address] = left
+        else:
+            del self._by_address[address]
+
+
+def _address_of(instance: ClientInstance) -> str:
+    return instance.client[SOURCE_ADDRESS] or ""
 
 
 def _check_push(instance: ClientInstance, now_ms: int, subscription_id: int, *, is_terminating: bool) -> None:

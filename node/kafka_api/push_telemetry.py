@@ -15,6 +15,7 @@ from ottla.node.services import Services
 from ottla.node.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
 from ottla.node.wire.request_limits import SEVERAL, RequestLimits
 from ottla.node.work.fair_pool import Pause
+from ottla.node.work.turns import take_turns
 
 API: Final = ApiDescription(
     versions=(0, 0),
@@ -60,7 +61,7 @@ async def _push(services: Services, context: RequestContext, request: PushTeleme
 
     # A client that ends may be gone as soon as it has sent its last metrics.
     points, left_out = await services.batch_pool.submit(context.connection, read, outlives_client=True)
-    services.client_metrics.keep(request.client_instance_id, points, left_out)
+    await take_turns(services.client_metrics.keep(request.client_instance_id, points, left_out))
 
 
 def _opened(compression: Compression, data: bytes, max_bytes: int) -> bytes | bytearray | memoryview:

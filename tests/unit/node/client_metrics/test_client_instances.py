@@ -17,6 +17,7 @@ from ottla.node.client_metrics.client_instances import (
 )
 from ottla.node.client_metrics.otlp_reader import MetricPoint, PointKind
 from ottla.node.client_metrics.pushed_series import SeriesPoint, series_points
+from ottla.node.work.turns import at_once
 from tests.unit.node.metadata.metadata_node import CONNECTION
 
 START_MS = 1_800_000_000_000
@@ -77,7 +78,7 @@ class World:
         return ErrorCode.NONE
 
     def keep(self, instance: ClientInstance, *names: str) -> None:
-        self.instances.keep(instance.instance_id, points(*names), 0)
+        at_once(self.instances.keep(instance.instance_id, points(*names), 0))
 
     def shown(self) -> dict[str, list[str]]:
         found = [one for one in self.instances.read(self.now_ms) if one is not None]
@@ -214,33 +215,59 @@ def test_beyond_the_limit_the_client_that_was_silent_for_longest_is_forgotten(wo
     assert list(world.shown()) == [uuid_to_text(first.instance_id)]
 
 
+def test_whoever_makes_up_clients_pushes_out_their_own(world: World) -> None:
+    honest = world.get(connection=OTHER)
+    world.keep(honest, "m")
+    for _ in range(MAX_INSTANCES + 10):
+        world.get()
+
+    assert len(world.instances) == MAX_INSTANCES
+    assert list(world.shown().values()) == [["m"]]
+
+
 def test_clients_and_series_stay_within_their_memory() -> None:
     world = World(max_series=100_000, max_bytes=50_000)
     for number in range(200):
         world.keep(world.get(), *(f"metric-{number}-{each}" for each in range(20)))
         assert world.instances.used_bytes <= 50_000
     assert world.instances.counts.left_out["no room"] > 0
+    assert len(world.instances) > 10, "series leave room for clients"
 
 
-def test_one_address_has_half_of_the_series_at_most() -> None:
-    world = World(max_series=10)
+@pytest.mark.parametrize(("max_series", "max_bytes"), [(10, 1 << 30), (100_000, 8_000)])
+def test_one_address_has_half_of_the_room_for_series_at_most(max_series: int, max_bytes: int) -> None:
+    world = World(max_series=max_series, max_bytes=max_bytes)
     near, far = world.get(), world.get(connection=OTHER)
 
-    world.keep(near, *(f"near{number}" for number in range(20)))
-    world.keep(far, *(f"far{number}" for number in range(20)))
+    world.keep(near, *(f"near{number:02d}" for number in range(20)))
+    world.keep(far, *(f"away{number:02d}" for number in range(20)))
 
-    assert sorted(map(len, world.shown().values())) == [5, 5]
-    assert world.instances.counts.left_out["no room"] == 30
+    first, second = map(len, world.shown().values())
+    assert first == second < 20
+    assert world.instances.counts.left_out["no room"] == 40 - first - second
 
 
-def test_points_of_a_client_that_was_forgotten_meanwhile_are_dropped(world: World) -> None:
+def test_a_client_that_moves_to_another_address_takes_its_series_along(world: World) -> None:
     instance = world.get()
+    world.keep(instance, "a", "b")
+    world.closed.add(CONNECTION.number)
+    world.get(instance.instance_id, connection=OTHER)
+    world.keep(instance, "a", "b", "c")
+
+    assert world.instances.series_count == 3
+
+
+def test_points_of_a_client_that_is_forgotten_meanwhile_are_dropped(world: World) -> None:
+    instance = world.get()
+    keeping = world.instances.keep(instance.instance_id, points("a", "b"), 0)
+    next(keeping)
+    next(keeping)
     world.now_ms += MIN_EXPIRY_MS
     world.shown()
 
-    world.keep(instance, "m")
+    at_once(keeping)
 
-    assert world.instances.series_count == 0
+    assert (world.instances.series_count, world.instances.used_bytes) == (0, 0)
 
 
 def test_pushes_are_counted_by_their_result(world: World) -> None:
