@@ -5,6 +5,7 @@ jwks                the keys of an OAuth provider, read from its document
 jwt                 access tokens, verified by these keys and by rules
 jwks_schedule       when these keys are fetched
 jwks_fetcher        fetches them over https, and keeps the last that were good
+token_verifier      verifies the access tokens of a listener by the keys of its provider
 sasl                the server's side of SASL mechanisms, without sockets
 administrators      decides which clients may change the cluster itself while nobody can log in
 distinguished_name  the subject of a certificate as text, as Java writes it

@@ -8,16 +8,14 @@ last.
 import asyncio
 import logging
 import ssl
-from collections.abc import Sequence
 from typing import Final
-from urllib.parse import urlsplit
 
 import aiohttp
 
-from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import monotonic_s
 from ottla.node.security.jwks import MAX_DOCUMENT_BYTES, JwksError, KeySet, read_jwks
-from ottla.node.security.jwks_schedule import JwksPauses, JwksSchedule
+from ottla.node.security.jwks_schedule import JwksSchedule
+from ottla.node.settings.oauthbearer_settings import JwksPauses, check_url
 
 FETCH_TIMEOUT_S: Final = 5.0
 _TIMEOUT: Final = aiohttp.ClientTimeout(total=FETCH_TIMEOUT_S)
@@ -27,25 +25,6 @@ _HEADERS: Final = {"Accept": "application/jwk-set+json, application/json", "Acce
 log = logging.getLogger(__name__)
 
 
-def check_url(url: str, allowed_hosts: Sequence[str]) -> None:
-    """Raise INVALID_CONFIG unless keys may be fetched from there."""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise _refused(url, str(error)) from None
-    if parts.scheme != "https":
-        raise _refused(url, "only https proves whose keys they are")
-    if parts.username is not None or parts.password is not None or parts.fragment:
-        raise _refused(url, "it has a user, a password or a fragment")
-    if not host or host not in {one.lower() for one in allowed_hosts}:
-        raise _refused(url, "its host is not allowed")
-
-
-def _refused(url: str, reason: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_CONFIG, f"Keys are not fetched from {url[:200]}: {reason}.")
-
-
 class JwksFetcher:
     """The keys of one provider, as `keys`; `run` fetches them until it is cancelled."""
 
@@ -53,7 +32,7 @@ class JwksFetcher:
         self,
         url: str,
         *,
-        allowed_hosts: Sequence[str],
+        allowed_hosts: tuple[str, ...],
         pauses: JwksPauses,
         trust: ssl.SSLContext | None = None,
     ) -> None:

@@ -7,23 +7,15 @@ between them.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from typing import Final
+
+from ottla.node.settings.oauthbearer_settings import JwksPauses
 
 # Kafka's numbers.
 UNKNOWN_KID_PAUSE_MS: Final = 60_000
 MAX_REMEMBERED: Final = 16
 # Between fetches that tokens ask for. A key that is new is known so soon, however many others are asked for.
 ASKED_PAUSE_MS: Final = 10_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JwksPauses:
-    """`sasl.oauthbearer.jwks.endpoint.refresh.ms`, `retry.backoff.ms` and `retry.backoff.max.ms`."""
-
-    refresh_ms: int = 3_600_000
-    retry_backoff_ms: int = 100
-    retry_backoff_max_ms: int = 10_000
 
 
 class JwksSchedule:

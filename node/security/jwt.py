@@ -13,8 +13,9 @@ from typing import Final
 
 from jwt import PyJWS, PyJWTError
 
-from ottla.node.security.access_token import JwtError, TokenRules, VerifiedToken
+from ottla.node.security.access_token import JwtError, VerifiedToken
 from ottla.node.security.jwks import ALGORITHMS, MAX_KID_CHARS, KeySet
+from ottla.node.settings.oauthbearer_settings import TokenRules
 
 MAX_TOKEN_CHARS: Final = 32_768
 MAX_WORD_CHARS: Final = 1_024  # of the name of a principal, as of other ids

@@ -11,6 +11,7 @@ cluster_settings       the settings of a node among others
 group_config_def       the settings of single groups (ConfigResource GROUP)
 client_metrics_config_def  the settings of subscriptions to client metrics (ConfigResource CLIENT_METRICS)
 group_settings         the broker settings of groups and their offsets, and what they must be to each other
+oauthbearer_settings   the broker settings of OAUTHBEARER, and what they come to
 metrics_settings       the broker settings of what is told to a Prometheus
 rest_settings          the broker settings of the REST API and of probes, and the addresses in them
 transaction_settings   the broker settings of transactions

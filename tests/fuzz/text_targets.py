@@ -21,13 +21,14 @@ from ottla.node.rest_api.offset_spec import (
 from ottla.node.rest_api.record_filter import parse_filter
 from ottla.node.rest_api.record_json import delivery_report, parse_record, shown_record
 from ottla.node.rest_api.rest_error import RestError
-from ottla.node.security.access_token import JwtError, TokenRules
+from ottla.node.security.access_token import JwtError
 from ottla.node.security.jwks import JwksError, KeySet, read_jwks
 from ottla.node.security.jwt import verify_token
 from ottla.node.security.sasl.oauthbearer import read_request
 from ottla.node.security.sasl.sasl_error import SaslError
 from ottla.node.settings.config import BROKER_CONFIG_DEF, parse_config, parse_overrides, refuse_unknown
 from ottla.node.settings.group_config_def import check_group_configs
+from ottla.node.settings.oauthbearer_settings import TokenRules
 from ottla.node.settings.properties_file import parse_properties
 from tests import tokens
 from tests.fuzz.target import Target

@@ -31,6 +31,7 @@ _OF_THE_BROKER = (
         "CleanerJudge",
         "GroupRecordJudge",
         "JwtJudge",
+        "OauthBearerJudge",
         "NameJudge",
         "QuotaJudge",
     ),

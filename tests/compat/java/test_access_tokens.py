@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.node.security.access_token import JwtError, TokenRules, token_rules
+from ottla.node.security.access_token import JwtError
 from ottla.node.security.jwks import read_jwks
 from ottla.node.security.jwt import verify_token
+from ottla.node.settings.oauthbearer_settings import TokenRules
 from tests.compat.java.conftest import AskJava
 from tests.tokens import AUDIENCE, ISSUER, Case, cases, published
 
@@ -30,7 +31,8 @@ def test_tokens_are_accepted_and_refused_as_by_kafka(ask_java: AskJava, tmp_path
 
 
 def answer_of(case: Case) -> str:
-    rules = token_rules(audiences=[AUDIENCE], issuer=ISSUER) if case.is_expecting else TokenRules()
+    expecting = TokenRules(audiences=frozenset({AUDIENCE}), issuer=ISSUER)
+    rules = expecting if case.is_expecting else TokenRules()
     try:
         found = verify_token(case.token, read_jwks(published()), rules, int(time.time() * 1_000))
     except JwtError:

@@ -4,9 +4,9 @@ from ottla.node.security.jwks_schedule import (
     ASKED_PAUSE_MS,
     MAX_REMEMBERED,
     UNKNOWN_KID_PAUSE_MS,
-    JwksPauses,
     JwksSchedule,
 )
+from ottla.node.settings.oauthbearer_settings import JwksPauses
 
 PAUSES = JwksPauses(refresh_ms=600_000, retry_backoff_ms=100, retry_backoff_max_ms=1_000)
 

@@ -1,0 +1,56 @@
+"""Verifies the access tokens that clients of a listener show, by the keys that their provider has now.
+
+Loaded only where OAUTHBEARER is enabled, as `jwt` and `jwks_fetcher` are.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Callable
+
+from ottla.node.security.access_token import JwtError, VerifiedToken
+from ottla.node.security.jwks_fetcher import JwksFetcher
+from ottla.node.security.jwt import verify_token
+from ottla.node.settings.oauthbearer_settings import OauthBearer
+
+log = logging.getLogger(__name__)
+
+
+class TokenVerifier:
+    """`verify` is what an OauthBearerExchange asks; `run` keeps the keys fresh until it is cancelled.
+
+    To be made on the node's loop, which `run` needs, too. The file of authorities is read here.
+    """
+
+    def __init__(self, settings: OauthBearer, *, now_ms: Callable[[], int]) -> None:
+        self._rules = settings.rules
+        self._now_ms = now_ms
+        self._loop = asyncio.get_running_loop()
+        self._fetcher = JwksFetcher(
+            settings.url,
+            allowed_hosts=settings.allowed_hosts,
+            pauses=settings.pauses,
+            trust=ssl.create_default_context(cafile=settings.truststore_location),
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why the keys could not be fetched the last time; empty if they could."""
+        return self._fetcher.problem
+
+    async def run(self) -> None:
+        """Fetch the keys now, and whenever it is time."""
+        await self._fetcher.run()
+
+    def verify(self, token: str) -> VerifiedToken:
+        """Return what a token says, JwtError if it is not accepted; for any thread.
+
+        A token with an unknown key is refused, and has the keys fetched soon: its client tries again.
+        """
+        try:
+            return verify_token(token, self._fetcher.keys, self._rules, self._now_ms())
+        except JwtError as error:
+            if error.unknown_kid is not None:
+                self._loop.call_soon_threadsafe(self._fetcher.ask_for, error.unknown_kid)
+            log.info("An access token is not accepted: %s", error)
+            raise

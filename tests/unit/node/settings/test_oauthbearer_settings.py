@@ -1,0 +1,112 @@
+"""The settings of OAUTHBEARER: what has to be set, and where keys may come from."""
+
+from typing import Any
+
+import pytest
+
+from ottla.logstore.words.config_def import ConfigDef
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.oauthbearer_settings import (
+    OAUTHBEARER_SETTINGS,
+    JwksPauses,
+    OauthBearer,
+    TokenRules,
+    check_url,
+    oauth_bearer,
+)
+
+USUAL = {
+    "sasl.oauthbearer.jwks.endpoint.url": "https://id.example/keys",
+    "sasl.oauthbearer.expected.audience": "ottla,other",
+    "sasl.oauthbearer.expected.issuer": "https://id.example",
+}
+
+
+def settings(**changes: Any) -> OauthBearer:
+    names = {name.replace("_", "."): value for name, value in changes.items()}
+    texts = {name: text for name, text in {**USUAL, **names}.items() if text is not None}
+    return oauth_bearer(ConfigDef("broker", OAUTHBEARER_SETTINGS).parse_all(texts))
+
+
+def test_what_is_not_set_is_as_in_kafka() -> None:
+    assert settings() == OauthBearer(
+        url="https://id.example/keys",
+        allowed_hosts=("id.example",),
+        truststore_location=None,
+        pauses=JwksPauses(3_600_000, 100, 10_000),
+        rules=TokenRules(
+            audiences=frozenset({"ottla", "other"}),
+            issuer="https://id.example",
+            clock_skew_s=30,
+            subject_claim="sub",
+            scope_claim="scope",
+        ),
+    )
+
+
+def test_all_can_be_set() -> None:
+    found = settings(
+        sasl_oauthbearer_clock_skew_seconds="5",
+        sasl_oauthbearer_sub_claim_name="email",
+        sasl_oauthbearer_jwks_endpoint_refresh_ms="1000",
+        ottla_sasl_oauthbearer_truststore_location="/etc/ca.pem",
+        ottla_sasl_oauthbearer_allowed_hosts="other.example,ID.example",
+    )
+
+    assert (found.rules.clock_skew_s, found.rules.subject_claim) == (5, "email")
+    assert (found.pauses.refresh_ms, found.truststore_location) == (1_000, "/etc/ca.pem")
+    assert found.allowed_hosts == ("other.example", "ID.example")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"sasl_oauthbearer_jwks_endpoint_url": None}, "needs sasl.oauthbearer.jwks.endpoint.url"),
+        ({"sasl_oauthbearer_jwks_endpoint_url": "http://id.example/keys"}, "only https"),
+        ({"sasl_oauthbearer_jwks_endpoint_url": "https://id.example:x/keys"}, "it is no URL"),
+        ({"ottla_sasl_oauthbearer_allowed_hosts": "other.example"}, "its host is none of"),
+        ({"sasl_oauthbearer_expected_issuer": None}, "needs sasl.oauthbearer.expected.issuer,"),
+        ({"sasl_oauthbearer_expected_audience": ""}, "needs sasl.oauthbearer.expected.audience,"),
+    ],
+)
+def test_what_would_be_open_is_refused(changes: dict[str, Any], told: str) -> None:
+    with pytest.raises(KafkaError, match=told) as refused:
+        settings(**changes)
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+
+
+def test_tokens_for_other_services_are_accepted_only_where_that_is_wanted() -> None:
+    found = settings(
+        sasl_oauthbearer_expected_issuer=None,
+        sasl_oauthbearer_expected_audience=None,
+        ottla_sasl_oauthbearer_accept_any="true",
+    )
+
+    assert (found.rules.audiences, found.rules.issuer) == (frozenset(), None)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_allowed"),
+    [
+        ("https://id.example/keys", True),
+        ("https://ID.example:8443/keys?a=b", True),
+        ("http://id.example/keys", False),
+        ("file:///etc/passwd", False),
+        ("https://other.example/keys", False),
+        ("https://id.example@other.example/keys", False),
+        ("https://user:word@id.example/keys", False),
+        ("https://id.example.other.example/keys", False),
+        ("https://id.example:x/keys", False),
+        ("https:///keys", False),
+        ("", False),
+    ],
+)
+def test_keys_are_fetched_only_from_hosts_that_are_allowed(url: str, is_allowed: bool) -> None:
+    if is_allowed:
+        check_url(url, ("id.example",))
+        return
+    with pytest.raises(KafkaError) as refused:
+        check_url(url, ("id.example",))
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
