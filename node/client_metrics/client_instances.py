@@ -38,6 +38,7 @@ _KNOWN_COMPRESSIONS: Final = frozenset(Compression)
 _INSTANCE_BYTES: Final = 1_500
 _RESERVED: Final = frozenset({ZERO_UUID, (1).to_bytes(16)})
 _NEVER: Final = -(1 << 62)
+POINTS_PER_STEP: Final = 16  # some 50 us
 # One address has at most this part of the series, and of the memory for them.
 ADDRESS_SHARE: Final = 2
 
@@ -94,7 +95,9 @@ class PushCounts:
     """What became of pushes and of points in them, since the node started."""
 
     pushes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PUSH_RESULTS, 0))
-    left_out: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("not supported", "no room"), 0))
+    left_out: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("unsupported or too many", "no room"), 0)
+    )
 
 
 class ClientInstances:
@@ -202,8 +205,8 @@ class ClientInstances:
 
     def keep(self, instance_id: bytes, points: Sequence[SeriesPoint], left_out: int) -> Steps[None]:
         """Show these points from now on, as far as there is room, and count those that are not shown."""
-        self.counts.left_out["not supported"] += left_out
-        for point in points:
+        self.counts.left_out["unsupported or too many"] += left_out
+        for start in range(0, len(points), POINTS_PER_STEP):
             yield
             instance = self._by_id.get(instance_id)
             if instance is None:  # forgotten meanwhile
@@ -213,12 +216,11 @@ class ClientInstances:
             room = min(most - self._all.series, most // ADDRESS_SHARE - used.series)
             room_bytes = min(most_bytes - self._all.bytes, most_bytes // ADDRESS_SHARE - used.bytes)
             with self._counted(instance) as series:
-                was_kept = series.put(
-                    point,
+                self.counts.left_out["no room"] += series.put_all(
+                    points[start : start + POINTS_PER_STEP],
                     max_series=len(series) + max(0, room),
                     max_bytes=series.used_bytes + max(0, room_bytes),
                 )
-            self.counts.left_out["no room"] += not was_kept
         instance = self._by_id.get(instance_id)
         if instance is not None:
             with self._counted(instance) as series:

@@ -19,7 +19,9 @@ from ottla.logstore.words.varint import MAX_VARLONG_BYTES
 
 # A push of a megabyte has some 100,000 fields; each takes a microsecond.
 MAX_FIELDS: Final = 300_000
+# A consumer of a thousand partitions pushes some 5,000 points with three attributes each.
 MAX_POINTS: Final = 10_000
+MAX_ATTRIBUTES_OF_ALL: Final = 60_000
 MAX_NAME_CHARS: Final = 256
 MAX_ATTRIBUTES: Final = 32  # of a point with its resource
 MAX_KEY_CHARS: Final = 128
@@ -96,6 +98,7 @@ class _Reader:
     def __init__(self, pause: Pause) -> None:
         self._pause = pause
         self._left = MAX_FIELDS
+        self._left_attributes = MAX_ATTRIBUTES_OF_ALL
         self.points: list[MetricPoint] = []
         self.left_out = 0
 
@@ -169,7 +172,7 @@ class _Reader:
             return
         is_delta = number != 5 and temporality == _DELTA
         for point in points:
-            if len(self.points) >= MAX_POINTS:
+            if len(self.points) >= MAX_POINTS or self._left_attributes <= 0:
                 self.left_out += 1
                 continue
             made: MetricPoint | None
@@ -181,6 +184,7 @@ class _Reader:
             if made is None:
                 self.left_out += 1
             else:
+                self._left_attributes -= len(made.attributes)
                 self.points.append(made)
 
     def _number(

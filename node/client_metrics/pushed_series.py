@@ -6,7 +6,7 @@ have is gone, and so is a counter that some did not have: clients change labels 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isfinite
 from typing import Final, NamedTuple
 
@@ -105,6 +105,10 @@ class PushedSeries:
             self.used_bytes += needed_bytes
         self._values[key] = _Kept(made, self._pushes, needed_bytes)
         return True
+
+    def put_all(self, points: Sequence[SeriesPoint], *, max_series: int, max_bytes: int) -> int:
+        """Take in some points; return how many were left out."""
+        return sum(not self.put(one, max_series=max_series, max_bytes=max_bytes) for one in points)
 
     def end_push(self) -> None:
         """Drop what a client pushes no more."""

@@ -46,7 +46,7 @@ def client_families(reading: ClientMetricsReading) -> list[Family]:
         ),
         counter(
             "ottla_client_metrics_left_out_total",
-            "Points of pushed metrics that are not shown: of a kind that is not supported, or too many.",
+            "Points of pushed metrics that are not shown, by reason.",
             [(labels(reason=reason), count) for reason, count in reading.left_out.items()],
         ),
     ]

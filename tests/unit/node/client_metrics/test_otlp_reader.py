@@ -7,6 +7,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client_metrics.otlp_reader import (
     MAX_ATTRIBUTES,
+    MAX_ATTRIBUTES_OF_ALL,
     MAX_BUCKETS,
     MAX_FIELDS,
     MAX_NAME_CHARS,
@@ -132,6 +133,15 @@ def test_no_more_points_are_made_than_may_be() -> None:
     pushed = read_metrics(metrics_data(gauge("m", *[point(1)] * (MAX_POINTS + 5))))
 
     assert (len(pushed.points), pushed.left_out) == (MAX_POINTS, 5)
+
+
+def test_points_have_a_bounded_number_of_attributes_together() -> None:
+    many = {f"k{number}": "v" for number in range(MAX_ATTRIBUTES)}
+    pushed = read_metrics(metrics_data(*[gauge("m", point(1))] * 3_000, resource=many))
+
+    kept = len(pushed.points)
+    assert kept * MAX_ATTRIBUTES >= MAX_ATTRIBUTES_OF_ALL > (kept - 1) * MAX_ATTRIBUTES
+    assert pushed.left_out == 3_000 - kept
 
 
 @pytest.mark.parametrize(
