@@ -13,15 +13,14 @@ from ottla.node.kafka_api.api_description import NOTHING, ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.push_telemetry import PushTelemetryRequest, PushTelemetryResponse
-from ottla.node.wire.request_limits import SEVERAL, RequestLimits
+from ottla.node.wire.request_limits import METRICS, SEVERAL, RequestLimits
 from ottla.node.work.fair_pool import Pause
 from ottla.node.work.turns import take_turns
 
 API: Final = ApiDescription(
     versions=(0, 0),
     asks=NOTHING,
-    # telemetry.max.bytes is the limit for the metrics, and socket.request.max.bytes that of the request.
-    limits=RequestLimits(SEVERAL),
+    limits=RequestLimits(SEVERAL, {"metrics": METRICS}),
 )
 
 

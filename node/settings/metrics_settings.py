@@ -15,7 +15,7 @@ METRICS_SETTINGS: Final = (
         INT,
         1_048_576,
         "The maximum size of the metrics that a client pushes at once (KIP-714), in bytes: as they are "
-        "sent, and again when they are decompressed.",
+        "sent, and again when they are decompressed. More than 16 MiB are never accepted.",
         at_least(1),
         importance=LOW,
     ),

@@ -45,6 +45,8 @@ VALUE: Final = FieldLimit(STRING_MAX_BYTES, ErrorCode.INVALID_REQUEST)
 # Metadata of a member, or an assignment; a copy of so much takes a millisecond. The group refuses those that
 # do not fit in a record of __consumer_offsets.
 PAYLOAD: Final = FieldLimit(4 << 20, ErrorCode.INVALID_REQUEST)
+# Metrics that a client pushes; telemetry.max.bytes is their limit, and this the most that it can allow.
+METRICS: Final = FieldLimit(16 << 20, ErrorCode.TELEMETRY_TOO_LARGE)
 COMMAND: Final = FieldLimit(
     16 << 20, ErrorCode.INVALID_REQUEST
 )  # of nodes of the cluster, which have proven it
