@@ -45,7 +45,7 @@ CLIENT_METRICS_CONFIG_DEF: Final = ConfigDef(
             "interval.ms",
             INT,
             DEFAULT_INTERVAL_MS,
-            "How often a client pushes its metrics, in milliseconds.",
+            "How often a client pushes its metrics, in milliseconds: 100 to 3,600,000.",
             scope=ConfigScope.CLUSTER_WIDE,
         ),
         setting(

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from ottla.logstore.log_config import TOPIC_CONFIG_DEF
 from ottla.logstore.words.config_def import ConfigKey, ConfigScope, value_to_text
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.client_metrics_config_def import CLIENT_METRICS_CONFIG_DEF
 from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
 from ottla.node.settings.settings_not_honoured import NOT_HONOURED
 
@@ -40,6 +41,8 @@ def settings_page() -> str:
             *_table(TOPIC_CONFIG_DEF, is_broker=False),
             "\n## Groups\n\nSet at any time by `ottla group config`.\n\n",
             *_table(GROUP_CONFIG_DEF, is_broker=False),
+            "\n## Client metrics\n\nSet at any time by `ottla client-metrics config`.\n\n",
+            *_table(CLIENT_METRICS_CONFIG_DEF, is_broker=False),
             "\n",
             NOT_HONOURED_HEAD,
             *(f"- `{name}`\n" for name in sorted(NOT_HONOURED)),
