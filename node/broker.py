@@ -126,6 +126,8 @@ class Broker:
         found = await find_quorum(base)
         await in_thread_to_the_end(partial(claim_directories, base, found))
         await tasks.begin()
+        for work in base.lasting_work:
+            tasks.start(work())
         endpoint = registered_listeners(base.config, self.listeners)[base.config.inter_broker_listener_name]
         opened = await in_thread_to_the_end(partial(open_quorum, base, found, endpoint))
         quorum = await self._register(opened)

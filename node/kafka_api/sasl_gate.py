@@ -37,11 +37,14 @@ from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection import Connection
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.login import LOGIN_SECONDS, LoginCounts
+from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.exchange import Exchange
 from ottla.node.security.sasl.failed_logins import FailedLogins
+from ottla.node.security.sasl.oauthbearer import OauthBearerExchange
 from ottla.node.security.sasl.plain import PlainExchange, StoredPlainExchange
 from ottla.node.security.sasl.sasl_error import SaslError
 from ottla.node.security.sasl.scram import ScramExchange
+from ottla.node.settings.oauthbearer_settings import OAUTHBEARER
 from ottla.node.settings.sasl_settings import PLAIN, ListenerSasl
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.sasl_authenticate import SaslAuthenticateResponse
@@ -114,12 +117,14 @@ class SaslGate:
         unique: Callable[[int], bytes],
         secret: bytes,
         credential_of: CredentialOf | None = None,
+        verify: Callable[[str], VerifiedToken] | None = None,
+        now_ms: Callable[[], int] | None = None,
         loop_of: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
     ) -> None:
         """`unique` gives random bytes; `secret` makes salts of users that do not exist.
 
         `failures` are those of all listeners. `credential_of` finds the SCRAM users, by default those of the
-        metadata on this node.
+        metadata on this node. `verify` judges the tokens of OAUTHBEARER, which end by the clock `now_ms`.
         """
         self.counts = LoginCounts()
         self._settings = settings
@@ -129,6 +134,8 @@ class SaslGate:
         self._unique = unique
         self._secret = secret
         self._credential_of = credential_of or dispatcher.scram_credential
+        self._verify = verify
+        self._now_ms = now_ms
         self._loop_of = loop_of
         self._login_service = Service(serve=self._serve, fail=self._fail)
         self._failed_service = Service(serve=_serve_failed, fail=self._fail)
@@ -237,6 +244,9 @@ class SaslGate:
                 nonce=base64.b64encode(self._unique(NONCE_BYTES)),
                 secret=self._secret,
             )
+        if mechanism == OAUTHBEARER:
+            assert self._verify is not None
+            return OauthBearerExchange(self._verify)
         assert mechanism == PLAIN, mechanism
         passwords = self._settings.mechanisms[PLAIN].passwords
         return StoredPlainExchange(self._credential_of) if passwords is None else PlainExchange(passwords.get)
@@ -302,13 +312,13 @@ class SaslGate:
                 return self._refuse_token(
                     login, f"Cannot change principals during re-authentication from {before}: {now}", read
                 )
-            lifetime_ms = self._complete(login, principal)
+            lifetime_ms = self._complete(login, principal, exchange.expires_ms)
         if read is None:
             return [_SIZE.pack(len(outcome)) + outcome]
         response = SaslAuthenticateResponse(auth_bytes=outcome, session_lifetime_ms=lifetime_ms)
         return self._dispatcher.answer(read, response)
 
-    def _complete(self, login: SaslLogin, principal: str) -> int:
+    def _complete(self, login: SaslLogin, principal: str, expires_ms: int | None) -> int:
         """Serve a client that has logged in; return how long for, in milliseconds, 0 for ever."""
         connection = login.connection
         login.end()
@@ -319,7 +329,7 @@ class SaslGate:
             connection.info = replace(connection.info, sasl_mechanism=login.mechanism)
         else:
             self.counts.successful_again += 1
-        lifetime_ms = self._settings.mechanisms[login.mechanism].max_reauth_ms
+        lifetime_ms = self._lifetime_ms(login.mechanism, expires_ms)
         if lifetime_ms <= 0:
             connection.login = None
             connection.serve_by(self._dispatcher.service)
@@ -327,6 +337,17 @@ class SaslGate:
         connection.serve_by(self._limited_service)
         login.timer = self._loop_of().call_later(lifetime_ms / 1000, self._expire, login)
         return lifetime_ms
+
+    def _lifetime_ms(self, mechanism: str, expires_ms: int | None) -> int:
+        """Return how long a login lasts, in milliseconds: as long as what the client showed, and no longer
+        than the listener allows; 0 for as long as the connection.
+        """
+        limits_ms = [self._settings.mechanisms[mechanism].max_reauth_ms]
+        if expires_ms is not None:
+            assert self._now_ms is not None
+            # A token that has ended just now, within the skew of clocks, still has a moment.
+            limits_ms.append(max(1, expires_ms - self._now_ms()))
+        return min((one for one in limits_ms if one > 0), default=0)
 
     def _expire(self, login: SaslLogin) -> None:
         login.timer = None

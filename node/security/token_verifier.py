@@ -8,6 +8,7 @@ import logging
 import ssl
 from collections.abc import Callable
 
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.security.access_token import JwtError, VerifiedToken
 from ottla.node.security.jwks_fetcher import JwksFetcher
 from ottla.node.security.jwt import verify_token
@@ -19,10 +20,22 @@ log = logging.getLogger(__name__)
 class TokenVerifier:
     """`verify` is what an OauthBearerExchange asks; `run` keeps the keys fresh until it is cancelled.
 
-    To be made on the node's loop, which `run` needs, too. The file of authorities is read here.
+    `trust` has the authorities that the host of the keys needs; to be made on the node's loop.
     """
 
-    def __init__(self, settings: OauthBearer, *, now_ms: Callable[[], int]) -> None:
+    @classmethod
+    async def make(cls, settings: OauthBearer, *, now_ms: Callable[[], int]) -> "TokenVerifier":
+        """Return one for these settings; INVALID_CONFIG where the file of authorities cannot be used."""
+        place = settings.truststore_location
+        try:
+            trust = await asyncio.to_thread(ssl.create_default_context, cafile=place)
+        except (OSError, ValueError) as error:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"The authorities in {place} cannot be used: {error}."
+            ) from None
+        return cls(settings, trust, now_ms=now_ms)
+
+    def __init__(self, settings: OauthBearer, trust: ssl.SSLContext, *, now_ms: Callable[[], int]) -> None:
         self._rules = settings.rules
         self._now_ms = now_ms
         self._loop = asyncio.get_running_loop()
@@ -30,7 +43,7 @@ class TokenVerifier:
             settings.url,
             allowed_hosts=settings.allowed_hosts,
             pauses=settings.pauses,
-            trust=ssl.create_default_context(cafile=settings.truststore_location),
+            trust=trust,
         )
 
     @property

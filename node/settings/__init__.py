@@ -4,6 +4,7 @@ listener_settings      `listeners` and its relatives
 properties_file        Java's properties files
 setting                how the tables of settings are written
 first_users            the SCRAM users that a new cluster begins with
+oauthbearer_settings   the broker settings of OAUTHBEARER, and what they come to
 sasl_settings          the broker settings of SASL, and what they come to for one listener
 security_settings      the broker settings of TLS, and what they come to for one listener
 settings_not_honoured  broker settings of Apache Kafka 4.3 that mean nothing here, or nothing yet
@@ -11,7 +12,6 @@ cluster_settings       the settings of a node among others
 group_config_def       the settings of single groups (ConfigResource GROUP)
 client_metrics_config_def  the settings of subscriptions to client metrics (ConfigResource CLIENT_METRICS)
 group_settings         the broker settings of groups and their offsets, and what they must be to each other
-oauthbearer_settings   the broker settings of OAUTHBEARER, and what they come to
 metrics_settings       the broker settings of what is told to a Prometheus
 rest_settings          the broker settings of the REST API and of probes, and the addresses in them
 transaction_settings   the broker settings of transactions

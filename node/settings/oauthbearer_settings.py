@@ -13,6 +13,7 @@ from ottla.logstore.words.config_def import ConfigKey, ConfigValue, at_least
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, STRING, setting
 
+OAUTHBEARER: Final = "OAUTHBEARER"
 URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
 ISSUER: Final = "sasl.oauthbearer.expected.issuer"

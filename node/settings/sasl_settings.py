@@ -13,6 +13,12 @@ from typing import Final, NamedTuple, cast
 from ottla.logstore.words.config_def import ConfigKey, ConfigScope, ConfigValue, at_least
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.oauthbearer_settings import (
+    OAUTHBEARER,
+    OAUTHBEARER_SETTINGS,
+    OauthBearer,
+    oauth_bearer,
+)
 from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, PASSWORD, setting
 from ottla.node.wire.jaas import JaasError, parse_jaas
 
@@ -22,6 +28,7 @@ LOGIN_MODULES: Final[Mapping[str, str]] = {
     PLAIN: "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
+    OAUTHBEARER: "OAuthBearerLoginModule",
 }
 ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
 JAAS_CONFIG: Final = "sasl.jaas.config"
@@ -37,8 +44,8 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         ENABLED_MECHANISMS,
         LIST,
         ("GSSAPI",),
-        "The mechanisms by which clients of SASL listeners log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN. A "
-        "node with a SASL listener needs it, since Kafka's default, GSSAPI, is not supported.",
+        "The mechanisms by which clients of SASL listeners log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, "
+        "OAUTHBEARER. A node with a SASL listener needs it, since Kafka's default, GSSAPI, is not supported.",
     ),
     setting(
         JAAS_CONFIG,
@@ -74,9 +81,11 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         PLAIN_WITHOUT_TLS,
         BOOLEAN,
         False,
-        "Allow PLAIN at SASL_PLAINTEXT listeners: everybody between client and node can read the passwords.",
+        "Allow PLAIN and OAUTHBEARER at SASL_PLAINTEXT listeners: everybody between client and node can read "
+        "the passwords and tokens.",
         importance=LOW,
     ),
+    *OAUTHBEARER_SETTINGS,
 )
 SASL_NAMES: Final = frozenset(key.name for key in SASL_SETTINGS)
 # Those that can be given for one listener, and those of one mechanism at a listener.
@@ -104,11 +113,14 @@ def mechanism_setting(name: str) -> MechanismSetting | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismSettings:
-    """One mechanism at a listener. `passwords` are those of PLAIN's own users; None: the cluster's users."""
+    """One mechanism at a listener. `passwords` are those of PLAIN's own users; None: the cluster's users.
+    `tokens` are those that OAUTHBEARER takes.
+    """
 
     name: str
     max_reauth_ms: int
     passwords: Mapping[str, str] | None = field(default=None, repr=False)
+    tokens: OauthBearer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +184,18 @@ def listener_sasl(
             f"The listener {listener.name} takes passwords by PLAIN without TLS: everybody between a client "
             "and this node can read them."
         )
+    tokens = None
+    if OAUTHBEARER in names:
+        if not listener.has_tls and not found[PLAIN_WITHOUT_TLS]:
+            raise invalid(
+                ENABLED_MECHANISMS,
+                "has no TLS, so OAUTHBEARER would send tokens that everybody on the way can read and use. "
+                f"Use a SASL_SSL listener, or set {PLAIN_WITHOUT_TLS}=true if you accept that.",
+            )
+        try:
+            tokens = oauth_bearer(found)
+        except KafkaError as error:
+            raise invalid(ENABLED_MECHANISMS, f"has OAUTHBEARER. {error.detail}") from None
     mechanisms: dict[str, MechanismSettings] = {}
     for name in names:
         jaas = of_mechanisms.get((name, JAAS_CONFIG))
@@ -187,6 +211,7 @@ def listener_sasl(
             name=name,
             max_reauth_ms=cast(int, max_reauth),
             passwords=passwords if name == PLAIN else None,
+            tokens=tokens if name == OAUTHBEARER else None,
         )
     return ListenerSasl(
         listener=listener.name,

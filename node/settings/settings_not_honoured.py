@@ -73,11 +73,8 @@ NOT_HONOURED: Final = frozenset(
     sasl.oauthbearer.assertion.file sasl.oauthbearer.assertion.private.key.file
     sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.template.file
     sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.clock.skew.seconds sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.jwks.endpoint.refresh.ms sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
-    sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
-    sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name sasl.oauthbearer.token.endpoint.url
+    sasl.oauthbearer.token.endpoint.url
     sasl.server.callback.handler.class security.providers
     server.max.startup.time.ms share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
     share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size

@@ -1,8 +1,9 @@
 """The parts of a node that need neither sockets nor metadata: made at once, before anything is opened."""
 
 import logging
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.log_manager import LogManager
@@ -74,6 +75,7 @@ class Foundation:
     connection_quota: ConnectionQuota
     handshakes: HandshakeLane
     failed_logins: FailedLogins
+    lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to be begun with the node's tasks
     listener_tls: SecurityReload
     served_apis: Served
     dispatcher: Dispatcher
@@ -187,6 +189,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         connection_quota=connection_quota,
         handshakes=HandshakeLane(),
         failed_logins=FailedLogins(),
+        lasting_work=[],
         listener_tls=SecurityReload(lambda: state.config.listener_security),
         served_apis=served_apis,
         dispatcher=Dispatcher(

@@ -8,6 +8,7 @@ from ottla.node.kafka_api.sasl_gate import SaslGate
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.oauthbearer_settings import OAUTHBEARER
 from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.start.foundation import Foundation
 
@@ -50,7 +51,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 send_buffers=base.send_buffers,
                 tls=None if security is None else await base.listener_tls.open(security),
                 handshakes=base.handshakes,
-                login_gate=None if sasl is None else _login_gate(base, sasl),
+                login_gate=None if sasl is None else await _login_gate(base, sasl),
             )
             listeners.append(listener)
             try:
@@ -64,8 +65,16 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     return listeners
 
 
-def _login_gate(base: Foundation, sasl: ListenerSasl) -> SaslGate:
-    secret = base.config.cluster_secret
+async def _login_gate(base: Foundation, sasl: ListenerSasl) -> SaslGate:
+    secret, clock = base.config.cluster_secret, base.world.clock
+    oauth = sasl.mechanisms.get(OAUTHBEARER)
+    verify = None
+    if oauth is not None and oauth.tokens is not None:
+        from ottla.node.security.token_verifier import TokenVerifier  # 10 MB, for those who need it
+
+        verifier = await TokenVerifier.make(oauth.tokens, now_ms=clock.now_ms)
+        base.lasting_work.append(verifier.run)
+        verify = verifier.verify
     return SaslGate(
         sasl,
         base.dispatcher,
@@ -74,6 +83,8 @@ def _login_gate(base: Foundation, sasl: ListenerSasl) -> SaslGate:
         unique=base.world.unique,
         # With the cluster's secret all nodes have the same salts for users that do not exist.
         secret=base.world.unique(32) if secret is None else b"salts:" + secret.encode(),
+        verify=verify,
+        now_ms=clock.now_ms,
     )
 
 

@@ -117,7 +117,7 @@ def test_tokens_are_verified_by_the_keys_of_now_and_a_new_key_is_fetched(tmp_pat
     async def scene() -> None:
         provider = Provider(ca)
         runner = await provider.start()
-        verifier = TokenVerifier(
+        verifier = await TokenVerifier.make(
             OauthBearer(
                 url=provider.url,
                 allowed_hosts=("localhost",),

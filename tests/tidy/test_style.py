@@ -45,6 +45,7 @@ ENDS_OF_ERRORS = {
     "node/broker.py": "raised when all is closed",
     "node/embedded/cluster.py": "told to the caller, in whose thread this is not",
     "node/kafka_api/sasl_gate.py": "a login fails",
+    "node/security/jwks_fetcher.py": "a fetch fails",
     "node/node_facts.py": "raised where the question was asked",
     "node/rest_api/http_server.py": "a request ends",
     "node/rest_api/probe_server.py": "a thread ends, and the node goes on",

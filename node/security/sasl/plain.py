@@ -62,6 +62,7 @@ class PlainExchange:
     """One authentication with the users of a listener's own settings."""
 
     is_slow = False
+    expires_ms: int | None = None
 
     def __init__(self, password_of: Callable[[str], str | None]) -> None:
         self.user = ""
@@ -83,6 +84,7 @@ class StoredPlainExchange:
     """
 
     is_slow = True
+    expires_ms: int | None = None
 
     def __init__(self, credential_of: Callable[[str, ScramMechanism], ScramCredential | None]) -> None:
         self.user = ""

@@ -52,6 +52,7 @@ class ScramExchange:
     """
 
     is_slow = False  # five hashes of short texts
+    expires_ms: int | None = None
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ import pytest
 
 from ottla.logstore.words.config_def import ConfigDef
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.config import parse_config
 from ottla.node.settings.oauthbearer_settings import (
     OAUTHBEARER_SETTINGS,
     JwksPauses,
@@ -84,6 +85,41 @@ def test_tokens_for_other_services_are_accepted_only_where_that_is_wanted() -> N
     )
 
     assert (found.rules.audiences, found.rules.issuer) == (frozenset(), None)
+
+
+LISTENERS = {
+    "listeners": "PLAINTEXT://:9092,SECURE://:9093,OPEN://:9094",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,OPEN:SASL_PLAINTEXT",
+    "listener.name.open.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "sasl.enabled.mechanisms": "OAUTHBEARER,SCRAM-SHA-512",
+    "ssl.keystore.location": "node.pem",
+    **USUAL,
+}
+
+
+def test_each_listener_has_tokens_of_its_own() -> None:
+    other = {"listener.name.secure.sasl.oauthbearer.expected.audience": "another"}
+    made = parse_config({**LISTENERS, **other})
+
+    secure, plain = made.listener_sasl["SECURE"], made.listener_sasl["OPEN"]
+    tokens = secure.mechanisms["OAUTHBEARER"].tokens
+    assert tokens is not None and tokens.rules.audiences == {"another"}
+    assert secure.mechanisms["SCRAM-SHA-512"].tokens is None
+    assert list(plain.mechanisms) == ["SCRAM-SHA-512"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"sasl.oauthbearer.expected.issuer": ""}, "SECURE .*needs sasl.oauthbearer.expected.issuer"),
+        ({"listener.name.open.sasl.enabled.mechanisms": "OAUTHBEARER"}, "OPEN .*has no TLS, so OAUTHBEARER"),
+    ],
+)
+def test_a_listener_that_would_be_open_is_named(changes: dict[str, str], told: str) -> None:
+    with pytest.raises(KafkaError, match=told) as refused:
+        parse_config({**LISTENERS, **changes})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_ids_have_a_kilobyte_at_most(api: ApiKey | PeerApi) -> None:
 
 LONGER = {
     "metrics",  # that clients push
+    "auth_bytes",  # tokens
     "value",
     "committed_metadata",
     "metadata",

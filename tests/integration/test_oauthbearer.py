@@ -1,0 +1,167 @@
+"""Clients log in with access tokens, by keys that the node fetches of a provider on this machine."""
+
+import asyncio
+import ssl
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import trustme
+from aiohttp import web
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from ottla.node.broker import Broker
+from tests.compat.wire_client import WireClient
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.tokens import AUDIENCE, ISSUER, claims, document, public_jwk, token
+
+WAIT_S = 30
+MAX_REAUTH_MS = 50_000
+
+
+class OauthNode(NamedTuple):
+    """A node whose clients log in with tokens, and the address of that listener."""
+
+    node: EmbeddedBroker
+    bootstrap: str
+
+    def principals(self) -> set[str]:
+        """Return who is connected to the listener of tokens."""
+
+        def read(broker: Broker) -> set[str]:
+            return {one.info.access.principal for one in broker.listeners[1].connections}
+
+        return self.node.call(read)
+
+
+@pytest.fixture(scope="module")
+def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The URL of keys, and the file with the authority of their host."""
+    folder, ca = tmp_path_factory.mktemp("provider"), trustme.CA()
+    ca.cert_pem.write_to_path(str(folder / "ca.pem"))
+    content = document(public_jwk("rsa"), public_jwk("ES256"))
+    ports: list[int] = []
+    is_ready, is_over, loop = threading.Event(), asyncio.Event(), asyncio.new_event_loop()
+
+    async def serve() -> None:
+        app = web.Application()
+        app.router.add_get("/keys", answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        ca.issue_cert("localhost").configure_cert(context)
+        await web.TCPSite(runner, "localhost", 0, ssl_context=context).start()
+        ports.append(runner.addresses[0][1])
+        is_ready.set()
+        await is_over.wait()
+        await runner.cleanup()
+
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(body=content)
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert is_ready.wait(WAIT_S)
+    yield f"https://localhost:{ports[0]}/keys", folder / "ca.pem"
+    loop.call_soon_threadsafe(is_over.set)
+    thread.join(WAIT_S)
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def oauth(tmp_path_factory: pytest.TempPathFactory, provider: tuple[str, Path]) -> Iterator[OauthNode]:
+    url, authorities = provider
+    node = start_embedded(
+        tmp_path_factory.mktemp("node"),
+        listeners="PLAINTEXT://127.0.0.1:0,TOKENS://127.0.0.1:0",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,TOKENS:SASL_PLAINTEXT",
+        listener_name_tokens_oauthbearer_connections_max_reauth_ms=MAX_REAUTH_MS,
+        sasl_enabled_mechanisms="OAUTHBEARER",
+        sasl_oauthbearer_jwks_endpoint_url=url,
+        sasl_oauthbearer_expected_audience=AUDIENCE,
+        sasl_oauthbearer_expected_issuer=ISSUER,
+        ottla_sasl_oauthbearer_truststore_location=authorities,
+        ottla_sasl_plain_without_tls="true",
+    )
+    port = node.call(lambda broker: broker.listeners[1].port)
+    yield OauthNode(node, f"127.0.0.1:{port}")
+    node.stop()
+
+
+def message(text: str) -> bytes:
+    return b"n,,\x01auth=Bearer %b\x01\x01" % text.encode()
+
+
+@pytest.mark.parametrize(("key", "algorithm"), [("rsa", "PS256"), ("ES256", "ES256")])
+def test_librdkafka_logs_in_with_a_token(oauth: OauthNode, key: str, algorithm: str) -> None:
+    now_s = int(time.time())
+    name = f"user-{key}"
+
+    def shown(_: str) -> tuple[str, float]:
+        return token(claims(now_s, sub=name), key=key, algorithm=algorithm), now_s + 600.0
+
+    settings = {
+        "bootstrap.servers": oauth.bootstrap,
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "OAUTHBEARER",
+        "oauth_cb": shown,
+    }
+    producer = Producer(settings)
+    producer.produce("t", b"x")
+
+    assert producer.flush(WAIT_S) == 0
+    assert f"User:{name}" in oauth.principals()
+
+
+def test_a_token_that_has_expired_is_refused(oauth: OauthNode) -> None:
+    now_s = int(time.time())
+
+    def shown(_: str) -> tuple[str, float]:
+        return token(claims(now_s, sub="late", exp=now_s - 100, iat=now_s - 900)), now_s + 600.0
+
+    admin = AdminClient(
+        {
+            "bootstrap.servers": oauth.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "OAUTHBEARER",
+            "oauth_cb": shown,
+            "log_level": 0,
+        }
+    )
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=1)
+
+    assert "User:late" not in oauth.principals()
+
+
+@pytest.mark.parametrize("seconds", [30, 600])
+def test_a_session_lasts_as_long_as_its_token_and_as_its_listener_allows(
+    oauth: OauthNode, seconds: int
+) -> None:
+    now_s = int(time.time())
+    with WireClient(oauth.bootstrap) as client:
+        client.call("sasl_handshake", 1, mechanism="OAUTHBEARER")
+        text = token(claims(now_s, exp=now_s + seconds))
+        answer = client.call("sasl_authenticate", 1, auth_bytes=message(text))
+        found = client.call("metadata", 12, topics=[])
+
+    assert (answer.error_code, answer.auth_bytes) == (0, b"")
+    if seconds == 30:
+        assert 0 < answer.session_lifetime_ms <= 30_000
+    else:
+        assert answer.session_lifetime_ms == MAX_REAUTH_MS
+    assert found.brokers
+
+
+def test_a_bad_token_is_told_in_two_steps(oauth: OauthNode) -> None:
+    with WireClient(oauth.bootstrap) as client:
+        client.call("sasl_handshake", 1, mechanism="OAUTHBEARER")
+        first = client.call("sasl_authenticate", 1, auth_bytes=message("a.b.c"))
+        second = client.call("sasl_authenticate", 1, auth_bytes=b"\x01")
+
+    assert (first.error_code, first.auth_bytes) == (0, b'{"status":"invalid_token"}')
+    assert (second.error_code, second.error_message) == (58, '{"status":"invalid_token"}')
