@@ -2,6 +2,8 @@
 
 import asyncio
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,7 +19,10 @@ from confluent_kafka.admin import AdminClient
 from ottla.node.broker import Broker
 from tests.compat.wire_client import WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.ports import free_port
 from tests.tokens import AUDIENCE, ISSUER, claims, document, public_jwk, token
+
+pytestmark = pytest.mark.slow
 
 WAIT_S = 30
 MAX_REAUTH_MS = 50_000
@@ -165,3 +170,27 @@ def test_a_bad_token_is_told_in_two_steps(oauth: OauthNode) -> None:
 
     assert (first.error_code, first.auth_bytes) == (0, b'{"status":"invalid_token"}')
     assert (second.error_code, second.error_message) == (58, '{"status":"invalid_token"}')
+
+
+def test_the_command_starts_a_node_that_takes_tokens(tmp_path: Path, provider: tuple[str, Path]) -> None:
+    url, authorities = provider
+    settings = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},TOKENS://127.0.0.1:{free_port()}",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TOKENS:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": url,
+        "sasl.oauthbearer.expected.audience": AUDIENCE,
+        "sasl.oauthbearer.expected.issuer": ISSUER,
+        "ottla.sasl.oauthbearer.truststore.location": str(authorities),
+        "ottla.sasl.plain.without.tls": "true",
+        "ottla.rest.listeners": "",
+    }
+    command = [sys.executable, "-m", "ottla", "start", "--data", str(tmp_path / "data")]
+    for name, value in settings.items():
+        command += ["--override", f"{name}={value}"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as node:
+        try:
+            assert node.stdout is not None
+            assert node.stdout.readline().startswith("READY ")
+        finally:
+            node.terminate()
