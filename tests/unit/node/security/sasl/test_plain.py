@@ -1,8 +1,19 @@
 """PLAIN, by what Kafka's PlainSaslServer takes and refuses."""
 
+import hashlib
+
 import pytest
 
-from ottla.node.security.sasl.plain import INVALID, PlainCredentials, check_password, read_plain
+from ottla.metadata_raft.image import ScramCredential
+from ottla.metadata_raft.scram import ScramMechanism, keys_of
+from ottla.node.security.sasl.plain import (
+    INVALID,
+    PlainCredentials,
+    PlainExchange,
+    StoredPlainExchange,
+    check_password,
+    read_plain,
+)
 from ottla.node.security.sasl.sasl_error import OTHER_AUTHORIZATION_ID, SaslError
 
 
@@ -42,3 +53,37 @@ def test_a_password_is_compared_whole() -> None:
 
 def test_a_password_is_shown_nowhere() -> None:
     assert "secret-word" not in repr(PlainCredentials("ann", "secret-word"))
+
+
+def kept(mechanism: ScramMechanism, password: bytes) -> ScramCredential:
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, b"salt", 5_000)
+    return ScramCredential(b"salt", *keys_of(mechanism, salted), 5_000)
+
+
+def test_users_of_a_listener_are_proven_by_their_password() -> None:
+    exchange = PlainExchange({"ann": "pass"}.get)
+
+    assert exchange.respond(b"\0ann\0pass") == b""
+    assert exchange.is_complete and exchange.user == "ann"
+
+
+@pytest.mark.parametrize("mechanism", [ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512])
+def test_users_of_the_cluster_are_proven_by_the_keys_of_any_mechanism(mechanism: ScramMechanism) -> None:
+    users = {("ann", mechanism): kept(mechanism, b"pass")}
+    exchange = StoredPlainExchange(lambda user, asked: users.get((user, asked)))
+
+    assert exchange.respond(b"\0ann\0pass") == b""
+    assert exchange.is_complete and exchange.user == "ann"
+
+
+@pytest.mark.parametrize("token", [b"\0ann\0wrong", b"\0bert\0pass"])
+def test_a_wrong_password_and_a_user_that_does_not_exist_are_told_alike(token: bytes) -> None:
+    mechanism = ScramMechanism.SCRAM_SHA_512
+    users = {("ann", mechanism): kept(mechanism, b"pass")}
+    stored = StoredPlainExchange(lambda user, asked: users.get((user, asked)))
+
+    for exchange in (stored, PlainExchange({"ann": "pass"}.get)):
+        with pytest.raises(SaslError) as failed:
+            exchange.respond(token)
+        assert failed.value.told == INVALID
+        assert not exchange.is_complete and not exchange.user
