@@ -80,12 +80,23 @@ class State(Enum):
 class SaslLogin:
     """The login of one connection."""
 
-    __slots__ = ("before", "began_s", "connection", "exchange", "is_raw", "mechanism", "state", "timer")
+    __slots__ = (
+        "before",
+        "began_s",
+        "connection",
+        "exchange",
+        "is_raw",
+        "mechanism",
+        "settings",
+        "state",
+        "timer",
+    )
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.state = State.VERSIONS
         self.mechanism = ""
+        self.settings: ListenerSasl | None = None  # since SaslHandshake
         self.exchange: Exchange | None = None
         self.is_raw = False  # tokens have no header
         self.before: tuple[str, str] | None = None  # mechanism and principal of the login before
@@ -109,7 +120,7 @@ class SaslGate:
 
     def __init__(
         self,
-        settings: ListenerSasl,
+        settings: Callable[[], ListenerSasl],
         dispatcher: Dispatcher,
         *,
         lane: HandshakeLane,
@@ -121,7 +132,9 @@ class SaslGate:
         now_ms: Callable[[], int] | None = None,
         loop_of: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
     ) -> None:
-        """`unique` gives random bytes; `secret` makes salts of users that do not exist.
+        """`settings` are those that hold now; a login keeps those that it began with.
+
+        `unique` gives random bytes; `secret` makes salts of users that do not exist.
 
         `failures` are those of all listeners. `credential_of` finds the SCRAM users, by default those of the
         metadata on this node. `verify` judges the tokens of OAUTHBEARER, which end by the clock `now_ms`.
@@ -153,7 +166,7 @@ class SaslGate:
     def _begin(self, login: SaslLogin) -> None:
         login.end()
         login.timer = self._loop_of().call_later(LOGIN_SECONDS, self._took_too_long, login)
-        login.connection.serve_by(self._login_service, self._settings.max_receive_bytes)
+        login.connection.serve_by(self._login_service, self._settings().max_receive_bytes)
 
     # ---- after a login that has an end ---------------------------------------------------------------
 
@@ -217,8 +230,11 @@ class SaslGate:
 
     def _serve_handshake(self, login: SaslLogin, frame: memoryview) -> Answer | Pending:
         read = self._dispatcher.read(frame)
-        mechanism, enabled = read.request.mechanism, list(self._settings.mechanisms)
-        if mechanism not in self._settings.mechanisms:
+        login.settings = settings = self._settings()
+        # What verifies tokens is made when the node starts.
+        enabled = [one for one in settings.mechanisms if one != OAUTHBEARER or self._verify is not None]
+        mechanism = read.request.mechanism
+        if mechanism not in enabled:
             refused = SaslHandshakeResponse(
                 error_code=ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=enabled
             )
@@ -232,10 +248,10 @@ class SaslGate:
             login.state, login.mechanism = State.OTHER, mechanism
         else:
             login.state, login.mechanism = State.TOKENS, mechanism
-            login.exchange = self._exchange(mechanism)
+            login.exchange = self._exchange(mechanism, settings)
         return self._dispatcher.answer(read, SaslHandshakeResponse(mechanisms=enabled))
 
-    def _exchange(self, mechanism: str) -> Exchange:
+    def _exchange(self, mechanism: str, settings: ListenerSasl) -> Exchange:
         scram = _SCRAM.get(mechanism)
         if scram is not None:
             return ScramExchange(
@@ -248,7 +264,7 @@ class SaslGate:
             assert self._verify is not None
             return OauthBearerExchange(self._verify)
         assert mechanism == PLAIN, mechanism
-        passwords = self._settings.mechanisms[PLAIN].passwords
+        passwords = settings.mechanisms[PLAIN].passwords
         return StoredPlainExchange(self._credential_of) if passwords is None else PlainExchange(passwords.get)
 
     def _serve_authenticate(self, login: SaslLogin, frame: memoryview, key: int) -> Answer | Pending:
@@ -329,7 +345,9 @@ class SaslGate:
             connection.info = replace(connection.info, sasl_mechanism=login.mechanism)
         else:
             self.counts.successful_again += 1
-        lifetime_ms = self._lifetime_ms(login.mechanism, expires_ms)
+        assert login.settings is not None
+        max_reauth_ms = login.settings.mechanisms[login.mechanism].max_reauth_ms
+        lifetime_ms = self._lifetime_ms(max_reauth_ms, expires_ms)
         if lifetime_ms <= 0:
             connection.login = None
             connection.serve_by(self._dispatcher.service)
@@ -338,11 +356,11 @@ class SaslGate:
         login.timer = self._loop_of().call_later(lifetime_ms / 1000, self._expire, login)
         return lifetime_ms
 
-    def _lifetime_ms(self, mechanism: str, expires_ms: int | None) -> int:
+    def _lifetime_ms(self, max_reauth_ms: int, expires_ms: int | None) -> int:
         """Return how long a login lasts, in milliseconds: as long as what the client showed, and no longer
         than the listener allows; 0 for as long as the connection.
         """
-        limits_ms = [self._settings.mechanisms[mechanism].max_reauth_ms]
+        limits_ms = [max_reauth_ms]
         if expires_ms is not None:
             assert self._now_ms is not None
             # A token that has ended just now, within the skew of clocks, still has a moment.
@@ -376,9 +394,10 @@ class SaslGate:
             self.counts.failed += 1
         else:
             self.counts.failed_again += 1
-        connection.serve_by(self._failed_service, self._settings.max_receive_bytes)
+        settings = self._settings()
+        connection.serve_by(self._failed_service, settings.max_receive_bytes)
         held_s = self._failures.note(connection.info.client_host, loop.time())
-        held_s = max(held_s, self._settings.failed_delay_ms / 1000)
+        held_s = max(held_s, settings.failed_delay_ms / 1000)
         done: asyncio.Future[None] = loop.create_future()
         loop.call_later(held_s, _settle, done)
 

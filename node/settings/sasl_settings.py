@@ -46,6 +46,7 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         ("GSSAPI",),
         "The mechanisms by which clients of SASL listeners log in: SCRAM-SHA-512, SCRAM-SHA-256, PLAIN, "
         "OAUTHBEARER. A node with a SASL listener needs it, since Kafka's default, GSSAPI, is not supported.",
+        of_listener=_PER_BROKER,
     ),
     setting(
         JAAS_CONFIG,
@@ -53,6 +54,7 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         None,
         "The users of PLAIN at one listener (listener.name.NAME.plain.sasl.jaas.config): a PlainLoginModule "
         'with an option user_NAME="PASSWORD" for each. Without it, PLAIN has the SCRAM users of the cluster.',
+        of_listener=_PER_BROKER,
     ),
     setting(
         MAX_REAUTH_MS,
@@ -60,6 +62,7 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         0,
         "How long a login with SASL lasts, in milliseconds. A client that does not log in again in time is "
         "disconnected. 0: as long as the connection.",
+        of_listener=_PER_BROKER,
     ),
     setting(
         MAX_RECEIVE_SIZE,

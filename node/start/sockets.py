@@ -10,7 +10,6 @@ from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.oauthbearer_settings import OAUTHBEARER
-from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.start.foundation import Foundation
 
 
@@ -31,10 +30,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     listeners: list[Listener] = []
     try:
         for address in config.listeners:
-            security, sasl = (
-                config.listener_security.get(address.name),
-                config.listener_sasl.get(address.name),
-            )
+            security = config.listener_security.get(address.name)
             listener = Listener(
                 name=address.name,
                 security_protocol=address.security_protocol,
@@ -52,7 +48,9 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 send_buffers=base.send_buffers,
                 tls=None if security is None else await base.listener_tls.open(security),
                 handshakes=base.handshakes,
-                login_gate=None if sasl is None else await _login_gate(base, sasl),
+                login_gate=await _login_gate(base, address.name)
+                if address.name in config.listener_sasl
+                else None,
             )
             listeners.append(listener)
             try:
@@ -66,9 +64,9 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     return listeners
 
 
-async def _login_gate(base: Foundation, sasl: ListenerSasl) -> SaslGate:
+async def _login_gate(base: Foundation, name: str) -> SaslGate:
     secret, clock = base.config.cluster_secret, base.world.clock
-    oauth = sasl.mechanisms.get(OAUTHBEARER)
+    oauth = base.config.listener_sasl[name].mechanisms.get(OAUTHBEARER)
     verify = None
     if oauth is not None and oauth.tokens is not None:
         if sys.modules.get("cryptography", sys) is None:
@@ -79,7 +77,7 @@ async def _login_gate(base: Foundation, sasl: ListenerSasl) -> SaslGate:
         base.lasting_work.append(verifier.run)
         verify = verifier.verify
     return SaslGate(
-        sasl,
+        lambda: base.config.listener_sasl[name],
         base.dispatcher,
         lane=base.handshakes,
         failures=base.failed_logins,

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -115,20 +116,21 @@ class Client:
         world = ReplicaWorld()
         world.supported_features = {}  # type: ignore[attr-defined]
         dispatcher = dispatcher_of(world)
+        self.settings = ListenerSasl(
+            listener="SASL",
+            mechanisms={
+                name: MechanismSettings(
+                    name=name,
+                    max_reauth_ms=max_reauth_ms,
+                    passwords=passwords if name == "PLAIN" else None,
+                )
+                for name in mechanisms or ("PLAIN", "SCRAM-SHA-512")
+            },
+            max_receive_bytes=1_000,
+            failed_delay_ms=100,
+        )
         self.gate = SaslGate(
-            ListenerSasl(
-                listener="SASL",
-                mechanisms={
-                    name: MechanismSettings(
-                        name=name,
-                        max_reauth_ms=max_reauth_ms,
-                        passwords=passwords if name == "PLAIN" else None,
-                    )
-                    for name in mechanisms or ("PLAIN", "SCRAM-SHA-512")
-                },
-                max_receive_bytes=1_000,
-                failed_delay_ms=100,
-            ),
+            lambda: self.settings,
             dispatcher,
             lane=HandshakeLane(),
             failures=failures or FailedLogins(),
@@ -583,3 +585,15 @@ def test_nothing_else_is_served_while_a_client_logs_in_again(limited: Client) ->
 
     assert limited.take(ApiKey.LIST_GROUPS, 4).error_code == ErrorCode.ILLEGAL_SASL_STATE
     assert limited.transport.is_closed
+
+
+def test_settings_that_change_hold_for_the_next_login(limited: Client) -> None:
+    limited.wait(2)
+    plain = replace(limited.settings.mechanisms["PLAIN"], max_reauth_ms=9_000, passwords={"anna": "new"})
+    limited.settings = replace(limited.settings, mechanisms={"PLAIN": plain})
+    assert limited.shake_hands().mechanisms == ["PLAIN"]
+    limited.settings = replace(limited.settings, mechanisms={})
+
+    done = limited.authenticate(b"\0anna\0new")
+
+    assert (done.error_code, done.session_lifetime_ms) == (0, 9_000)

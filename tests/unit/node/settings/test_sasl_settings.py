@@ -2,8 +2,9 @@
 
 import pytest
 
+from ottla.logstore.words.config_def import ConfigScope
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.settings.config import BrokerConfig, parse_config
+from ottla.node.settings.config import BROKER_CONFIG_DEF, BrokerConfig, parse_config
 from ottla.node.settings.sasl_settings import mechanism_setting
 
 BASE = {
@@ -96,3 +97,18 @@ def test_names_of_settings_of_mechanisms_have_three_parts() -> None:
         "connections.max.reauth.ms",
     )
     assert mechanism_setting("listener.name.a.sasl.enabled.mechanisms") is None
+
+
+def test_users_and_lifetimes_of_a_listener_change_while_a_node_runs() -> None:
+    name = "listener.name.secure.plain.sasl.jaas.config"
+    before = config(**{"listener.name.secure.sasl.enabled.mechanisms": "PLAIN"})
+    before.check_dynamic({name: USERS})
+
+    after = before.with_dynamic({}, {name: USERS, "listener.name.secure.connections.max.reauth.ms": "5"})
+
+    changed = after.listener_sasl["SECURE"].mechanisms["PLAIN"]
+    assert changed.max_reauth_ms == 5 and changed.passwords is not None and "anna" in changed.passwords
+    assert BROKER_CONFIG_DEF.key(name).scope is ConfigScope.PER_BROKER
+    assert BROKER_CONFIG_DEF.key(name).sensitive
+    with pytest.raises(KafkaError, match="has no usable login module"):
+        before.check_dynamic({name: "nonsense"})
