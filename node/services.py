@@ -155,8 +155,8 @@ class Services:
 
     @property
     def has_authorizer(self) -> bool:
-        """Return whether there is an authorizer. A node does not start yet with `authorizer.class.name`."""
-        return bool(self.config.values.get("authorizer.class.name"))
+        """Return whether there is an authorizer."""
+        return self.config.authorizer is not None
 
     def close(self) -> None:
         """Answer what waits, and take nothing more."""

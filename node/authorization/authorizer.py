@@ -1,14 +1,10 @@
 """Judges by the super users and the ACLs of the metadata, as Apache Kafka's StandardAuthorizer does."""
 
-from typing import Final
 from weakref import WeakValueDictionary
 
 from ottla.metadata_raft.acl import AclOperation, ResourceType, host_in_entries
-from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings
+from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings, decide
 from ottla.node.authorization.access import Access
-
-# The name of Kafka's authorizer, which tells a node to have one.
-STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
 class Authorizer:
@@ -16,7 +12,7 @@ class Authorizer:
 
     def __init__(self, settings: AuthorizerSettings) -> None:
         self.settings = settings
-        self._acls = AclSet()
+        self._acls: AclSet | None = None  # until the metadata of this node are read
         # All connections of a principal from an address share one, which ends with the last of them.
         self._known: WeakValueDictionary[tuple[str, str], Access] = WeakValueDictionary()
 
@@ -40,18 +36,24 @@ class Authorizer:
         self, access: Access, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> bool:
         """Return whether the client may do this to the resource of this name."""
-        return self._acls.decide(_asker(access), operation, resource_type, name, self.settings).is_allowed
+        asker = _asker(access)
+        return decide(self._acls, asker, operation, resource_type, name, self.settings).is_allowed
 
     def is_allowed_somewhere(
         self, access: Access, operation: AclOperation, resource_type: ResourceType
     ) -> bool:
         """Return whether the client may do this to any resource of the type, one that exists or not."""
+        if self._acls is None:
+            return access.principal in self.settings.super_users
         asked = self._acls.decide_by_resource_type(_asker(access), operation, resource_type, self.settings)
         return asked.is_allowed
 
     def authorized_operations(self, access: Access, resource_type: ResourceType, name: str) -> int:
         """Return the operations that are allowed, by bits."""
-        return self._acls.authorized_operations(_asker(access), resource_type, name, self.settings)
+        acls, settings = self._acls, self.settings
+        if acls is None:
+            acls, settings = AclSet(), settings._replace(allow_everyone_if_no_acl_found=False)
+        return acls.authorized_operations(_asker(access), resource_type, name, settings)
 
 
 def _asker(access: Access) -> Asker:

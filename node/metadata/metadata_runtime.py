@@ -108,7 +108,9 @@ class MetadataRuntime:
         retry_backoff_ms: int = 20,
         is_connected: Callable[[int], bool] = lambda broker_id: False,
         encoded_answers: EncodedAnswers | None = None,
+        before_image: Callable[[MetadataImage], None] = lambda image: None,
     ) -> None:
+        """`before_image` gets each image before anybody sees it, so that clients are judged by its ACLs."""
         self._quorum = quorum
         self._controller = ControllerRuntime(quorum=quorum, image=image, config=config, clock=clock)
         self._image = image
@@ -119,6 +121,7 @@ class MetadataRuntime:
         self._retry_backoff_s = retry_backoff_ms / 1000
         self._ids = RequestIds()
         self._listeners: list[Listener] = []
+        self._before_image = before_image
         self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
         self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
         self._awaited_count = 0
@@ -436,6 +439,7 @@ class MetadataRuntime:
             self.peer_lost(node_id)
 
     def _publish(self, image: MetadataImage, changes: MetadataChanges) -> None:
+        self._before_image(image)
         self._image = image
         self.encoded_answers.clear()
         self.encoded_versions.clear()

@@ -211,7 +211,7 @@ class HttpServer:
         )
         client_host, local_host = plain_address(peer), plain_address(local)
         await self.facts.run(
-            lambda node: node.services.administrators.check_address(client_host, local_host),
+            lambda node: node.services.administrators.check_anonymous(client_host, local_host),
             timeout_s=ADMINISTRATOR_TIMEOUT_S,
         )
 

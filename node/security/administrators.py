@@ -17,6 +17,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation
+from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
 
 # The rights on the cluster that not everybody has even where there is no authorizer.
@@ -33,8 +34,15 @@ class Administrators:
     `host_names` gives the names by which the cluster's nodes are registered, `may_be_anywhere` the setting.
     """
 
-    def __init__(self, host_names: Callable[[], Iterable[str]], may_be_anywhere: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        host_names: Callable[[], Iterable[str]],
+        may_be_anywhere: Callable[[], bool],
+        access_of: Callable[[str, str], Access] = Access,
+    ) -> None:
+        """`access_of` gives the rights of a principal from an address; open ones where nobody judges."""
         self._host_names = host_names
+        self._access_of = access_of
         self._may_be_anywhere = may_be_anywhere
         self._addresses: frozenset[str] = frozenset()
         self._look_up_at = 0.0
@@ -60,16 +68,19 @@ class Administrators:
         """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has this right on the cluster."""
         if self.allows(connection, operation):
             return
-        access = connection.access
-        if not access.is_open:
-            raise KafkaError(
-                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-                f"{access.principal} from {access.host} needs {operation.name} permission on the cluster.",
-            )
-        await self.check_address(connection.client_host, connection.local_host)
+        if not connection.access.is_open:
+            raise _refusal(connection.access, operation)
+        await self._check_address(connection.client_host, connection.local_host)
 
-    async def check_address(self, client_host: str, local_host: str) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless an administrator may ask from this address."""
+    async def check_anonymous(self, client_host: str, local_host: str) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless an unknown client there may change the cluster."""
+        access = self._access_of(ANONYMOUS, client_host)
+        if access.is_open:
+            await self._check_address(client_host, local_host)
+        elif not access.allows_of_cluster(AclOperation.ALTER):
+            raise _refusal(access, AclOperation.ALTER)
+
+    async def _check_address(self, client_host: str, local_host: str) -> None:
         if not self._includes(client_host, local_host):
             await self._look_up()
         if not self._includes(client_host, local_host):
@@ -96,3 +107,10 @@ class Administrators:
                 found.update(str(address[0]) for *_, address in told)
             self._addresses = frozenset(found)
             self._look_up_at = loop.time() + LOOK_UP_SECONDS
+
+
+def _refusal(access: Access, operation: AclOperation) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        f"{access.principal} from {access.host} needs {operation.name} permission on the cluster.",
+    )

@@ -19,6 +19,13 @@ from typing import Any, Final, NamedTuple
 from ottla.logstore.words.config_def import ConfigScope, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_from_text
+from ottla.metadata_raft.acl_set import AuthorizerSettings
+from ottla.node.settings.authorization_settings import (
+    AUTHORIZER_CLASS,
+    OF_AUTHORIZER,
+    STANDARD_AUTHORIZER,
+    authorizer_settings,
+)
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
 from ottla.node.settings.cluster_settings import QuorumVoter, parse_bootstrap_servers, parse_voters
 from ottla.node.settings.first_users import FirstUser, parse_first_users
@@ -95,6 +102,7 @@ class BrokerConfig:
     listener_security: Mapping[str, ListenerSecurity]  # of each listener with TLS, controllers' too
     first_users: tuple[FirstUser, ...]  # ottla.add.scram
     listener_sasl: Mapping[str, ListenerSasl]  # of each listener whose clients log in
+    authorizer: AuthorizerSettings | None  # None: clients are not judged
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -378,6 +386,12 @@ def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None
                 f"there is {which} with SASL, so everybody who can connect has access to this node. Add one "
                 "(listeners, listener.security.protocol.map), or remove the setting if you accept that.",
             )
+        if name in OF_AUTHORIZER and config.authorizer is None:
+            raise _invalid(
+                name,
+                "there is no authorizer, so every client may use all topics and groups. Set "
+                f"{AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}, or remove the setting if you accept that.",
+            )
         if name not in BROKER_CONFIG_DEF:
             raise _invalid(
                 name[:200],
@@ -492,6 +506,7 @@ def _build(
         "listener_security": MappingProxyType(_security(all_listeners, controllers, values, texts)),
         "listener_sasl": MappingProxyType(of_sasl),
         "first_users": parse_first_users(typed["ottla_add_scram"]),
+        "authorizer": authorizer_settings(values),
         "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
         "rest_listeners_are_named": REST_LISTENERS in static_texts,
         "ottla_rest_advertised_listener": parse_advertised_rest_listener(

@@ -9,8 +9,8 @@ from typing import Final
 
 NOT_HONOURED: Final = frozenset(
     """
-    allow.everyone.if.no.acl.found alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
-    alter.log.dirs.replication.quota.window.size.seconds authorizer.class.name background.threads
+    alter.config.policy.class.name alter.log.dirs.replication.quota.window.num
+    alter.log.dirs.replication.quota.window.size.seconds background.threads
     client.quota.callback.class config.providers controller.performance.always.log.threshold.ms
     controller.performance.sample.period.ms controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.election.backoff.max.ms
@@ -85,7 +85,7 @@ NOT_HONOURED: Final = frozenset(
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
     socket.connection.setup.timeout.ms socket.receive.buffer.bytes ssl.endpoint.identification.algorithm
     ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol ssl.provider
-    ssl.secure.random.implementation ssl.trustmanager.algorithm super.users
+    ssl.secure.random.implementation ssl.trustmanager.algorithm
     transaction.state.log.load.buffer.size unstable.feature.versions.enable
     """.split()  # noqa: SIM905 - a table of names reads better without 270 pairs of quotes
 )
@@ -94,7 +94,6 @@ NOT_HONOURED: Final = frozenset(
 _RESTRICTIONS: Final[dict[str, frozenset[str]]] = {
     "allow.everyone.if.no.acl.found": frozenset({"true"}),
     "alter.config.policy.class.name": frozenset(),
-    "authorizer.class.name": frozenset(),
     "connections.max.reauth.ms": frozenset({"0"}),
     "create.topic.policy.class.name": frozenset(),
     "delegation.token.secret.key": frozenset(),

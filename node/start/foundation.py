@@ -9,6 +9,8 @@ from ottla.logstore.log_dir import LogDir
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.volume import DirectoryLock
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
+from ottla.node.authorization.access import Access
+from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.kafka_api.served_apis import Served, served_by
 from ottla.node.memory.memory_budget import MemoryBudget, divide
@@ -77,6 +79,7 @@ class Foundation:
     failed_logins: FailedLogins
     lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to be begun with the node's tasks
     listener_tls: SecurityReload
+    authorizer: Authorizer | None  # None: clients are not judged
     served_apis: Served
     dispatcher: Dispatcher
 
@@ -84,6 +87,10 @@ class Foundation:
     def config(self) -> BrokerConfig:
         """The settings that are valid now."""
         return self.state.config
+
+    def access_of(self, principal: str, host: str) -> Access:
+        """Return what a principal ("TYPE:NAME") may do from an address."""
+        return Access(principal, host) if self.authorizer is None else self.authorizer.access(principal, host)
 
     def identity(self) -> PeerIdentity:
         """Return who this node is to its peers; the directory is that of its metadata."""
@@ -191,6 +198,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         failed_logins=FailedLogins(),
         lasting_work=[],
         listener_tls=SecurityReload(lambda: state.config.listener_security),
+        authorizer=None if config.authorizer is None else Authorizer(config.authorizer),
         served_apis=served_apis,
         dispatcher=Dispatcher(
             state, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate

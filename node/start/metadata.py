@@ -42,8 +42,10 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
         is_connected=lambda node_id: _has_peer(listeners, node_id),
         encoded_answers=EncodedAnswers(base.memory.encoded_answers),
+        before_image=lambda image: _judge_by(base, image),
     )
     base.addresses.follow(lambda: runtime.image)
+    _judge_by(base, opened.image)
     registered = registered_listeners(config, listeners)
     feed = None
     if config.is_voter or config.may_vote:
@@ -145,6 +147,12 @@ def everything(image: MetadataImage) -> MetadataChanges:
         client_quotas=frozenset(image.client_quotas),
         scram_credentials=frozenset(image.scram_credentials),
     )
+
+
+def _judge_by(base: Foundation, image: MetadataImage) -> None:
+    """Have clients judged by the ACLs of this image."""
+    if base.authorizer is not None:
+        base.authorizer.update(image.acls)
 
 
 def _has_peer(listeners: Sequence[Listener], node_id: int) -> bool:

@@ -259,7 +259,9 @@ def make_services(
         peers=base.peers,
         listeners=listeners,
         administrators=Administrators(
-            base.addresses.host_names, lambda: base.config.ottla_anonymous_administrators == ANYWHERE
+            base.addresses.host_names,
+            lambda: base.config.ottla_anonymous_administrators == ANYWHERE,
+            base.access_of,
         ),
         request_counters=base.dispatcher.counters,
         refused_requests=base.dispatcher.refused,

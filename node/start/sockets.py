@@ -40,6 +40,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 limits=limits,
                 start_task=base.tasks.start,
                 gathered=gathered,
+                access_of=base.access_of,
                 on_peer_lost=base.peer_lost,
                 must_rest=base.world.disk.is_behind,
                 is_for_peers=address.name == config.inter_broker_listener_name,

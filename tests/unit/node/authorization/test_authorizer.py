@@ -30,7 +30,22 @@ def allow(operation: AclOperation, name: str, kind: ResourceType = TOPIC) -> Acc
 
 @pytest.fixture
 def authorizer() -> Authorizer:
-    return Authorizer(AuthorizerSettings(super_users=frozenset({"User:root"})))
+    judge = Authorizer(AuthorizerSettings(super_users=frozenset({"User:root"})))
+    judge.update(AclSet())
+    return judge
+
+
+def test_before_the_metadata_are_read_only_super_users_are_allowed_anything() -> None:
+    judge = Authorizer(AuthorizerSettings(frozenset({"User:root"}), allow_everyone_if_no_acl_found=True))
+    ann, root = judge.access("User:ann", "10.0.0.1"), judge.access("User:root", "10.0.0.1")
+
+    assert not ann.allows(AclOperation.WRITE, TOPIC, "t") and not ann.allowed_operations(TOPIC, "t")
+    assert not ann.allows_somewhere(AclOperation.WRITE, TOPIC)
+    assert root.allows(AclOperation.WRITE, TOPIC, "t") and root.allows_somewhere(AclOperation.WRITE, TOPIC)
+    assert root.allowed_operations(TOPIC, "t") == operation_bits(TOPIC)
+
+    judge.update(AclSet())
+    assert ann.allows(AclOperation.WRITE, TOPIC, "t") and ann.allows_somewhere(AclOperation.WRITE, TOPIC)
 
 
 def test_connections_of_a_principal_from_an_address_share_their_decisions(authorizer: Authorizer) -> None:

@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.acl import AclOperation
+from ottla.metadata_raft.acl import (
+    CLUSTER_NAME,
+    AccessControlEntry,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+)
+from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
+from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api import (
     alter_configs,
     incremental_alter_configs,
@@ -89,6 +98,34 @@ def test_strangers_cause_one_look_up_in_a_while_and_a_new_address_is_found(names
     names.addresses["node-1"] = STRANGER.client_host
     names.now_s += 6
     assert is_let_in(judge, STRANGER) and names.asked == ["node-1"] * 2
+
+
+def test_an_authorizer_judges_unknown_clients_wherever_they_are() -> None:
+    authorizer = Authorizer(AuthorizerSettings())
+    allowed = AclPermissionType.ALLOW
+    entry = AccessControlEntry(
+        ResourceType.CLUSTER,
+        CLUSTER_NAME,
+        PatternType.LITERAL,
+        "User:ANONYMOUS",
+        "10.0.0.7",
+        AclOperation.ALTER,
+        allowed,
+    )
+    judge = Administrators(list, lambda: True, authorizer.access)
+
+    def is_taken_from(host: str) -> bool:
+        try:
+            asyncio.run(judge.check_anonymous(host, host))
+        except KafkaError as error:
+            assert error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and "needs ALTER" in error.detail
+            return False
+        return True
+
+    authorizer.update(AclSet())
+    assert not is_taken_from("127.0.0.1") and not is_taken_from("10.0.0.7")
+    authorizer.update(AclSet().changed({bytes(16): entry}))
+    assert not is_taken_from("127.0.0.1") and is_taken_from("10.0.0.7")
 
 
 def config_changes(kind: int, name: str) -> incremental_wire.IncrementalAlterConfigsRequest:

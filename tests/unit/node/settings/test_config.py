@@ -26,6 +26,7 @@ def test_every_attribute_is_a_setting() -> None:
         "listener_security",
         "listener_sasl",
         "first_users",
+        "authorizer",
         "is_voter",
         "may_vote",
         "controller_listeners",
@@ -171,7 +172,6 @@ def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:
 
 
 PROMISES = [
-    ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer"),
     ("super.users", "User:admin"),
     ("allow.everyone.if.no.acl.found", "false"),
     ("sasl.enabled.mechanisms", "PLAIN"),
@@ -186,9 +186,7 @@ PROMISES = [
     ("connections.max.reauth.ms", "3600000"),
 ]
 HARMLESS = [
-    ("authorizer.class.name", ""),
-    ("super.users", " "),
-    ("allow.everyone.if.no.acl.found", "True"),
+    ("create.topic.policy.class.name", ""),
 ]
 
 
@@ -444,3 +442,38 @@ def test_a_properties_file_that_is_no_text_is_named(tmp_path: Path) -> None:
         load_config(file)
 
     assert refused.value.detail == f"The configuration file {file} is not UTF-8 text."
+
+
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+def test_an_authorizer_judges_as_its_settings_say() -> None:
+    config = parse_config({"authorizer.class.name": STANDARD, "super.users": "User:admin; User:CN=a,O=b ;"})
+    open_to_all = parse_config({"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"})
+
+    assert config.authorizer is not None and open_to_all.authorizer is not None
+    assert config.authorizer.super_users == {"User:admin", "User:CN=a,O=b"}
+    assert not config.authorizer.allow_everyone_if_no_acl_found
+    assert open_to_all.authorizer.allow_everyone_if_no_acl_found
+    assert (
+        parse_config({}).authorizer is None and parse_config({"authorizer.class.name": ""}).authorizer is None
+    )
+    assert not config.warnings
+    assert not parse_config({"super.users": " ", "allow.everyone.if.no.acl.found": "True"}).warnings
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "AclAuthorizer"),
+        ({"authorizer.class.name": "StandardAuthorizer"}, STANDARD),
+        ({"authorizer.class.name": STANDARD, "super.users": "admin"}, "User:admin"),
+    ],
+)
+def test_an_authorizer_that_is_not_there_and_super_users_that_are_none_stop_the_start(
+    settings: dict[str, str], told: str
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        parse_config(settings)
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG and told in refused.value.detail

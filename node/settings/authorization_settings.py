@@ -1,0 +1,71 @@
+"""The broker settings of the authorizer, and what they come to."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.logstore.words.config_def import ConfigKey, ConfigValue, Validator
+from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.acl_set import AuthorizerSettings, super_users
+from ottla.node.settings.setting import BOOLEAN, HIGH, STRING, setting
+
+# The name of Kafka's authorizer, which tells a node to have one.
+STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+AUTHORIZER_CLASS: Final = "authorizer.class.name"
+SUPER_USERS: Final = "super.users"
+ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
+# Settings that hold only where there is an authorizer.
+OF_AUTHORIZER: Final = frozenset({SUPER_USERS, ALLOW_EVERYONE})
+
+
+def _class_problem(value: ConfigValue) -> str | None:
+    if value in ("", STANDARD_AUTHORIZER):
+        return None
+    return f"a node has no other authorizer than {STANDARD_AUTHORIZER}. Leave it empty for none."
+
+
+def _super_users_problem(value: ConfigValue) -> str | None:
+    try:
+        super_users(str(value))
+    except KafkaError as error:
+        return error.detail
+    return None
+
+
+AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
+    setting(
+        AUTHORIZER_CLASS,
+        STRING,
+        "",
+        f"{STANDARD_AUTHORIZER} has clients judged by access control entries (ACLs), as kafka-acls and "
+        "`ottla acl` make them; whoever has no right is refused. Empty: every client may use all topics and "
+        "groups. Give all nodes of a cluster the same.",
+        Validator(allowed=f"[{STANDARD_AUTHORIZER}] or empty", problem_of=_class_problem),
+        importance=HIGH,
+    ),
+    setting(
+        SUPER_USERS,
+        STRING,
+        "",
+        "Principals that may do everything, whatever ACLs say, with ; between them: "
+        "User:admin;User:CN=kafka-admin,O=Example. They make the first ACLs.",
+        Validator(allowed="principals (TYPE:NAME) with ; between them", problem_of=_super_users_problem),
+        importance=HIGH,
+    ),
+    setting(
+        ALLOW_EVERYONE,
+        BOOLEAN,
+        False,
+        "Whether everybody may use a resource that no ACL has. One ACL of the resource, for whomever, closes "
+        "it to all others.",
+    ),
+)
+
+
+def authorizer_settings(values: Mapping[str, ConfigValue]) -> AuthorizerSettings | None:
+    """Return how the authorizer judges where no ACL says so; None where there is no authorizer."""
+    if not values[AUTHORIZER_CLASS]:
+        return None
+    return AuthorizerSettings(
+        super_users=super_users(str(values[SUPER_USERS])),
+        allow_everyone_if_no_acl_found=bool(values[ALLOW_EVERYONE]),
+    )

@@ -1,0 +1,194 @@
+"""A node with an authorizer, and clients whose certificates name them."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trustme
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+
+pytestmark = pytest.mark.slow
+PATIENT_S: Final = 60.0
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+class Place:
+    """The node, its administrator, and clients by name."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(str(home / "ca.pem"))
+        for name in ("node", "ann", "bob"):
+            issued = authority.issue_cert("127.0.0.1", common_name=name)
+            issued.private_key_and_cert_chain_pem.write_to_path(str(home / f"{name}.pem"))
+        self.start()
+
+    def start(self) -> None:
+        """Start the node, anew."""
+        home = self.home
+        self.embedded: EmbeddedBroker = start_embedded(
+            home / "logs",
+            listeners="SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+            ssl_keystore_location=home / "node.pem",
+            ssl_truststore_location=home / "ca.pem",
+            ssl_client_auth="required",
+            ssl_principal_mapping_rules="RULE:^CN=([a-z]+).*$/$1/,DEFAULT",
+            authorizer_class_name=STANDARD,
+            super_users="User:ANONYMOUS",
+            auto_create_topics_enable="false",
+        )
+        port = self.embedded.call(lambda broker: broker.listeners[1].port)
+        self.unencrypted = f"127.0.0.1:{port}"
+        self.admin = AdminClient({"bootstrap.servers": self.unencrypted})
+
+    def settings(self, name: str, **more: Any) -> dict[str, Any]:
+        return {
+            "bootstrap.servers": self.embedded.bootstrap,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(self.home / "ca.pem"),
+            "ssl.certificate.location": str(self.home / f"{name}.pem"),
+            "ssl.key.location": str(self.home / f"{name}.pem"),
+            **{each.replace("_", "."): value for each, value in more.items()},
+        }
+
+    def grant(self, *bindings: AclBinding) -> None:
+        done(self.admin.create_acls(list(bindings)))
+
+    def revoke(self, *bindings: AclBinding) -> None:
+        asked = [
+            AclBindingFilter(
+                one.restype,
+                one.name,
+                one.resource_pattern_type,
+                one.principal,
+                one.host,
+                one.operation,
+                one.permission_type,
+            )
+            for one in bindings
+        ]
+        done(self.admin.delete_acls(asked))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    place = Place(tmp_path_factory.mktemp("authorizer"))
+    done(place.admin.create_topics([NewTopic("orders", 1, 1), NewTopic("secrets", 1, 1)]))
+    yield place
+    place.embedded.stop()
+
+
+def done(asked: dict[Any, "Future[Any]"]) -> None:
+    for each in asked.values():
+        each.result(PATIENT_S)
+
+
+def entry(
+    name: str,
+    operation: AclOperation,
+    principal: str = "User:ann",
+    kind: ResourceType = ResourceType.TOPIC,
+    permission: AclPermissionType = AclPermissionType.ALLOW,
+    pattern: ResourcePatternType = ResourcePatternType.LITERAL,
+) -> AclBinding:
+    return AclBinding(kind, name, pattern, principal, "*", operation, permission)
+
+
+def produced(producer: Producer, topic: str) -> int:
+    """Return the error of a record, 0 if it was taken."""
+    errors: list[int] = []
+
+    def delivered(error: Any, message: object) -> None:
+        errors.append(error.code() if error else 0)
+
+    producer.produce(topic, b"x", partition=0, on_delivery=delivered)
+    assert producer.flush(PATIENT_S) == 0
+    return errors[0]
+
+
+def test_who_may_write_writes_until_that_is_taken_back_and_nobody_else_does(place: Place) -> None:
+    may_write = entry("orders", AclOperation.WRITE)
+    place.grant(may_write)
+    ann = Producer(place.settings("ann", acks="all", linger_ms=0))
+    bob = Producer(place.settings("bob", acks="all", linger_ms=0))
+
+    assert [produced(ann, "orders") for _ in range(20)] == [0] * 20
+    assert produced(bob, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert produced(ann, "secrets") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    denied = entry("orders", AclOperation.WRITE, permission=AclPermissionType.DENY)
+    place.grant(denied)
+    assert produced(ann, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    place.revoke(denied)
+    again = Producer(place.settings("ann", acks="all"))  # librdkafka remembers a refusal for a while
+    assert produced(again, "orders") == 0
+    place.revoke(may_write)
+    assert produced(again, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+
+def test_a_consumer_needs_its_group_and_its_topic_and_sees_no_other(place: Place) -> None:
+    assert produced(Producer({"bootstrap.servers": place.unencrypted}), "orders") == 0
+    reads = entry("orders", AclOperation.READ, "User:bob")
+    joins = entry(
+        "team-", AclOperation.READ, "User:bob", ResourceType.GROUP, pattern=ResourcePatternType.PREFIXED
+    )
+    place.grant(reads, joins)
+
+    def consumer(group: str) -> Consumer:
+        return Consumer(place.settings("bob", group_id=group, auto_offset_reset="earliest"))
+
+    ours = consumer("team-1")
+    ours.subscribe(["orders"])
+    read = ours.poll(PATIENT_S)
+    assert read is not None and read.error() is None and read.value() == b"x"
+    ours.commit(read, asynchronous=False)
+    assert set(ours.list_topics(timeout=PATIENT_S).topics) == {"orders"}
+    ours.close()
+
+    others = consumer("other")
+    others.subscribe(["orders"])
+    refused = others.poll(PATIENT_S)
+    assert refused is not None and refused.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+    others.close()
+
+
+def test_what_nobody_may_see_is_told_alike_whether_it_is_there_or_not(place: Place) -> None:
+    ann = AdminClient(place.settings("ann"))
+
+    for topic in ("secrets", "no-such-topic"):
+        told = ann.list_topics(topic, timeout=PATIENT_S).topics[topic]
+        assert told.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not told.partitions
+
+
+def test_only_administrators_change_acls(place: Place) -> None:
+    ann = AdminClient(place.settings("ann"))
+    [asked] = ann.create_acls([entry("secrets", AclOperation.ALL)]).values()
+
+    with pytest.raises(KafkaException) as refused:
+        asked.result(PATIENT_S)
+    assert refused.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_acls_hold_from_the_first_request_after_a_restart(place: Place) -> None:
+    place.grant(entry("orders", AclOperation.WRITE), entry("secrets", AclOperation.WRITE, "User:bob"))
+    place.embedded.stop()
+
+    place.start()
+
+    assert produced(Producer(place.settings("ann")), "orders") == 0
+    assert produced(Producer(place.settings("ann")), "secrets") == KafkaError.TOPIC_AUTHORIZATION_FAILED
