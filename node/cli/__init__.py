@@ -8,6 +8,7 @@ log_output         the log of a process on standard error
 record_text        records as lines of text
 standard_streams   standard input, output and error are there
 topic_commands     topics as tables and JSON, and what is done to them
+command_config     how a command connects: `--command-config`
 broker_commands    `ottla broker ...`
 cluster_overrides  settings for all nodes of `ottla cluster up`, judged before anything is started
 command_options    the words that several commands of `ottla` share, and how a command runs to its exit code

@@ -16,6 +16,7 @@ from ottla.node.cli.cluster_app import broker, cluster, quorum
 from ottla.node.cli.command_options import (
     LOCAL,
     Bootstrap,
+    CommandConfig,
     Name,
     Names,
     Output,
@@ -154,7 +155,8 @@ def hand_over(
             help="after the handover, wait this long for clients to find the new leaders",
         ),
     ] = 0.0,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Move leadership away from a node on this host; the node keeps running until you stop it.
@@ -165,7 +167,7 @@ def hand_over(
     """
     import ottla.node.cli.hand_over as commands
 
-    run(lambda: commands.hand_over(client_of(bootstrap, timeout), node_id, pid, linger))
+    run(lambda: commands.hand_over(client_of(bootstrap, command_config, timeout), node_id, pid, linger))
 
 
 # ---- records -------------------------------------------------------------------------------------
@@ -221,7 +223,8 @@ def produce(
             help="prevent duplicates on retries; needs --acks all, with which it is the default",
         ),
     ] = None,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Send the lines of standard input to a topic, one record per line.
@@ -258,7 +261,7 @@ def produce(
         compression=compression,
         idempotent=acks == "all" if idempotent is None else idempotent,
     )
-    run(lambda: commands.produce(client_of(bootstrap, timeout), options))
+    run(lambda: commands.produce(client_of(bootstrap, command_config, timeout), options))
 
 
 @app.command()
@@ -316,7 +319,8 @@ def consume(
         Literal["read_uncommitted", "read_committed"],
         typer.Option("--isolation", help="which transactional records to show"),
     ] = "read_uncommitted",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Print the records of topics, one per line.
@@ -363,7 +367,7 @@ def consume(
         is_raw=raw,
         read_committed=isolation == "read_committed",
     )
-    run(lambda: commands.consume(client_of(bootstrap, timeout), options))
+    run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options))
 
 
 @log.command(
@@ -397,6 +401,7 @@ def doctor(
         typer.Option(metavar="FILE", help="examine the node with this properties file, on this machine"),
     ] = None,
     override: Override = None,
+    command_config: CommandConfig = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
     timeout: Annotated[
         float,
@@ -414,10 +419,12 @@ def doctor(
 
         ottla doctor --config /etc/ottla/server.properties
     """
+    from ottla.node.cli.command_config import read_command_config
     from ottla.node.cli.doctor_command import doctor
 
-    given = bootstrap or (None if config is not None or override else LOCAL)
-    run(lambda: doctor(given, config, override or [], timeout_s=timeout, as_json=as_json))
+    command = read_command_config(command_config)
+    given = bootstrap or command.bootstrap or (None if config is not None or override else LOCAL)
+    run(lambda: doctor(given, config, override or [], command=command, timeout_s=timeout, as_json=as_json))
 
 
 # ---- the process -----------------------------------------------------------------------------------

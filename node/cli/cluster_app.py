@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.node.cli.command_options import LOCAL, Bootstrap, Output, Override, Timeout, client_of, run
+from ottla.node.cli.command_options import Bootstrap, CommandConfig, Output, Override, Timeout, client_of, run
 
 cluster = typer.Typer(no_args_is_help=True, help="Run several nodes on this machine.")
 quorum = typer.Typer(no_args_is_help=True, help="Show and change the voters of the metadata quorum.")
@@ -67,11 +67,16 @@ def cluster_start_node(
 
 
 @quorum.command("status")
-def quorum_status(output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0) -> None:
+def quorum_status(
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
     """Show the leader, the voters and the observers of the metadata quorum, and how far each has got."""
     import ottla.node.cli.quorum_commands as commands
 
-    run(lambda: commands.status(client_of(bootstrap, timeout), output == "json"))
+    run(lambda: commands.status(client_of(bootstrap, command_config, timeout), output == "json"))
 
 
 @quorum.command("add")
@@ -84,7 +89,8 @@ def quorum_add(
         ),
     ] = None,
     directory_id: DirectoryId = None,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Make a running node a voter, once it has caught up with the metadata.
@@ -96,14 +102,15 @@ def quorum_add(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    run(lambda: commands.add(client_of(bootstrap, timeout), node_id, endpoint, directory_id))
+    run(lambda: commands.add(client_of(bootstrap, command_config, timeout), node_id, endpoint, directory_id))
 
 
 @quorum.command("remove")
 def quorum_remove(
     node_id: NodeId,
     directory_id: DirectoryId = None,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Remove a voter from the metadata quorum, running or not; a leader hands over leadership first.
@@ -112,7 +119,7 @@ def quorum_remove(
     """
     import ottla.node.cli.quorum_commands as commands
 
-    run(lambda: commands.remove(client_of(bootstrap, timeout), node_id, directory_id))
+    run(lambda: commands.remove(client_of(bootstrap, command_config, timeout), node_id, directory_id))
 
 
 @quorum.command("trust-copy")
@@ -139,11 +146,16 @@ def quorum_trust_copy(
 
 
 @broker.command("list")
-def broker_list(output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0) -> None:
+def broker_list(
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
+) -> None:
     """List all brokers, fenced ones included, with the partitions that each holds and leads."""
     import ottla.node.cli.broker_commands as commands
 
-    run(lambda: commands.list_all(client_of(bootstrap, timeout), output == "json"))
+    run(lambda: commands.list_all(client_of(bootstrap, command_config, timeout), output == "json"))
 
 
 @broker.command("decommission")
@@ -151,7 +163,8 @@ def broker_decommission(
     broker_id: Annotated[int, typer.Argument(metavar="ID", min=0, help="which broker")],
     dry_run: DryRun = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Annotated[
         float,
         typer.Option(
@@ -168,7 +181,7 @@ def broker_decommission(
     """
     import ottla.node.cli.broker_commands as commands
 
-    client = client_of(bootstrap, timeout)
+    client = client_of(bootstrap, command_config, timeout)
     if dry_run:
         run(lambda: commands.show_plan(client, broker_id, output == "json"))
     else:

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -19,13 +20,23 @@ Override = Annotated[
     typer.Option("--override", metavar="NAME=VALUE", help="override a broker setting; repeatable"),
 ]
 Bootstrap = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--bootstrap",
         "-b",
         envvar="OTTLA_BOOTSTRAP",
         metavar="HOST:PORT,...",
-        help="brokers to contact first",
+        help=f"brokers to contact first (default: those of the command config, or {LOCAL})",
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="OTTLA_CONFIG",
+        metavar="FILE",
+        help="a properties file with the settings of a Kafka client: security.protocol, ssl.*, sasl.*, "
+        "bootstrap.servers",
     ),
 ]
 Timeout = Annotated[
@@ -77,17 +88,23 @@ def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
         raise typer.Exit(code)
 
 
-def client_of(bootstrap: str, timeout: float) -> "Client":
+def client_of(bootstrap: str | None, command_config: Path | None, timeout: float) -> "Client":
     """The client of a command, which warns of a node that is cut off from the quorum, and of silent ones."""
+    from functools import partial
+
+    from ottla.node.cli.command_config import read_command_config
     from ottla.node.cli.cut_off_warning import warn_if_cut_off, warn_of_silent_nodes
     from ottla.node.client.cluster_client import Client, parse_bootstrap
+    from ottla.node.net.peer_client import PeerClient
 
+    config = read_command_config(command_config)
     try:
         return Client(
-            parse_bootstrap(bootstrap),
+            parse_bootstrap(bootstrap or config.bootstrap or LOCAL),
             timeout_s=timeout,
             on_begin=warn_if_cut_off,
             on_end=warn_of_silent_nodes,
+            connect=partial(PeerClient.connect, security=config.security),
         )
     except ValueError as error:
         raise CommandError(str(error), EXIT_USAGE) from None

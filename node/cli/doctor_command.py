@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.command_config import CommandConfig
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError
 from ottla.node.client.cluster_client import parse_bootstrap
 from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
@@ -13,7 +14,13 @@ from ottla.node.settings.config import load_config
 
 
 async def doctor(
-    bootstrap: str | None, config: Path | None, overrides: Sequence[str], *, timeout_s: float, as_json: bool
+    bootstrap: str | None,
+    config: Path | None,
+    overrides: Sequence[str],
+    *,
+    command: CommandConfig,
+    timeout_s: float,
+    as_json: bool,
 ) -> int:
     """Look at the cluster, at the node of a configuration, or at both."""
     found: list[Finding] = []
@@ -24,7 +31,7 @@ async def doctor(
             addresses = parse_bootstrap(bootstrap)
         except ValueError as error:
             raise CommandError(str(error), EXIT_USAGE) from None
-        found += await diagnose_cluster(addresses, timeout_s=timeout_s)
+        found += await diagnose_cluster(addresses, timeout_s=timeout_s, security=command.security)
     problems = sum(one.severity is Severity.PROBLEM for one in found)
     found.sort(key=lambda one: one.severity is not Severity.PROBLEM)
     if as_json:

@@ -35,7 +35,14 @@ _ADVICE: Final = {
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`ottla txn list` shows all transactional ids.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask an administrator for access to the group.",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask an administrator for access to the topic.",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Ask an administrator for access to the "
+    "transactional id.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask an administrator for this right on the cluster.",
+    ErrorCode.SASL_AUTHENTICATION_FAILED: "Check sasl.jaas.config in the file of --command-config.",
+    ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set authorizer.class.name on all nodes.",
 }
+# Their own sentences say all, and in words of users.
+_OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
 
 
 # Words of servers, Apache Kafka among them, that say no more than the code.
@@ -53,12 +60,18 @@ class CommandError(Exception):
 def explain(error: KafkaError) -> str:
     """Return one line about an error of the protocol, with what to do about it where that is known."""
     detail = escape_controls(error.detail.rstrip("."))
+    if "requires TLS" in detail:
+        return f"{_capital(detail)} in the file of --command-config, or use a listener without TLS."
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
         hint = "Is a node running there? Start one with `ottla start`, or name another with --bootstrap."
+        if "security.protocol" in detail or "TLS handshake" in detail:
+            hint = "These settings belong into the file of --command-config, the address after --bootstrap."
         if "cannot be resolved" in detail:
             hint = "Check the address after --bootstrap; it must be host:port."
         return f"{_capital(detail)}. {hint}"
+    if error.code in _OF_CONNECTIONS or detail.startswith(("no TLS connection to", "ssl.", "sasl.")):
+        return f"{_capital(detail)}. These settings belong into the file of --command-config."
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout."
     if detail.endswith("?"):  # it asks what only the user can know

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ottla.node.cli.command_options import (
-    LOCAL,
     Bootstrap,
     CheckOnly,
+    CommandConfig,
     Output,
     ResetConfig,
     SetConfig,
@@ -49,7 +49,8 @@ def group_list(
         ),
     ] = None,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """List the groups of the cluster."""
@@ -57,7 +58,11 @@ def group_list(
 
     states = commands.parse_words(state, commands.STATES, "group state")
     types = commands.parse_words(group_type, commands.TYPES, "group type")
-    run(lambda: commands.list_all(client_of(bootstrap, timeout), states, types, output == "json"))
+    run(
+        lambda: commands.list_all(
+            client_of(bootstrap, command_config, timeout), states, types, output == "json"
+        )
+    )
 
 
 @group.command("describe")
@@ -69,7 +74,8 @@ def group_describe(
         typer.Option("--timeline", help="also show the latest rebalances, with their causes and durations"),
     ] = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the state of groups, and for each partition the committed offset, the lag and the member."""
@@ -78,7 +84,11 @@ def group_describe(
     names = _names(groups, every)
     run(
         lambda: commands.describe(
-            client_of(bootstrap, timeout), names, every=every, timeline=timeline, as_json=output == "json"
+            client_of(bootstrap, command_config, timeout),
+            names,
+            every=every,
+            timeline=timeline,
+            as_json=output == "json",
         )
     )
 
@@ -90,13 +100,18 @@ def group_members(
         bool, typer.Option("--verbose", "-v", help="also show the partitions of each member")
     ] = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """List the members of a group."""
     import ottla.node.cli.group_commands as commands
 
-    run(lambda: commands.members(client_of(bootstrap, timeout), name, verbose, output == "json"))
+    run(
+        lambda: commands.members(
+            client_of(bootstrap, command_config, timeout), name, verbose, output == "json"
+        )
+    )
 
 
 @group.command("lag")
@@ -132,7 +147,8 @@ def group_lag(
         ),
     ] = None,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show how far groups lag behind, in records and in seconds.
@@ -158,7 +174,7 @@ def group_lag(
         max_age_s=max_seconds,
         as_json=output == "json",
     )
-    run(lambda: commands.lag(client_of(bootstrap, timeout), options))
+    run(lambda: commands.lag(client_of(bootstrap, command_config, timeout), options))
 
 
 @group.command("reset")
@@ -214,7 +230,8 @@ def group_reset(
         bool, typer.Option("--export", help="print the new offsets as lines for --from-file")
     ] = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Reset the committed offsets of groups; without --execute, only show the new offsets.
@@ -256,7 +273,7 @@ def group_reset(
         export=export,
         as_json=output == "json",
     )
-    run(lambda: commands.reset(client_of(bootstrap, timeout), target, options))
+    run(lambda: commands.reset(client_of(bootstrap, command_config, timeout), target, options))
 
 
 def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | None]") -> "Target":
@@ -297,7 +314,8 @@ def group_config(
     documentation: ShowDocumentation = False,
     dry_run: CheckOnly = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show or change the settings of a group; the group need not exist yet.
@@ -308,7 +326,7 @@ def group_config(
     from ottla.node.client.topic_admin import config_of_group
 
     settings, of = dict(pairs_of(change)), config_of_group(name)
-    client = client_of(bootstrap, timeout)
+    client = client_of(bootstrap, command_config, timeout)
     if settings or reset:
         run(
             lambda: commands.change_config(
@@ -326,14 +344,19 @@ def group_delete(
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="do not fail if the group does not exist")
     ] = False,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete groups that have no members, with their committed offsets."""
     import ottla.node.cli.group_commands as commands
 
     names = _names(groups, every)
-    run(lambda: commands.delete(client_of(bootstrap, timeout), names, every=every, if_exists=if_exists))
+    run(
+        lambda: commands.delete(
+            client_of(bootstrap, command_config, timeout), names, every=every, if_exists=if_exists
+        )
+    )
 
 
 @group.command("delete-offsets")
@@ -345,7 +368,8 @@ def group_delete_offsets(
             "--topic", metavar="TOPIC[:P,...]", help="only this topic or these partitions; repeatable"
         ),
     ],
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete the committed offsets of a group for topics that none of its members reads.
@@ -355,7 +379,7 @@ def group_delete_offsets(
     import ottla.node.cli.group_commands as commands
 
     topics = commands.parse_topics(topic)
-    run(lambda: commands.delete_offsets(client_of(bootstrap, timeout), name, topics))
+    run(lambda: commands.delete_offsets(client_of(bootstrap, command_config, timeout), name, topics))
 
 
 def _names(groups: list[str] | None, every: bool) -> list[str]:

@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from ottla.node.cli.command_options import (
-    LOCAL,
     Bootstrap,
     CheckOnly,
+    CommandConfig,
     Name,
     Names,
     Output,
@@ -39,7 +39,8 @@ def topic_create(
         bool, typer.Option("--if-not-exists", help="do not fail if the topic exists")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Create topics.
@@ -51,7 +52,13 @@ def topic_create(
     settings = dict(pairs_of(config))
     run(
         lambda: commands.create(
-            client_of(bootstrap, timeout), topics, partitions, replicas, settings, if_not_exists, dry_run
+            client_of(bootstrap, command_config, timeout),
+            topics,
+            partitions,
+            replicas,
+            settings,
+            if_not_exists,
+            dry_run,
         )
     )
 
@@ -60,26 +67,28 @@ def topic_create(
 def topic_list(
     internal: Annotated[bool, typer.Option("--internal", help="also show internal topics")] = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """List topics with their partitions and replicas."""
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.list_all(client_of(bootstrap, timeout), internal, output == "json"))
+    run(lambda: commands.list_all(client_of(bootstrap, command_config, timeout), internal, output == "json"))
 
 
 @topic.command("describe")
 def topic_describe(
     topics: Names,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the leader, replicas and offsets of each partition, and the settings that are not defaults."""
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.describe(client_of(bootstrap, timeout), topics, output == "json"))
+    run(lambda: commands.describe(client_of(bootstrap, command_config, timeout), topics, output == "json"))
 
 
 @topic.command("alter")
@@ -89,7 +98,8 @@ def topic_alter(
         int, typer.Option("--partitions", "-p", metavar="N", min=1, help="the new number of partitions")
     ],
     dry_run: Annotated[bool, typer.Option("--dry-run", help="check only")] = False,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Add partitions to a topic; records with a key may then go to a different partition than before.
@@ -98,7 +108,7 @@ def topic_alter(
     """
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.alter(client_of(bootstrap, timeout), name, partitions, dry_run))
+    run(lambda: commands.alter(client_of(bootstrap, command_config, timeout), name, partitions, dry_run))
 
 
 @topic.command("delete")
@@ -107,13 +117,14 @@ def topic_delete(
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="do not fail if the topic does not exist")
     ] = False,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete topics and all their records."""
     import ottla.node.cli.topic_commands as commands
 
-    run(lambda: commands.delete(client_of(bootstrap, timeout), topics, if_exists))
+    run(lambda: commands.delete(client_of(bootstrap, command_config, timeout), topics, if_exists))
 
 
 @topic.command("reassign")
@@ -131,7 +142,8 @@ def topic_reassign(
     cancel: Annotated[bool, typer.Option("--cancel", help="cancel moves that are under way")] = False,
     wait: Annotated[bool, typer.Option("--wait/--no-wait", help="wait until the moves are complete")] = True,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 60.0,
 ) -> None:
     """Move partitions to other brokers; without --replicas or --cancel, show the moves under way.
@@ -147,7 +159,7 @@ def topic_reassign(
     import ottla.node.cli.reassign_commands as commands
 
     moves = commands.parse_moves(replicas or [])
-    client = client_of(bootstrap, timeout)
+    client = client_of(bootstrap, command_config, timeout)
     if cancel:
         run(lambda: commands.cancel(client, name, output == "json"))
     elif moves:
@@ -167,13 +179,18 @@ def topic_elect(
         bool,
         typer.Option("--unclean", help="where no replica is in sync, elect any live one; this loses records"),
     ] = False,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Elect leaders: return leadership to the preferred replicas, the first of each replica list."""
     import ottla.node.cli.reassign_commands as commands
 
-    run(lambda: commands.elect(client_of(bootstrap, timeout), topics, partition or [], unclean))
+    run(
+        lambda: commands.elect(
+            client_of(bootstrap, command_config, timeout), topics, partition or [], unclean
+        )
+    )
 
 
 @topic.command("config")
@@ -185,7 +202,8 @@ def topic_config(
     documentation: ShowDocumentation = False,
     dry_run: CheckOnly = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show or change the settings of a topic.
@@ -196,7 +214,7 @@ def topic_config(
     from ottla.node.client.topic_admin import config_of_topic
 
     settings, of = dict(pairs_of(change)), config_of_topic(name)
-    client = client_of(bootstrap, timeout)
+    client = client_of(bootstrap, command_config, timeout)
     if settings or reset:
         run(
             lambda: commands.change_config(

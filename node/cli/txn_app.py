@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from ottla.node.cli.command_options import LOCAL, Bootstrap, Output, Timeout, client_of, run
+from ottla.node.cli.command_options import Bootstrap, CommandConfig, Output, Timeout, client_of, run
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
 txn = typer.Typer(
@@ -50,7 +50,8 @@ def txn_list(
         typer.Option("--match", metavar="RE", help="only ids that match this RE2 expression as a whole"),
     ] = None,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """List transactional ids with their states, and the age and timeout of open transactions.
@@ -67,20 +68,21 @@ def txn_list(
         pattern=match,
         as_json=output == "json",
     )
-    run(lambda: commands.list_all(client_of(bootstrap, timeout), options))
+    run(lambda: commands.list_all(client_of(bootstrap, command_config, timeout), options))
 
 
 @txn.command("describe")
 def txn_describe(
     ids: Annotated[list[str], typer.Argument(metavar="ID...")],
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the state of transactional ids, and the partitions of their open transactions."""
     import ottla.node.cli.txn_commands as commands
 
-    run(lambda: commands.describe(client_of(bootstrap, timeout), ids, output == "json"))
+    run(lambda: commands.describe(client_of(bootstrap, command_config, timeout), ids, output == "json"))
 
 
 @txn.command("producers")
@@ -91,7 +93,8 @@ def txn_producers(
         typer.Option("--broker", metavar="N", help="show the replica of this broker instead of the leader's"),
     ] = None,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the producers known to the partitions of a topic, and their open transactions.
@@ -102,7 +105,11 @@ def txn_producers(
     import ottla.node.cli.txn_commands as commands
 
     named = words.parse_topics(topics)
-    run(lambda: commands.producers(client_of(bootstrap, timeout), named, broker, output == "json"))
+    run(
+        lambda: commands.producers(
+            client_of(bootstrap, command_config, timeout), named, broker, output == "json"
+        )
+    )
 
 
 @txn.command("abort")
@@ -118,7 +125,8 @@ def txn_abort(
             "--start-offset", metavar="N", min=0, help="the first offset of the transaction in that partition"
         ),
     ] = None,
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Abort the open transaction of a transactional id and fence its producer, or abort a hanging one.
@@ -136,10 +144,10 @@ def txn_abort(
     import ottla.node.cli.txn_commands as commands
 
     if transactional_id and topic is None and start_offset is None:
-        run(lambda: commands.abort(client_of(bootstrap, timeout), transactional_id))
+        run(lambda: commands.abort(client_of(bootstrap, command_config, timeout), transactional_id))
     elif transactional_id is None and topic is not None and start_offset is not None:
         named = words.parse_topics([topic])
-        run(lambda: commands.abort_in_log(client_of(bootstrap, timeout), named, start_offset))
+        run(lambda: commands.abort_in_log(client_of(bootstrap, command_config, timeout), named, start_offset))
     else:
         raise CommandError(
             "Which transaction? Give an ID, or --topic TOPIC:P with --start-offset.", EXIT_USAGE
@@ -164,7 +172,8 @@ def txn_find_hanging(
         ),
     ] = "PT15M",
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Find hanging transactions: open in a partition, but not known to any coordinator.
@@ -183,7 +192,7 @@ def txn_find_hanging(
         longer_than_ms=_duration_ms(longer_than),
         as_json=output == "json",
     )
-    run(lambda: commands.find_hanging(client_of(bootstrap, timeout), options))
+    run(lambda: commands.find_hanging(client_of(bootstrap, command_config, timeout), options))
 
 
 def _duration_ms(text: str) -> int:

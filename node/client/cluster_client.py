@@ -98,7 +98,7 @@ class Client:
         self.deadline = Deadline.after(timeout_s)
         self.topics: dict[str, Topic] = {}
         self.opening: Opening | None = None  # where records are opened; None: on the loop, in turns
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._endpoints: dict[int, tuple[str, int]] = {}
         self._shared = _Shared()
         self._connections: dict[tuple[str, int], PeerClient] = {}
@@ -179,10 +179,10 @@ class Client:
     async def any_node(self) -> PeerClient:
         """A connection to whichever node answers first of all that are known."""
         for endpoint, connection in self._connections.items():
-            if connection.is_open and (endpoint in self._bootstrap or endpoint in self._endpoints.values()):
+            if connection.is_open and (endpoint in self.bootstrap or endpoint in self._endpoints.values()):
                 return connection
         failures: dict[tuple[str, int], KafkaError] = {}
-        endpoints = list(dict.fromkeys((*self._bootstrap, *self._endpoints.values())))
+        endpoints = list(dict.fromkeys((*self.bootstrap, *self._endpoints.values())))
         # One that is silent leaves the others their share of the time, and is asked again when all are.
         for limit_s in (CONNECT_S, self.deadline.remaining_s):
             asked = [one for one in endpoints if one not in failures or _is_of_time(failures[one])]

@@ -7,6 +7,7 @@ import asyncio
 import http.client
 import ipaddress
 import json
+import ssl
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -26,6 +27,8 @@ from ottla.node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
 from ottla.node.doctor.try_endpoint import try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
 from ottla.node.net.peer_client import PeerClient
+from ottla.node.secure_client.client_context import client_context
+from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity
 from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
 from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -39,6 +42,12 @@ from ottla.node.wire.messages.describe_configs import (
 )
 
 CLIENT_ID: Final = "ottla-doctor"
+_OF_SECURITY: Final = (
+    ErrorCode.SASL_AUTHENTICATION_FAILED,
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    ErrorCode.ILLEGAL_SASL_STATE,
+    ErrorCode.INVALID_CONFIG,
+)
 MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
 
 
@@ -61,14 +70,33 @@ class ClusterFacts(NamedTuple):
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
 
 
-async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> ClusterFacts:
-    """Ask everybody that is found from these addresses."""
-    tried = [await try_endpoint(host, port, timeout_s=timeout_s) for host, port in bootstrap]
-    tried = [await _with_cluster_id(one, timeout_s) for one in tried]
+class _Asking(NamedTuple):
+    """How nodes are asked."""
+
+    timeout_s: float
+    security: ClientSecurity
+    tls: ssl.SSLContext | None
+
+    async def connect(
+        self, host: str, port: int, *, client_id: str = CLIENT_ID, timeout_s: float | None = None
+    ) -> PeerClient:
+        return await PeerClient.connect(
+            host, port, client_id=client_id, timeout_s=timeout_s or self.timeout_s, security=self.security
+        )
+
+
+async def ask_cluster(
+    bootstrap: Sequence[tuple[str, int]], *, timeout_s: float, security: ClientSecurity = PLAINTEXT
+) -> ClusterFacts:
+    """Ask everybody that is found from these addresses; INVALID_CONFIG if a file of TLS cannot be used."""
+    tls = None if security.tls is None else await asyncio.to_thread(client_context, security.tls)
+    asking = _Asking(timeout_s, security, tls)
+    tried = [await try_endpoint(host, port, timeout_s=timeout_s, tls=tls) for host, port in bootstrap]
+    tried = [await _with_cluster_id(one, asking) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
         return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), ())
-    client = Client(speaking, timeout_s=timeout_s)
+    client = Client(speaking, timeout_s=timeout_s, connect=asking.connect)
     try:
         brokers = await _brokers(client)
         quorum, failure = await _quorum(client)
@@ -77,14 +105,14 @@ async def ask_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float)
     finally:
         await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
     is_local = all(_is_loopback(address) for one in tried for address in one.addresses)
-    advertised = [await _advertised(one, is_local, timeout_s) for one in living]
+    advertised = [await _advertised(one, is_local, asking) for one in living]
     ids = {one.name: one.cluster_id for one in tried if one.cluster_id is not None}
     ids |= {
         one.endpoint.name: one.endpoint.cluster_id
         for one in advertised
         if one.endpoint.cluster_id is not None
     }
-    told = [await _told(one, timeout_s) for one in advertised]
+    told = [await _told(one, asking) for one in advertised]
     nodes = {one.node_id: facts for one, facts in zip(advertised, told, strict=True) if facts is not None}
     return ClusterFacts(
         tried,
@@ -142,37 +170,46 @@ def _leaders_now_ms(view: QuorumView | None) -> int:
 # ---- one node ------------------------------------------------------------------------------------
 
 
-async def _with_cluster_id(at: EndpointFacts, timeout_s: float) -> EndpointFacts:
-    """The same with the cluster that the node there is of."""
+async def _with_cluster_id(at: EndpointFacts, asking: _Asking) -> EndpointFacts:
+    """The same with the cluster that the node there is of, or why it does not serve this client."""
     if at.speaks is not Speaks.KAFKA:
         return at
     try:
-        node = await PeerClient.connect(at.host, at.port, client_id=CLIENT_ID, timeout_s=timeout_s)
-    except KafkaError:
-        return at
+        node = await asking.connect(at.host, at.port)
+    except KafkaError as error:
+        return _denied(at, error)
     try:
-        answer = await node.request(DescribeClusterRequest(), DescribeClusterResponse, timeout_s=timeout_s)
-    except KafkaError:
-        return at
+        answer = await node.request(
+            DescribeClusterRequest(), DescribeClusterResponse, timeout_s=asking.timeout_s
+        )
+    except KafkaError as error:
+        return _denied(at, error)
     finally:
         node.abort()
     return at._replace(cluster_id=answer.cluster_id or None)
 
 
-async def _advertised(broker: DescribeClusterBroker, is_local: bool, timeout_s: float) -> AdvertisedFacts:
-    endpoint = await try_endpoint(broker.host, broker.port, timeout_s=timeout_s)
-    endpoint = await _with_cluster_id(endpoint, timeout_s)
-    is_itself = await _is_node(endpoint, broker.broker_id, timeout_s)
+def _denied(at: EndpointFacts, error: KafkaError) -> EndpointFacts:
+    """The same with why the node does not serve this client, where that is for security."""
+    if error.code not in _OF_SECURITY:
+        return at
+    return at._replace(speaks=Speaks.DENIED, reason=error.detail)
+
+
+async def _advertised(broker: DescribeClusterBroker, is_local: bool, asking: _Asking) -> AdvertisedFacts:
+    endpoint = await try_endpoint(broker.host, broker.port, timeout_s=asking.timeout_s, tls=asking.tls)
+    endpoint = await _with_cluster_id(endpoint, asking)
+    is_itself = await _is_node(endpoint, broker.broker_id, asking)
     return AdvertisedFacts(broker.broker_id, endpoint, is_local, is_itself)
 
 
-async def _is_node(at: EndpointFacts, node_id: int, timeout_s: float) -> bool | None:
+async def _is_node(at: EndpointFacts, node_id: int, asking: _Asking) -> bool | None:
     """Whether this node answers there: any other refuses to tell its settings."""
-    found = await _settings(at, node_id, timeout_s)
+    found = await _settings(at, node_id, asking)
     return found if found is None or isinstance(found, bool) else True
 
 
-async def _settings(at: EndpointFacts, node_id: int, timeout_s: float) -> Mapping[str, str] | bool | None:
+async def _settings(at: EndpointFacts, node_id: int, asking: _Asking) -> Mapping[str, str] | bool | None:
     """Where the REST API of this node is, by its settings; False if it is another one, None if unknown."""
     if at.speaks is not Speaks.KAFKA:
         return None
@@ -182,12 +219,12 @@ async def _settings(at: EndpointFacts, node_id: int, timeout_s: float) -> Mappin
         configuration_keys=[REST_LISTENERS, ADVERTISED_REST_LISTENER],
     )
     try:
-        node = await PeerClient.connect(at.host, at.port, client_id=CLIENT_ID, timeout_s=timeout_s)
+        node = await asking.connect(at.host, at.port)
     except KafkaError:
         return None
     try:
         answer = await node.request(
-            DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=timeout_s
+            DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=asking.timeout_s
         )
     except KafkaError:
         return None
@@ -211,8 +248,8 @@ class _Told(NamedTuple):
     body: Mapping[str, Any]
 
 
-async def _told(node: AdvertisedFacts, timeout_s: float) -> _Told | None:
-    settings = await _settings(node.endpoint, node.node_id, timeout_s)
+async def _told(node: AdvertisedFacts, asking: _Asking) -> _Told | None:
+    settings = await _settings(node.endpoint, node.node_id, asking)
     if settings is None or isinstance(settings, bool):
         return None
     listed = settings.get(ADVERTISED_REST_LISTENER) or settings.get(REST_LISTENERS, "").partition(",")[0]
@@ -223,7 +260,7 @@ async def _told(node: AdvertisedFacts, timeout_s: float) -> _Told | None:
     host = host.strip("[]")
     if host in ("", "0.0.0.0", "::"):
         host = node.endpoint.host
-    told = await asyncio.to_thread(_get, host, int(port), timeout_s, "/v1/node", 200)
+    told = await asyncio.to_thread(_get, host, int(port), asking.timeout_s, "/v1/node", 200)
     # Another node may have the port that this one did not get.
     return told if told is not None and is_of(node, told.body) else None
 

@@ -29,6 +29,7 @@ from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.look_at_disk import look_at_disk
 from ottla.node.doctor.try_endpoint import has_address, try_endpoint
 from ottla.node.doctor.version_findings import NEEDED, VersionFacts
+from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.wire import codec
@@ -37,9 +38,11 @@ from ottla.node.wire.api_keys import ApiKey
 MAX_FILES: Final = 1_048_576  # what a node asks for, if the kernel lets it
 
 
-async def diagnose_cluster(bootstrap: Sequence[tuple[str, int]], *, timeout_s: float) -> list[Finding]:
+async def diagnose_cluster(
+    bootstrap: Sequence[tuple[str, int]], *, timeout_s: float, security: ClientSecurity = PLAINTEXT
+) -> list[Finding]:
     """What is wrong with the cluster behind these addresses, as far as it shows from here."""
-    facts = await ask_cluster(bootstrap, timeout_s=timeout_s)
+    facts = await ask_cluster(bootstrap, timeout_s=timeout_s, security=security)
     found = list(endpoint_findings.of_bootstrap(facts.bootstrap))
     found += endpoint_findings.of_advertised(facts.advertised)
     found += [

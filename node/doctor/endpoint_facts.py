@@ -15,6 +15,7 @@ class Speaks(Enum):
     OTHER = "something else"
     SILENT = "nothing"  # it took the connection and did not answer, or ended it
     REFUSED = "refused"
+    DENIED = "denied"  # by either end: no trusted certificate, or no login
     UNREACHABLE = "unreachable"
     UNRESOLVED = "unresolved"
 

@@ -74,7 +74,12 @@ def _trouble(at: EndpointFacts) -> str | None:
         case Speaks.KAFKA:
             return None
         case Speaks.TLS:
-            return "requires TLS: use a PLAINTEXT listener, or a client with TLS."
+            return (
+                "requires TLS: set security.protocol=SSL in the file of --command-config, or use a PLAINTEXT "
+                "listener."
+            )
+        case Speaks.DENIED:
+            return f"does not serve this client: {at.reason}."
         case Speaks.HTTP:
             return "is a web server, not a Kafka listener: use the Kafka port."
         case Speaks.CONTROLLER:

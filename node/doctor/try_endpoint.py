@@ -13,6 +13,7 @@ from ottla.logstore.words.dial_errors import dial_problem, is_refused
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.raft_handshake import read_welcome
 from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
+from ottla.node.secure_client.dial_refusals import handshake_cut, tls_refusal
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 
@@ -24,8 +25,10 @@ FIRST_BYTES: Final = 8  # of an answer: its size and the correlation id; or of T
 _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert, handshake
 
 
-async def try_endpoint(host: str, port: int, *, timeout_s: float) -> EndpointFacts:
-    """What is found at this address; never an error."""
+async def try_endpoint(
+    host: str, port: int, *, timeout_s: float, tls: ssl.SSLContext | None = None
+) -> EndpointFacts:
+    """What is found at this address, asked by TLS where there is a context for it; never an error."""
     loop = asyncio.get_running_loop()
     facts = EndpointFacts(host, port)
     try:
@@ -35,15 +38,19 @@ async def try_endpoint(host: str, port: int, *, timeout_s: float) -> EndpointFac
         return facts._replace(speaks=Speaks.UNRESOLVED, reason=reason)
     facts = facts._replace(addresses=list(dict.fromkeys(str(one[4][0]) for one in found)))
     try:
-        answer = await _exchange(host, port, QUESTION, timeout_s)
+        answer = await _exchange(host, port, QUESTION, timeout_s, tls)
+    except ssl.SSLError as error:
+        return facts._replace(speaks=Speaks.DENIED, reason=tls_refusal(facts.name, error).detail)
     except TimeoutError:
         return facts._replace(reason=f"no connection within {timeout_s:g} s")
     except OSError as error:
         if is_refused(error):
             return facts._replace(speaks=Speaks.REFUSED)
+        if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
+            return facts._replace(speaks=Speaks.DENIED, reason=handshake_cut(facts.name).detail)
         return facts._replace(reason=dial_problem(error))
     facts = judged(facts, answer)
-    if facts.speaks is Speaks.SILENT:
+    if facts.speaks is Speaks.SILENT and tls is None:
         if await _speaks_tls(host, port, timeout_s):
             return facts._replace(speaks=Speaks.TLS)
         try:
@@ -83,10 +90,12 @@ def _is_refusal(answer: bytes) -> bool:
     return False
 
 
-async def _exchange(host: str, port: int, question: bytes, timeout_s: float) -> bytes:
+async def _exchange(
+    host: str, port: int, question: bytes, timeout_s: float, tls: ssl.SSLContext | None = None
+) -> bytes:
     """What comes back: a whole answer of Kafka's, else the first bytes; nothing if nothing comes."""
     async with asyncio.timeout(timeout_s):
-        reader, writer = await asyncio.open_connection(host, port)
+        reader, writer = await asyncio.open_connection(host, port, ssl=tls)
     try:
         writer.write(question)
         async with asyncio.timeout(timeout_s):

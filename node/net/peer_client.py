@@ -19,7 +19,13 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from ottla.logstore.words.dial_errors import dial_problem
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
-from ottla.node.secure_client.authentication import RENEWED_AT, Response, authentication, next_step
+from ottla.node.secure_client.authentication import (
+    RENEWED_AT,
+    Response,
+    authentication,
+    next_step,
+    takes_no_logins,
+)
 from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
 from ottla.node.secure_client.dial_refusals import handshake_cut, tls_refusal, without_login
@@ -241,6 +247,8 @@ class PeerClient:
                 client._login = security.login
                 protocol.may_need_login = security.login is None
             if client._login is not None:
+                if ApiKey.SASL_HANDSHAKE not in client.versions:
+                    raise takes_no_logins(peer)
                 await client._log_in(client._login, loop.time() + timeout_s)
         except BaseException as error:
             client.abort()
@@ -422,7 +430,8 @@ def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> Kaf
         return KafkaError(error.code, f"{peer} speaks HTTP, {NOT_KAFKA}: is this the REST port?")
     if protocol.foreign == "TLS":
         return KafkaError(
-            error.code, f"{peer} requires TLS, {NOT_KAFKA} in plaintext: is there a listener without TLS?"
+            error.code,
+            f"{peer} requires TLS, {NOT_KAFKA} in plaintext: set security.protocol to SSL or SASL_SSL",
         )
     if error.code is ErrorCode.INVALID_REQUEST:
         return KafkaError(error.code, f"{peer} does not speak the Kafka protocol: {error.detail}")
@@ -435,8 +444,8 @@ def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> Kaf
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         return KafkaError(
             error.code,
-            f"{peer} closed the connection before it reported its API versions; it may be a TLS "
-            "port, or another program",
+            f"{peer} closed the connection before it reported its API versions; it may be a TLS port "
+            "(security.protocol), or another program",
         )
     return error
 

@@ -51,6 +51,15 @@ def authentication(login: SaslLogin, peer: str) -> Steps:
     raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"the login at {peer} does not end")
 
 
+def takes_no_logins(peer: str) -> KafkaError:
+    """Return the error for a listener without SASL."""
+    return KafkaError(
+        ErrorCode.ILLEGAL_SASL_STATE,
+        f"the listener at {peer} takes no logins; set security.protocol to PLAINTEXT or SSL, or use the "
+        "address of a SASL listener",
+    )
+
+
 def next_step(steps: Steps, answer: Response | None) -> tuple[Request | None, int]:
     """Return the next request of a login; at its end None, and the lifetime.
 
@@ -73,11 +82,7 @@ def _answer(mechanism: Mechanism, token: bytes, peer: str) -> bytes | None:
 
 def _handshake_refused(login: SaslLogin, peer: str, error_code: int, mechanisms: Sequence[str]) -> KafkaError:
     if error_code == ErrorCode.ILLEGAL_SASL_STATE:
-        return KafkaError(
-            ErrorCode.ILLEGAL_SASL_STATE,
-            f"the listener at {peer} takes no logins; set security.protocol to PLAINTEXT or SSL, or use the "
-            "address of a SASL listener",
-        )
+        return takes_no_logins(peer)
     if error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         offered = ", ".join(mechanisms)
         return KafkaError(

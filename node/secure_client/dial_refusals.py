@@ -36,7 +36,7 @@ def handshake_cut(peer: str) -> KafkaError:
     """Return the error for a connection that ended before anything was said about the handshake."""
     return KafkaError(
         ErrorCode.NETWORK_EXCEPTION,
-        f"{peer} closed the connection during the TLS handshake; is that a listener with TLS?",
+        f"{peer} closed the connection during the TLS handshake; it may not be a listener with TLS",
     )
 
 

@@ -263,7 +263,7 @@ def test_a_name_is_not_checked_where_the_algorithm_is_empty(ca: trustme.CA) -> N
 
 def test_a_listener_without_tls_and_a_certificate_that_is_missing_are_told(ca: trustme.CA) -> None:
     plain = refused(trusting(ca))
-    assert plain.code is ErrorCode.NETWORK_EXCEPTION and "is that a listener with TLS?" in plain.detail
+    assert plain.code is ErrorCode.NETWORK_EXCEPTION and "may not be a listener with TLS" in plain.detail
 
     missing = refused(trusting(ca), tls=server_context(ca, "127.0.0.1", asks=True))
     assert "it may ask for a certificate of this client" in missing.detail
