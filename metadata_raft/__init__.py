@@ -56,6 +56,7 @@ raft_follower          the follower's side: entries and snapshots from the leade
 raft_election          PreVote, and whose vote counts
 raft_guard             which message is heard, and when one leaves
 raft_member            one voter, whole, driven by its cycle
+peer_certificate       the node for which a certificate was issued
 raft_handshake         how voters prove to each other who they are
 link_troubles          why there is no link to a voter, and when that is said again
 raft_wire              one connection: frames with a limit (door)

@@ -166,8 +166,8 @@ def _amend(known: BrokerImage, command: RegisterBroker) -> Decision:
     reply = RegisterBrokerReply(broker_epoch=known.broker_epoch)
     listeners = {one.name: Endpoint(one.host, one.port, one.security_protocol) for one in command.listeners}
     features = {one.name: (one.min_supported_version, one.max_supported_version) for one in command.features}
-    said = (listeners, features, command.rack, tuple(command.log_dirs))
-    if said == (known.listeners, known.features, known.rack, known.log_dirs):
+    said = (listeners, command.peer_listener, features, command.rack, tuple(command.log_dirs))
+    if said == (known.listeners, known.peer_listener, known.features, known.rack, known.log_dirs):
         return Decision(reply=reply)
     record = _registration(
         command,
@@ -196,6 +196,7 @@ def _registration(
         in_controlled_shutdown=in_controlled_shutdown,
         log_dirs=list(command.log_dirs),
         page_cache_id=command.page_cache_id,
+        peer_listener=command.peer_listener,
     )
 
 

@@ -490,6 +490,7 @@ def _broker_image(record: RegisterBrokerRecord) -> BrokerImage:
             for feature in record.features
         },
         page_cache_id=record.page_cache_id,
+        peer_listener=record.peer_listener,
     )
 
 

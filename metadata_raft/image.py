@@ -29,6 +29,7 @@ from ottla.metadata_raft.records import (
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC: Final = "__cluster_metadata"
+PLAINTEXT: Final = 0  # the security protocol of a listener in records; SSL 1, SASL_PLAINTEXT 2, SASL_SSL 3
 EVERY_BROKER: Final = ""  # the resource name under which the defaults of all brokers stand
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -81,7 +82,7 @@ class Endpoint(NamedTuple):
 
     host: str
     port: int
-    security_protocol: int = 0  # PLAINTEXT 0, SSL 1, SASL_PLAINTEXT 2, SASL_SSL 3
+    security_protocol: int = PLAINTEXT
 
 
 class BrokerImage(NamedTuple):
@@ -97,11 +98,16 @@ class BrokerImage(NamedTuple):
     log_dirs: tuple[bytes, ...]
     features: Mapping[str, tuple[int, int]]  # name -> lowest and highest level supported
     page_cache_id: bytes = ZERO_UUID  # in which it keeps what it has not synced; zeros if it cannot tell
+    peer_listener: str = ""  # the listener at which it serves other nodes; "" if it did not tell
 
     @property
     def is_active(self) -> bool:
         """Whether replicas may be placed on it and lead."""
         return not (self.fenced or self.in_controlled_shutdown)
+
+    def endpoint_for_peers(self, own_listener: str) -> Endpoint | None:
+        """Return where it serves other nodes, of which the one that asks has its listener for them."""
+        return self.listeners.get(self.peer_listener or own_listener)
 
     def has_online_dir(self, directory: bytes) -> bool:
         """Whether a replica in that directory can be served; one that lies somewhere is believed to."""

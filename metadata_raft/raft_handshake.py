@@ -7,7 +7,7 @@ the other's certificate, and that it is made out for the node which the other cl
 """
 
 import hmac
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ottla.logstore.words import schema
@@ -156,16 +156,6 @@ def check_proof(frame: bytes, told: LinkHello, answered: bytes, secret: bytes) -
 def _proof(secret: bytes, label: bytes, client: LinkHello, server: LinkHello) -> bytes:
     said = [encode(schema.replace(one, proof=b""), 0) for one in (client, server)]
     return hmac.digest(secret, b"".join((label, *said)), "sha256")
-
-
-def check_certificate_names(names: Collection[str], node_id: int, host: str | None) -> None:
-    """CLUSTER_AUTHORIZATION_FAILED unless a certificate is made out for that node: `node-ID`, or its host."""
-    wanted = {f"node-{node_id}"} | ({host.lower()} if host else set())
-    if wanted.isdisjoint(name.lower() for name in names):
-        raise KafkaError(
-            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"The certificate of node {node_id} was issued for {', '.join(sorted(names)) or 'nobody'}.",
-        )
 
 
 def welcome(endpoints: Sequence[NodeEndpoint]) -> bytes:

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.link_troubles import LinkTroubles, reason_of, sentence
+from ottla.metadata_raft.peer_certificate import check_certificate_names
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import (
     LINK,
@@ -25,7 +26,6 @@ from ottla.metadata_raft.raft_handshake import (
     LinkIdentity,
     NodeEndpoint,
     answer,
-    check_certificate_names,
     check_proof,
     hello,
     prove,
@@ -35,7 +35,7 @@ from ottla.metadata_raft.raft_handshake import (
     welcome,
 )
 from ottla.metadata_raft.raft_strangers import Strangers
-from ottla.metadata_raft.raft_wire import LinkWire
+from ottla.metadata_raft.raft_wire import CLOSED, LinkWire
 from ottla.metadata_raft.voters import Voter, VoterSet
 
 HANDSHAKE_SECONDS: Final = 5.0
@@ -48,31 +48,21 @@ LEAVE_SECONDS: Final = 0.1
 SILENCE_SECONDS: Final = 6.0
 REFUSAL_LOG_SECONDS: Final = 1.0
 
+# asyncio closes the connection of whoever it refuses without TLS's word for that.
+REFUSED_IN_SILENCE: Final = (
+    "The other end closed the connection during the TLS handshake; if it refuses this node's certificate, "
+    "its log says why."
+)
+
 log = logging.getLogger(__name__)
 
 
 class LinkTls(NamedTuple):
-    """Both ends show a certificate of the cluster's authority."""
+    """The two ends of TLS on a link; both show a certificate and verify the other's."""
 
     server: ssl.SSLContext
     client: ssl.SSLContext
-
-
-def link_tls(keystore: str, key_password: str | None, truststore: str) -> LinkTls:
-    """The two contexts from PEM files: certificate chain and key, and the authority. Blocks; OSError."""
-    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    for context in (server, client):
-        context.minimum_version = ssl.TLSVersion.TLSv1_2
-        context.load_cert_chain(
-            keystore, password=key_password or ""
-        )  # without one OpenSSL asks the terminal
-        context.load_verify_locations(truststore)
-        context.verify_mode = ssl.CERT_REQUIRED
-    # The node's name in the certificate is checked against the id that it claims, by both ends.
-    client.check_hostname = False
-    client.verify_mode = ssl.CERT_REQUIRED
-    return LinkTls(server, client)
+    checks_names: bool = True  # whether a certificate must name the node that shows it
 
 
 class LinkSettings(NamedTuple):
@@ -81,7 +71,7 @@ class LinkSettings(NamedTuple):
     identity: LinkIdentity
     secret: bytes
     listen: tuple[str, int]
-    tls: LinkTls | None = None
+    tls: Callable[[], LinkTls] | None = None  # asked at each connection, since certificates are renewed
 
 
 class RaftLinks:
@@ -311,7 +301,7 @@ class RaftLinks:
             try:
                 async with asyncio.timeout(STRANGER_SECONDS):
                     if self._settings.tls is not None:
-                        await wire.begin_tls(self._settings.tls.server, STRANGER_SECONDS)
+                        await wire.begin_tls(self._settings.tls().server, STRANGER_SECONDS)
                     told = await self._let_in(wire)
             finally:
                 self._strangers.leave(wire)
@@ -339,7 +329,9 @@ class RaftLinks:
         if now - self._refusal_logged_at >= REFUSAL_LOG_SECONDS:
             self._refusal_logged_at = now
             log.info(
-                "A connection to the controller listener was rejected (%d so far): %s", self.refused, error
+                "A connection to the controller listener was rejected (%d so far): %s",
+                self.refused,
+                reason_of(error),
             )
 
     async def _let_in(self, wire: LinkWire) -> LinkHello:
@@ -349,10 +341,8 @@ class RaftLinks:
             answered = answer(told, settings.identity, self._unique(NONCE_BYTES), settings.secret)
             wire.send(answered)
             check_proof(await _proof_of(wire, told), told, answered, settings.secret)
-            names = wire.certificate_names()
-            if names is not None:
-                voter = self._voters.by_id.get(told.node_id)
-                check_certificate_names(names, told.node_id, None if voter is None else voter.host)
+            voter = self._voters.by_id.get(told.node_id)
+            _check_names(wire, settings, told.node_id, None if voter is None else voter.host)
         except KafkaError as error:
             wire.send(refusal(error))
             raise
@@ -390,7 +380,12 @@ async def introduce(
     """The client's side of the handshake: who the server is, and where the voters' brokers are."""
     sent = hello(settings.identity, nonce, purpose=purpose)
     wire.send(sent)
-    answered = await wire.next_frame()
+    try:
+        answered = await wire.next_frame()
+    except KafkaError as error:
+        if settings.tls is None or error.detail != CLOSED:
+            raise
+        raise KafkaError(error.code, REFUSED_IN_SILENCE) from None
     try:
         proof, told = prove(sent, answered, settings.identity, settings.secret, expected_id=expected_id)
     except KafkaError as error:
@@ -398,11 +393,15 @@ async def introduce(
             raise  # These were its first words; read as a refusal they would be nonsense.
         # A server that refuses the first words sends its refusal in place of its own.
         raise _refused(answered, error) from None
-    names = wire.certificate_names()
-    if names is not None:
-        check_certificate_names(names, told.node_id, host)
+    _check_names(wire, settings, told.node_id, host)
     wire.send(proof)
     return told, list(read_welcome(await wire.next_frame()))
+
+
+def _check_names(wire: LinkWire, settings: LinkSettings, node_id: int, host: str | None) -> None:
+    """CLUSTER_AUTHORIZATION_FAILED if the other end has shown the certificate of another node."""
+    if settings.tls is not None and settings.tls().checks_names:
+        check_certificate_names(wire.certificate_names(), node_id, [] if host is None else [host])
 
 
 def _refused(frame: bytes, error: KafkaError) -> KafkaError:
@@ -422,9 +421,9 @@ async def _until_closed(wires: Sequence[LinkWire]) -> None:
         wire.abort()
 
 
-async def _connect(host: str, port: int, tls: LinkTls | None) -> LinkWire:
+async def _connect(host: str, port: int, tls: Callable[[], LinkTls] | None) -> LinkWire:
     loop = asyncio.get_running_loop()
-    options: dict[str, Any] = {"ssl": tls.client, "server_hostname": host} if tls is not None else {}
+    options: dict[str, Any] = {"ssl": tls().client, "server_hostname": host} if tls is not None else {}
     make: Any = LinkWire
     async with asyncio.timeout(DIAL_SECONDS):
         _, protocol = await loop.create_connection(make, host, port, **options)

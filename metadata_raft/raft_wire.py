@@ -11,7 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from ottla.logstore.words.dial_errors import tls_problem
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.peer_certificate import names_in
 from ottla.metadata_raft.raft_handshake import MAX_HANDSHAKE_BYTES
 from ottla.metadata_raft.raft_messages import MAX_FRAME_BYTES
 
@@ -19,6 +21,7 @@ from ottla.metadata_raft.raft_messages import MAX_FRAME_BYTES
 HIGH_WATER_BYTES: Final = 8 << 20
 # Beyond this frames are dropped, as if they were lost; Raft sends them again.
 MAX_WAITING_BYTES: Final = MAX_FRAME_BYTES + HIGH_WATER_BYTES
+CLOSED: Final = "The connection was closed."
 _LENGTH: Final = struct.Struct(">I")
 
 
@@ -37,6 +40,7 @@ class LinkWire:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.heard_at = 0.0
         self.peer_host = ""  # the address of the other end
+        self._problem = ""  # with TLS, by which the connection ended
 
     # ---- what asyncio tells ----------------------------------------------------------------------------
 
@@ -79,8 +83,9 @@ class LinkWire:
     def eof_received(self) -> bool:
         return False
 
-    def connection_lost(self, _error: Exception | None) -> None:
+    def connection_lost(self, error: Exception | None) -> None:
         self.is_closed = True
+        self._problem = self._problem or tls_problem(error)
         self._wake()
         if not self.closed.done():
             self.closed.set_result(None)
@@ -113,7 +118,7 @@ class LinkWire:
             ssl_handshake_timeout=timeout_seconds,
         )
         if made is None or self.is_closed:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was closed.")
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, CLOSED)
         self._transport = made
 
     # ---- use -------------------------------------------------------------------------------------------
@@ -122,7 +127,8 @@ class LinkWire:
         """The next frame of the handshake; NETWORK_EXCEPTION when the other end is gone."""
         while not self._frames:
             if self.is_closed:
-                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "The connection was closed.")
+                said = f"The connection was closed: {self._problem}." if self._problem else CLOSED
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION, said)
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
         return self._frames.popleft()
@@ -156,17 +162,9 @@ class LinkWire:
             transport is not None and self._is_open and transport.get_write_buffer_size() < HIGH_WATER_BYTES
         )
 
-    def certificate_names(self) -> set[str] | None:
-        """The names in the other end's certificate; None without TLS."""
-        certificate = None if self._transport is None else self._transport.get_extra_info("peercert")
-        if not certificate:
-            return None
-        names = {
-            value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")
-        }
-        for part in certificate.get("subject", ()):
-            names |= {value for key, value in part if key == "commonName"}
-        return names
+    def certificate_names(self) -> frozenset[str]:
+        """Return the names in the other end's certificate; none without TLS."""
+        return names_in(None if self._transport is None else self._transport.get_extra_info("peercert"))
 
     def abort(self) -> None:
         """End the connection without another word."""
@@ -179,5 +177,7 @@ class LinkWire:
 
     def close(self) -> None:
         """End it once what was written has left."""
-        if self._transport is not None and not self.is_closed:
+        # asyncio's transport with TLS that is closed a second time cannot be aborted any more.
+        if self._is_open:
+            assert self._transport is not None
             self._transport.close()

@@ -173,6 +173,7 @@ def _broker_record(broker: BrokerImage) -> RegisterBrokerRecord:
         in_controlled_shutdown=broker.in_controlled_shutdown,
         log_dirs=broker.log_dirs,
         page_cache_id=broker.page_cache_id,
+        peer_listener=broker.peer_listener,
     )
 
 

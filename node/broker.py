@@ -60,7 +60,7 @@ class Broker:
     def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
         self.base = base = lay_foundation(config, World() if world is None else world)
         self.listeners: list[Listener] = []
-        self.view = NodeView(base.state, base.tasks.start, self.listeners)
+        self.view = NodeView(base.state, base.tasks.start, self.listeners, base.listener_tls)
         self.rest = RestServer(self.view, base.memory, base.memory_uses, base.world.rest_loop)
         self.probes = ProbeServer(self.view, NodePulse(base.state), base.world.rest_loop)
         self.is_hurried = False  # it ends without waiting for others to take over

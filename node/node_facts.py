@@ -11,7 +11,10 @@ from typing import Any, Final, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.metadata_raft.peer_certificate import is_named
 from ottla.node.counters.rest_work import RestWork
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.net.server_tls import DialTls
 from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
 from ottla.node.services import Services
@@ -88,7 +91,6 @@ class NodeFacts:
     def bootstrap(self) -> list[tuple[str, int]]:
         """Where a client of Kafka finds the cluster: this node first, the others after."""
         node = self._node
-        # The REST API speaks no TLS to its own node.
         own = next(one for one in node.listeners if one.name == node.config.inter_broker_listener_name)
         found = {(own.host if own.host not in ("", "0.0.0.0", "::") else "127.0.0.1", own.port): None}
         if node.state.is_serving:
@@ -98,6 +100,35 @@ class NodeFacts:
                 if endpoint is not None and registered.broker_id != node.config.node_id:
                     found[endpoint.host, endpoint.port] = None
         return list(found)
+
+    async def connect(self, host: str, port: int, *, client_id: str, timeout_s: float) -> PeerClient:
+        """Return a connection to the listener by which nodes reach each other, of this node or another.
+
+        As `PeerClient.connect`; NETWORK_EXCEPTION too if the certificate is that of no node.
+        """
+        node = self._node
+        tls: DialTls | None = None
+        if node.config.inter_broker_listener_name in node.config.listener_security:
+            tls = node.listener_tls.dialling(node.config.inter_broker_listener_name)
+        client = await PeerClient.connect(
+            host,
+            port,
+            client_id=client_id,
+            timeout_s=timeout_s,
+            tls=None if tls is None else tls.context,
+        )
+        if tls is not None and tls.checks_names:
+            node_ids = {node.config.node_id}
+            if node.has_services:
+                node_ids |= set(node.services.metadata.image.brokers)
+            names = client.certificate_names()
+            if not any(is_named(names, node_id, [host]) for node_id in node_ids):
+                client.abort()
+                raise KafkaError(
+                    ErrorCode.NETWORK_EXCEPTION,
+                    f"the certificate at {host}:{port} was issued for no node of the cluster",
+                )
+        return client
 
     async def run(self, work: "Callable[[NodeView], Awaitable[T]]", *, timeout_s: float) -> T:
         """The same for what has to wait: a task of the node, which nobody waits for any longer than this."""

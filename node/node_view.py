@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from ottla.node.net.listener import Listener
 from ottla.node.node_state import NodeState
+from ottla.node.security.security_reload import SecurityReload
 from ottla.node.services import QuorumServices, Services, StartTask
 from ottla.node.settings.config import BrokerConfig
 
@@ -11,8 +12,15 @@ from ottla.node.settings.config import BrokerConfig
 class NodeView:
     """Holds the parts of a node that are there already; read on the node's loop."""
 
-    def __init__(self, state: NodeState, start_task: StartTask, listeners: Sequence[Listener]) -> None:
+    def __init__(
+        self,
+        state: NodeState,
+        start_task: StartTask,
+        listeners: Sequence[Listener],
+        listener_tls: SecurityReload,
+    ) -> None:
         self.state = state
+        self.listener_tls = listener_tls
         self.start_task = start_task
         self.listeners = listeners
         self.quorum_services: QuorumServices | None = None  # None while it looks for the metadata quorum

@@ -19,11 +19,32 @@ def is_refused(error: Exception) -> bool:
 
 def dial_problem(error: Exception) -> str:
     """Return the reason, or "" if none is known."""
+    said = tls_problem(error)
+    if said:
+        return said
     if is_refused(error):
         return "connection refused"
     for number in _numbers(error):
         return os.strerror(number)
     return getattr(error, "strerror", None) or str(error)
+
+
+def tls_problem(error: BaseException | None) -> str:
+    """Return what an error of TLS says, without OpenSSL's numbers and places; "" for other errors."""
+    # Errors of `ssl`, known by what they have: whoever only wants words need not load OpenSSL.
+    reason = getattr(error, "reason", None)
+    if not isinstance(reason, str) or not hasattr(error, "library"):
+        return ""
+    verify_message = getattr(error, "verify_message", None)
+    if verify_message:
+        return f"the certificate of the other end is refused: {str(verify_message).rstrip('.')}"
+    _, is_alert, alert = reason.partition("_ALERT_")
+    if not is_alert:
+        return f"the TLS handshake failed: {reason.lower().replace('_', ' ')}"
+    words = alert.lower().replace("_", " ")
+    if "certificate" in words or words == "unknown ca":
+        return f"the other end refuses this node's certificate: {words}"
+    return f"the other end ended TLS: {words}"
 
 
 def _numbers(error: Exception) -> list[int]:

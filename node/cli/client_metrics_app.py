@@ -5,9 +5,9 @@ from typing import Annotated
 import typer
 
 from ottla.node.cli.command_options import (
-    LOCAL,
     Bootstrap,
     CheckOnly,
+    CommandConfig,
     Output,
     ResetConfig,
     SetConfig,
@@ -28,12 +28,19 @@ Subscription = Annotated[str, typer.Argument(metavar="SUBSCRIPTION")]
 
 @client_metrics.command("list")
 def client_metrics_list(
-    output: Output = "text", bootstrap: Bootstrap = LOCAL, timeout: Timeout = 30.0
+    output: Output = "text",
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
+    timeout: Timeout = 30.0,
 ) -> None:
     """List the subscriptions to client metrics."""
     import ottla.node.cli.config_commands as commands
 
-    run(lambda: commands.list_subscriptions(client_of(bootstrap, timeout), as_json=output == "json"))
+    run(
+        lambda: commands.list_subscriptions(
+            client_of(bootstrap, command_config, timeout), as_json=output == "json"
+        )
+    )
 
 
 @client_metrics.command("config")
@@ -45,7 +52,8 @@ def client_metrics_config(
     documentation: ShowDocumentation = False,
     dry_run: CheckOnly = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Show or change a subscription. The first setting makes it, and without settings it is gone.
@@ -56,7 +64,7 @@ def client_metrics_config(
     from ottla.node.client.topic_admin import config_of_subscription
 
     settings, of = dict(pairs_of(change)), config_of_subscription(name)
-    client = client_of(bootstrap, timeout)
+    client = client_of(bootstrap, command_config, timeout)
     if settings or reset:
         run(
             lambda: commands.change_config(
@@ -72,11 +80,12 @@ def client_metrics_delete(
     name: Subscription,
     dry_run: CheckOnly = False,
     output: Output = "text",
-    bootstrap: Bootstrap = LOCAL,
+    bootstrap: Bootstrap = None,
+    command_config: CommandConfig = None,
     timeout: Timeout = 30.0,
 ) -> None:
     """Delete a subscription."""
     import ottla.node.cli.config_commands as commands
 
-    client = client_of(bootstrap, timeout)
+    client = client_of(bootstrap, command_config, timeout)
     run(lambda: commands.delete_subscription(client, name, dry_run=dry_run, as_json=output == "json"))

@@ -18,6 +18,7 @@ from ottla.logstore.words.schema_compiler import Decoder, Encoder, check_version
 from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import ScramCredential, ScramKey
+from ottla.metadata_raft.peer_certificate import check_certificate_names
 from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.authorization.access import AccessDenied
 from ottla.node.clock import monotonic_s
@@ -331,6 +332,7 @@ class Dispatcher:
         challenge, connection.peer_challenge = connection.peer_challenge, None
         try:
             if request.step == HELLO and connection.info.peer_id == NO_PEER:
+                self._check_certificate(connection, request.node_id)
                 response, connection.peer_challenge = answer_hello(
                     request, secret=gate.secret, own=gate.identity(), nonce=gate.unique(NONCE_BYTES)
                 )
@@ -350,6 +352,15 @@ class Dispatcher:
                 for key, (first, last) in sorted(SERVED_TO_PEERS.items())
             ]
         )
+
+    def _check_certificate(self, connection: Connection, node_id: int) -> None:
+        """CLUSTER_AUTHORIZATION_FAILED if the connection has TLS and not the certificate of that node."""
+        security = self._state.config.listener_security.get(connection.info.listener_name)
+        if security is None or self._peer_gate is None:
+            return
+        names = connection.certificate_names()
+        if security.checks_names or not names:
+            check_certificate_names(names, node_id, self._peer_gate.hosts_of(node_id))
 
     @property
     def _administrators(self) -> Administrators:

@@ -68,6 +68,7 @@ class Registration:
     features: Mapping[str, tuple[int, int]]
     previous_broker_epoch: int = -1  # of the process that ended cleanly before this one
     page_cache_id: bytes = ZERO_UUID
+    peer_listener: str = ""  # at which it serves other nodes
 
     def command(self) -> RegisterBroker:
         return RegisterBroker(
@@ -90,6 +91,7 @@ class Registration:
             ],
             previous_broker_epoch=self.previous_broker_epoch,
             page_cache_id=self.page_cache_id,
+            peer_listener=self.peer_listener,
         )
 
 

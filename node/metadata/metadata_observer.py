@@ -142,7 +142,7 @@ class MetadataObserver:
             FetchMetadataResponse,
             timeout_s=FETCH_WAIT_MS / 1000 + 5,
         )
-        told = {one.node_id: Endpoint(one.host, one.port) for one in response.voters}
+        told = {one.node_id: Endpoint(one.host, one.port, one.security_protocol) for one in response.voters}
         if response.error_code:
             # It has no vote any more; of those who have, it knew more than was known here, or less.
             self._voters |= told

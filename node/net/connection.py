@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
+from ottla.metadata_raft.peer_certificate import names_in
 from ottla.node.authorization.access import Access
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection_info import ConnectionInfo
@@ -260,6 +261,10 @@ class Connection(asyncio.BufferedProtocol):
         """Serve what comes from now on in another way; by default frames may have any size."""
         self._service = service
         self.buffer.max_frame_bytes = max_frame_bytes or self._listener.max_frame_bytes
+
+    def certificate_names(self) -> frozenset[str]:
+        """Return the names in the certificate that the other end has shown; none without one."""
+        return names_in(self._transport.get_extra_info("peercert"))
 
     # ---- called by a transport with TLS --------------------------------------------------------------
 

@@ -16,9 +16,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from ottla.logstore.words.dial_errors import dial_problem
+from ottla.logstore.words.dial_errors import dial_problem, tls_problem
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
+from ottla.metadata_raft.peer_certificate import names_in
 from ottla.node.secure_client.authentication import (
     RENEWED_AT,
     Response,
@@ -88,6 +89,7 @@ class _PeerProtocol(asyncio.BufferedProtocol):
         self._watch: asyncio.TimerHandle | None = None
         self._watched_deadline = 0.0
         self.foreign: str | None = None  # the protocol of a peer that does not speak Kafka's
+        self.tls_problem = ""  # by which the connection of a node ended
         self.may_need_login = False  # whether to suppose so if the peer ends the connection now
         self._splitter = FrameSplitter(MAX_RESPONSE_BYTES)
 
@@ -162,13 +164,17 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        # A server of TLS 1.3 judges the certificate of a client after the client has begun to send.
         if self.is_of_client and isinstance(exc, ssl.SSLError):
-            # A server of TLS 1.3 judges the certificate of a client after the client has begun to send.
             error = self.refusal = tls_refusal(self.peer, exc)
         elif self.may_need_login and self.awaited:
             error = without_login(self.peer)
         else:
-            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to {self.peer} was lost")
+            self.tls_problem = tls_problem(exc)
+            said = f"the connection to {self.peer} was lost"
+            if self.tls_problem:
+                said = f"{said}: {self.tls_problem}"
+            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, said)
         self.fail(error)
         self.writable.set()
         if not self.lost.done():
@@ -270,6 +276,11 @@ class PeerClient:
         if response.error_code:
             raise KafkaError(ErrorCode(response.error_code), f"{self.peer} does not report its API versions")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+
+    def certificate_names(self) -> frozenset[str]:
+        """Return the names in the certificate that the node has shown; none without TLS."""
+        transport = self._protocol.transport
+        return names_in(None if transport is None else transport.get_extra_info("peercert"))
 
     def learn_versions(self, versions: Mapping[int, tuple[int, int]]) -> None:
         """The peer serves these APIs too, which ApiVersions does not tell."""
@@ -435,6 +446,8 @@ def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> Kaf
         )
     if error.code is ErrorCode.INVALID_REQUEST:
         return KafkaError(error.code, f"{peer} does not speak the Kafka protocol: {error.detail}")
+    if protocol.tls_problem:
+        return KafkaError(error.code, f"no connection to {peer}: {protocol.tls_problem}")
     if error.code is ErrorCode.NETWORK_EXCEPTION and protocol.has_tls:
         return KafkaError(
             error.code,

@@ -4,12 +4,12 @@ Challenge and response by HMAC-SHA-256, in both directions: each end makes a non
 secret by signing both nonces with the names of both ends. A proof that was overheard is worth nothing on
 another connection, one of the server is none of a client, and one for node 1 is none for node 2. The secret
 itself never travels. What this does not do is protect what follows on the connection: who can change packets
-on the way can take it over. For that there is TLS.
+on the way can take it over. For that there is TLS, by which each end also shows a certificate of its node.
 """
 
 import hmac
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -159,3 +159,4 @@ class PeerGate(NamedTuple):
     secret: bytes
     identity: Callable[[], PeerIdentity]
     unique: Callable[[int], bytes]
+    hosts_of: Callable[[int], Collection[str]] = lambda node_id: ()  # at which the cluster knows a node

@@ -7,14 +7,16 @@ twice as long each time up to a limit; whoever asks meanwhile waits for that dia
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.image import Endpoint
+from ottla.metadata_raft.image import PLAINTEXT, Endpoint
+from ottla.metadata_raft.peer_certificate import check_certificate_names
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, PeerIdentity, hello, prove
+from ottla.node.net.server_tls import DialTls
 from ottla.node.wire.messages.peer_handshake import PeerHandshakeResponse
 from ottla.node.wire.peer_api import PeerApi
 
@@ -52,13 +54,18 @@ class PeerNetwork:
         endpoint_of: Callable[[int], Endpoint | None],
         chance: random.Random,
         on_lost: Callable[[str], None] = lambda purpose: None,
+        tls: Callable[[], DialTls] | None = None,
     ) -> None:
-        """`on_lost` is told the purpose of each connection that ends."""
+        """`on_lost` is told the purpose of each connection that ends.
+
+        `tls` gives by what nodes are dialled whose listener has TLS, as of now.
+        """
         self._gate = gate
         self._client_id = CLIENT_ID.format(node_id)
         self._endpoint_of = endpoint_of
         self._chance = chance
         self._on_lost = on_lost
+        self._tls = tls
         self._peers: dict[tuple[int, str], _Peer] = {}
         self._broker_epochs: dict[int, int] = {}
         self._is_closed = False
@@ -118,19 +125,35 @@ class PeerNetwork:
             raise KafkaError(
                 ErrorCode.NETWORK_EXCEPTION, f"The cluster metadata has no address for node {node_id}."
             )
-        client, _ = await self.dial(endpoint.host, endpoint.port, expected_node_id=node_id)
+        client, _ = await self.dial(endpoint, expected_node_id=node_id)
         return client
 
     async def dial(
-        self, host: str, port: int, *, expected_node_id: int = -1
+        self, endpoint: Endpoint, *, expected_node_id: int = -1
     ) -> tuple[PeerClient, PeerIdentity]:
         """A new connection, proven, and who is at its other end; the caller closes it."""
         gate = self._gate
         if gate is None:
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This node has no cluster.secret.")
-        client = await PeerClient.connect(host, port, client_id=self._client_id, timeout_s=DIAL_TIMEOUT_S)
+        tls: DialTls | None = None
+        if endpoint.security_protocol != PLAINTEXT:
+            if self._tls is None:
+                raise KafkaError(
+                    ErrorCode.NETWORK_EXCEPTION,
+                    f"Nodes reach {endpoint.host}:{endpoint.port} by TLS, but this node has no listener with "
+                    "TLS whose keystore and truststore it could use for that.",
+                )
+            tls = self._tls()
+        client = await PeerClient.connect(
+            endpoint.host,
+            endpoint.port,
+            client_id=self._client_id,
+            timeout_s=DIAL_TIMEOUT_S,
+            tls=None if tls is None else tls.context,
+        )
+        hosts = [endpoint.host] if tls is not None and tls.checks_names else None
         try:
-            return client, await _shake_hands(client, gate, expected_node_id)
+            return client, await _shake_hands(client, gate, expected_node_id, hosts)
         except BaseException:
             client.abort()
             raise
@@ -181,13 +204,21 @@ class PeerNetwork:
                 peer.client.abort()
 
 
-async def _shake_hands(client: PeerClient, gate: PeerGate, expected_node_id: int) -> PeerIdentity:
+async def _shake_hands(
+    client: PeerClient, gate: PeerGate, expected_node_id: int, hosts: Sequence[str] | None
+) -> PeerIdentity:
+    """Prove this node to another, and return who that is.
+
+    With `hosts` the certificate of the other must name it, or one of these.
+    """
     own, nonce = gate.identity(), gate.unique(NONCE_BYTES)
     client.learn_versions({int(PeerApi.PEER_HANDSHAKE): (0, 0)})
     response = await client.request(hello(own, nonce), PeerHandshakeResponse, timeout_s=DIAL_TIMEOUT_S)
     request, peer = prove(
         response, secret=gate.secret, own=own, nonce=nonce, expected_node_id=expected_node_id
     )
+    if hosts is not None:
+        check_certificate_names(client.certificate_names(), peer.node_id, hosts)
     proven = await client.request(request, PeerHandshakeResponse, timeout_s=DIAL_TIMEOUT_S)
     if proven.error_code:
         raise KafkaError(ErrorCode(proven.error_code), proven.error_message or "")

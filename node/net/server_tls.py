@@ -12,6 +12,15 @@ class ServerTls(NamedTuple):
     # The principal of who showed that certificate (DER), or none. PermissionError, with the reason, if nobody
     # may come in with it. It may take a while, so it is called in a thread.
     principal_of: Callable[[bytes | None], str]
+    # By which this node dials such a listener of another node; None without a truststore.
+    dialling: ssl.SSLContext | None = None
+
+
+class DialTls(NamedTuple):
+    """The dialling side of TLS between nodes."""
+
+    context: ssl.SSLContext
+    checks_names: bool  # whether the certificate of a node must name it
 
 
 class ListenerTls:

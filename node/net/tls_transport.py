@@ -187,7 +187,9 @@ class TlsTransport(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._has_ended = True
         if self._state is _State.HANDSHAKE:
-            if not self._is_in_lane:
+            if not self._received_bytes:
+                self.abort()  # it only looked whether somebody listens
+            elif not self._is_in_lane:
                 self._upper.abort("it ended the connection before the TLS handshake was complete")
             return True
         if self._state is _State.OPEN:
@@ -503,6 +505,8 @@ class TlsTransport(asyncio.BufferedProtocol):
             return self._tls.context
         if name == "ssl_object":
             return self._tls_object
+        if name == "peercert":
+            return self._tls_object.getpeercert()
         if name == "peer_has_ended":
             return self._peer_has_ended
         return self._lower.get_extra_info(name, default)

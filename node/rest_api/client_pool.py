@@ -75,7 +75,7 @@ class ClientPool:
 
     def make(self) -> Client:
         """A client that is the caller's to close."""
-        return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S)
+        return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S, connect=self._facts.connect)
 
     async def close(self) -> None:
         """End the connections of the clients at rest, and what is opened for others."""

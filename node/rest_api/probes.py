@@ -57,6 +57,7 @@ def state_of(node: NodeView) -> NodeStatus:
         None if voter is None else voter.waits_for(),
         any(one.is_disk_old for one in own),
         any(one.is_disk_copied for one in own),
+        next(iter(node.listener_tls.problems()), None),
     )
 
 

@@ -27,10 +27,18 @@ class NodeStatus(NamedTuple):
     waits_for: str | None = None  # voters without which there is no majority, in a sentence
     is_disk_old: bool = False  # whether its voter has no vote, because its disk went back
     is_disk_copied: bool = False  # whether its voter has no vote, because its directory is a copy
+    certificate_problem: str | None = None  # for which others refuse its certificate, in a sentence
 
 
 def problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
-    """Why the node is not ready, in a sentence; None if it is."""
+    """Return why the node is not ready, in a sentence or two; None if it is."""
+    problem = _problem_of(node, has_caught_up=has_caught_up)
+    if problem is None or node.certificate_problem is None:
+        return problem
+    return f"{problem} {node.certificate_problem}"
+
+
+def _problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
     is_stopping = node.state in (BrokerState.SHUTTING_DOWN, BrokerState.STOPPED)
     if node.is_disk_copied and not is_stopping:
         return f"The data directory of this voter is a copy. {HOW_A_COPY_VOTES}"

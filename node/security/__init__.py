@@ -11,5 +11,6 @@ administrators      decides which clients may change the cluster itself while no
 distinguished_name  the subject of a certificate as text, as Java writes it
 principal_rules     `ssl.principal.mapping.rules`: from a name of a certificate to the name of a principal
 server_context      from the settings of a listener to what its connections need of TLS
+certificate_problems  why others refuse the certificate of a listener
 security_reload     keys and certificates of listeners, renewed while the node runs
 """

@@ -6,6 +6,8 @@ certificate is read here. OpenSSL has accepted it before; still every length is 
 """
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 MAX_NAME_BYTES: Final = 64 * 1024  # of a subject; OpenSSL takes 100 KiB for a whole chain of certificates
@@ -14,6 +16,8 @@ MAX_OID_BYTES: Final = 256
 
 _SEQUENCE, _SET, _OID, _OCTETS, _BOOLEAN = 0x30, 0x31, 0x06, 0x04, 0x01
 _VERSION, _EXTENSIONS = 0xA0, 0xA3
+_UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
+_DNS_NAME, _IP_ADDRESS = 0x82, 0x87
 _SUBJECT_ALT_NAME: Final = bytes.fromhex("551d11")
 # RFC 2253 has short names for these attributes; the value of any other is shown as the hex digits of its DER.
 _SHORT_NAMES: Final = {
@@ -61,6 +65,42 @@ def alternative_names(certificate: bytes) -> frozenset[bytes]:
             names = _elements(_only(parts[1].content, _SEQUENCE))
             return frozenset(bytes(one.whole) for one in names)
     return frozenset()
+
+
+def host_names(certificate: bytes) -> frozenset[str]:
+    """Return the names of hosts and nodes in a certificate (DER): DNS, addresses, CN; ValueError as above."""
+    names: set[str] = set()
+    for name in alternative_names(certificate):
+        (one,) = _elements(memoryview(name))
+        if one.tag == _DNS_NAME:
+            names.add(bytes(one.content).decode("ascii", "replace"))
+        elif one.tag == _IP_ADDRESS and len(one.content) in (4, 16):
+            names.add(str(ip_address(bytes(one.content))))
+    for attributes in _elements(_subject(_parts(certificate))):
+        for attribute in _elements(attributes.content):
+            oid, value = _pair(attribute)
+            if _SHORT_NAMES.get(bytes(oid)) == "CN" and value.tag in _TEXTS:
+                names.add(bytes(value.content).decode("utf-8", "replace"))
+    return frozenset(names)
+
+
+def validity(certificate: bytes) -> tuple[datetime, datetime]:
+    """Return since when and until when a certificate (DER) is valid; ValueError as above."""
+    parts = _parts(certificate)
+    position = 4 if parts and parts[0].tag == _VERSION else 3
+    if len(parts) <= position or parts[position].tag != _SEQUENCE:
+        raise ValueError("the certificate does not say how long it is valid")
+    since, until = map(_moment, _elements(parts[position].content))
+    return since, until
+
+
+def _moment(element: _Element) -> datetime:
+    text = bytes(element.content).decode("ascii", "replace")
+    if element.tag == _UTC_TIME and len(text) == 13:  # its years are those from 1950 to 2049
+        text = ("20" if text[:2] < "50" else "19") + text
+    elif element.tag != _GENERALIZED_TIME:
+        raise ValueError("the certificate has a time that cannot be read")
+    return datetime.strptime(text, "%Y%m%d%H%M%SZ").replace(tzinfo=UTC)
 
 
 def _parts(certificate: bytes) -> list[_Element]:

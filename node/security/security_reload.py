@@ -10,13 +10,16 @@ otherwise.
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.net.server_tls import ListenerTls
+from ottla.node.net.server_tls import DialTls, ListenerTls
+from ottla.node.security.certificate_problems import OwnNode, problem_of, warning_of
 from ottla.node.security.server_context import BuiltTls, OwnCertificate, build_tls
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.tls.key_store import Stamp, stamps_of
@@ -39,9 +42,18 @@ class _Listener:
 class SecurityReload:
     """The keys and certificates of all listeners of a node."""
 
-    def __init__(self, wanted: Callable[[], Mapping[str, ListenerSecurity]]) -> None:
-        """`wanted` gives what the settings come to now, by listener."""
+    def __init__(
+        self,
+        wanted: Callable[[], Mapping[str, ListenerSecurity]],
+        *,
+        node: OwnNode | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        """`wanted` gives what the settings come to now, by listener; certificates shall name the `node`."""
         self._wanted = wanted
+        self._node = node
+        self._now = now
+        self._said: dict[str, str] = {}  # about the certificate of each listener
         self._listeners: dict[str, _Listener] = {}
         self._changed = asyncio.Event()
 
@@ -54,7 +66,39 @@ class SecurityReload:
         self._listeners[security.listener] = _Listener(
             tls=tls, certificate=built.certificate, security=security, stamps=stamps
         )
+        self._say_problems()
         return tls
+
+    def problems(self) -> list[str]:
+        """Return why others refuse certificates of this node, a sentence each."""
+        now = self._now()
+        found = (
+            problem_of(one.certificate, one.security, self._node, now) for one in self._listeners.values()
+        )
+        return [one for one in found if one is not None]
+
+    def _say_problems(self) -> None:
+        """Log what is wrong with certificates, or will be soon, when it begins and once a day."""
+        now = self._now()
+        for name, listener in self._listeners.items():
+            problem = problem_of(listener.certificate, listener.security, self._node, now)
+            said = problem or warning_of(listener.certificate, listener.security, now)
+            if said is None:
+                self._said.pop(name, None)
+            elif self._said.get(name) != (dated := f"{now:%Y-%m-%d} {said}"):
+                self._said[name] = dated
+                log.log(logging.WARNING if problem is None else logging.ERROR, "%s", said)
+
+    def dialling(self, listener: str) -> DialTls:
+        """Return the TLS by which this node dials such a listener of another node now."""
+        found = self._listeners[listener]
+        context = found.tls.current.dialling
+        assert context is not None, f"the listener {listener} trusts nobody"
+        return DialTls(context, found.security.checks_names)
+
+    def accepting(self, listener: str) -> ssl.SSLContext:
+        """Return the context of the accepting end now."""
+        return self._listeners[listener].tls.current.context
 
     def settings_changed(self) -> None:
         """Look at once."""
@@ -89,6 +133,7 @@ class SecurityReload:
                 continue
             listener.tls.current, listener.certificate = built.server, built.certificate
             log.info("The listener %s has read its keys and certificates anew.", name)
+        self._say_problems()
 
     async def check(self, wanted: Mapping[str, ListenerSecurity]) -> None:
         """INVALID_CONFIG if a listener could not take over these settings."""

@@ -6,12 +6,13 @@ or versions is found when it is loaded, and not by the first client.
 
 import ssl
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.net.server_tls import ServerTls
-from ottla.node.security.distinguished_name import alternative_names, subject_name
+from ottla.node.security.distinguished_name import alternative_names, host_names, subject_name, validity
 from ottla.node.security.principal_rules import NoRuleError, PrincipalRules
 from ottla.node.settings.security_settings import NONE, REQUIRED, ListenerSecurity
 from ottla.node.tls.cipher_suites import allows_tls_1_2, allows_tls_1_3, openssl_suites, suites_problem
@@ -24,10 +25,13 @@ _HANDSHAKE_ROUNDS: Final = 10  # TLS 1.2 takes 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCertificate:
-    """The names of a certificate, which must not change while a node runs."""
+    """The names of a certificate, which must not change while a node runs, and how long it is valid."""
 
     subject: str
     alternative_names: frozenset[bytes]
+    host_names: frozenset[str]
+    valid_since: datetime
+    valid_until: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,31 +52,37 @@ def build_tls(security: ListenerSecurity) -> BuiltTls:
     authorities = _authorities(security)
     if authorities is not None:
         load_authorities(context, authorities.pem, authorities.source)
-    if security.client_auth != NONE:
+    # Other nodes show a certificate also where clients are asked for none.
+    if security.client_auth != NONE or security.is_between_nodes:
         is_required = security.client_auth == REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
-    return BuiltTls(
-        server=ServerTls(context, lambda certificate: principal_of(certificate, rules)),
-        certificate=_own_certificate(pair),
-    )
+    dialling: ssl.SSLContext | None = None
+    if authorities is not None:
+        dialling = _dialling_context(security, context)
+        pair.load_into(dialling)
+        load_authorities(dialling, authorities.pem, authorities.source)
+    names_clients = security.client_auth != NONE
+
+    def principal(certificate: bytes | None) -> str:
+        return principal_of(certificate if names_clients else None, rules)
+
+    return BuiltTls(server=ServerTls(context, principal, dialling), certificate=_own_certificate(pair))
 
 
-def peer_contexts(security: ListenerSecurity) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """Return the contexts of the accepting and the dialling end between nodes, which both show certificates.
+def _dialling_context(security: ListenerSecurity, server: ssl.SSLContext) -> ssl.SSLContext:
+    """Return the context by which this node dials such a listener of another node.
 
-    The names in them are left to be checked by the nodes: one is the id of a node. INVALID_CONFIG as above.
+    The names in the certificate of the other end are left to be checked by the caller: one is the id of a
+    node.
     """
-    pair, authorities = read_key_pair(security.keystore, _owner(security)), _authorities(security)
-    server = _context(security)
     client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client.minimum_version, client.maximum_version = server.minimum_version, server.maximum_version
     client.check_hostname = False
-    for context in (server, client):
-        pair.load_into(context)
-        if authorities is not None:
-            load_authorities(context, authorities.pem, authorities.source)
-        context.verify_mode = ssl.CERT_REQUIRED
-    return server, client
+    client.minimum_version, client.maximum_version = server.minimum_version, server.maximum_version
+    if server.minimum_version is ssl.TLSVersion.TLSv1_2 and (names := openssl_suites(security.cipher_suites)):
+        client.set_ciphers(names)
+    client.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return client
 
 
 def principal_of(certificate: bytes | None, rules: PrincipalRules) -> str:
@@ -98,8 +108,13 @@ def _authorities(security: ListenerSecurity) -> Authorities | None:
 def _own_certificate(pair: KeyPair) -> OwnCertificate:
     try:
         certificate = pair.certificate
+        since, until = validity(certificate)
         return OwnCertificate(
-            subject=subject_name(certificate), alternative_names=alternative_names(certificate)
+            subject=subject_name(certificate),
+            alternative_names=alternative_names(certificate),
+            host_names=host_names(certificate),
+            valid_since=since,
+            valid_until=until,
         )
     except ValueError as error:
         raise unusable(pair.source, str(error)) from None

@@ -103,6 +103,9 @@ class BrokerConfig:
     first_users: tuple[FirstUser, ...]  # ottla.add.scram
     listener_sasl: Mapping[str, ListenerSasl]  # of each listener whose clients log in
     authorizer: AuthorizerSettings | None  # None: clients are not judged
+    controller_security: ListenerSecurity | None  # of the connections to controllers; None: PLAINTEXT
+    # By which this node dials others that have TLS. It may have none for the listener that they dial.
+    peer_security: ListenerSecurity | None
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -486,6 +489,9 @@ def _build(
     quorum = _quorum(node_id, typed, [one for one in all_listeners if one.name in controllers])
     of_sasl = _sasl(listeners, values, texts)
     warnings = (*warnings, *quorum.warnings, *(one.warning for one in of_sasl.values() if one.warning))
+    inter_broker = _inter_broker_listener(typed, listeners)
+    first_controller = _first_controller(controllers, all_listeners, protocols)
+    security = _security(all_listeners, first_controller, controllers, inter_broker, values, texts)
     special: dict[str, Any] = {
         "node_id": node_id,
         "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
@@ -497,16 +503,18 @@ def _build(
         "cluster_id": None if typed["cluster_id"] is None else uuid_from_text(typed["cluster_id"]),
         "listeners": listeners,
         "advertised_listeners": advertised,
-        "inter_broker_listener_name": _inter_broker_listener(typed, listeners),
+        "inter_broker_listener_name": inter_broker,
         "max_connections_per_ip_overrides": MappingProxyType(
             parse_connection_limits(typed["max_connections_per_ip_overrides"])
         ),
         "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
-        "listener_security": MappingProxyType(_security(all_listeners, controllers, values, texts)),
         "listener_sasl": MappingProxyType(of_sasl),
         "first_users": parse_first_users(typed["ottla_add_scram"]),
         "authorizer": authorizer_settings(values),
+        "listener_security": MappingProxyType(security),
+        "controller_security": None if first_controller is None else security.get(first_controller.name),
+        "peer_security": _peer_security(inter_broker, listeners, security),
         "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
         "rest_listeners_are_named": REST_LISTENERS in static_texts,
         "ottla_rest_advertised_listener": parse_advertised_rest_listener(
@@ -550,11 +558,18 @@ def _of_listeners(setting: str, texts: Mapping[str, str]) -> dict[str, Any]:
 
 def _security(
     listeners: Sequence[Listener],
+    first_controller: Listener | None,
     controllers: Sequence[str],
+    inter_broker: str,
     values: Mapping[str, ConfigValue],
     texts: Mapping[str, str],
 ) -> dict[str, ListenerSecurity]:
-    """Return what the settings of TLS come to for each listener that has it."""
+    """Return what the settings of TLS come to for each listener that has it.
+
+    A node that is only a broker has no listener for controllers, but its settings, to dial them.
+    """
+    if first_controller is not None and first_controller not in listeners:
+        listeners = [*listeners, first_controller]
     overrides: dict[str, dict[str, ConfigValue]] = {one.name: {} for one in listeners}
     for name, text in texts.items():
         found = listener_setting(name)
@@ -562,7 +577,40 @@ def _security(
             overrides[found[0]][found[1]] = BROKER_CONFIG_DEF.parse(name, text)
     for name in controllers:  # They always show each other certificates.
         overrides.setdefault(name, {})["ssl.client.auth"] = REQUIRED
-    return {one.name: listener_security(one, values, overrides[one.name]) for one in listeners if one.has_tls}
+    return {
+        one.name: listener_security(
+            one,
+            values,
+            overrides[one.name],
+            is_between_nodes=one.name == inter_broker or one.name in controllers,
+        )
+        for one in listeners
+        if one.has_tls
+    }
+
+
+def _first_controller(
+    controllers: Sequence[str], listeners: Sequence[Listener], protocols: Mapping[str, str]
+) -> Listener | None:
+    """Return the listener of controllers that nodes dial, as in Apache Kafka the first that is named."""
+    found = next((one for name in controllers for one in listeners if one.name == name), None)
+    if found is not None or not controllers:
+        return found
+    name = controllers[0]
+    return Listener(name=name, host="", port=0, security_protocol=protocols.get(name, "PLAINTEXT"))
+
+
+def _peer_security(
+    inter_broker: str, listeners: Sequence[Listener], security: Mapping[str, ListenerSecurity]
+) -> ListenerSecurity | None:
+    """Return by which keys this node dials others that have TLS.
+
+    While nodes go over to TLS one after another, those that have not must reach those that have: by the keys
+    of their first listener with TLS that trusts somebody.
+    """
+    own = [security[one.name] for one in listeners if one.name in security]
+    own.sort(key=lambda one: one.listener != inter_broker)
+    return next((one for one in own if one.truststore is not None), None)
 
 
 def _sasl(
@@ -594,6 +642,8 @@ _SPECIAL_FIELDS: Final = {
     "listener_security",
     "listener_sasl",
     "first_users",
+    "controller_security",
+    "peer_security",
     "node_id",
     "broker_rack",
     "is_voter",
@@ -713,10 +763,8 @@ def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listene
     name: str | None = typed["inter_broker_listener_name"]
     if name is None:
         protocol = typed["security_inter_broker_protocol"]
-        if protocol != "PLAINTEXT":
-            raise _invalid(
-                "security.inter.broker.protocol", f"{protocol} is not supported; {_PLAIN_BETWEEN_NODES}"
-            )
+        if protocol not in _BETWEEN_NODES:
+            raise _invalid("security.inter.broker.protocol", f"{protocol} is not supported; {_NOT_BY_SASL}")
         found = [listener.name for listener in listeners if listener.security_protocol == protocol]
         if not found:
             raise _invalid("security.inter.broker.protocol", f"no listener uses {protocol}.")
@@ -724,13 +772,15 @@ def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listene
     found_names = {listener.name: listener.security_protocol for listener in listeners}
     if name.upper() not in found_names:
         raise _invalid("inter.broker.listener.name", f"{name} is not in listeners.")
-    if found_names[name.upper()] != "PLAINTEXT":
-        raise _invalid("inter.broker.listener.name", f"{name} has TLS; {_PLAIN_BETWEEN_NODES}")
+    if found_names[name.upper()] not in _BETWEEN_NODES:
+        raise _invalid("inter.broker.listener.name", f"{name} has SASL; {_NOT_BY_SASL}")
     return name.upper()
 
 
-_PLAIN_BETWEEN_NODES: Final = (
-    "nodes reach each other by PLAINTEXT listeners only, so give them one that clients cannot reach."
+_BETWEEN_NODES: Final = ("PLAINTEXT", "SSL")
+_NOT_BY_SASL: Final = (
+    "nodes prove themselves to each other by cluster.secret, and by certificates over SSL, so give them a "
+    "listener with PLAINTEXT or SSL."
 )
 
 

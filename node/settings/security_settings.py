@@ -26,6 +26,7 @@ from ottla.node.tls.store_settings import (
     type_problem,
 )
 
+HTTPS: Final = "https"
 NONE: Final = "none"
 REQUESTED: Final = "requested"
 REQUIRED: Final = "required"
@@ -143,6 +144,19 @@ TLS_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         of_listener=_PER_BROKER,
     ),
     setting(
+        "ssl.endpoint.identification.algorithm",
+        STRING,
+        HTTPS,
+        "How this node checks whose certificate another node shows. With https the certificate must name "
+        "node-ID, with the id of that node, or a host at which the cluster knows it. Empty: any certificate "
+        "of an authority in the truststore will do.",
+        Validator(
+            allowed=f"[{HTTPS}, (empty)]",
+            problem_of=lambda value: None if value in (HTTPS, "HTTPS", "") else "it must be https or empty.",
+        ),
+        importance=LOW,
+    ),
+    setting(
         "ssl.principal.mapping.rules",
         STRING,
         "DEFAULT",
@@ -185,10 +199,16 @@ class ListenerSecurity:
     principal_mapping_rules: str
     allow_dn_changes: bool
     allow_san_changes: bool
+    is_between_nodes: bool = False  # nodes dial it, and show each other certificates
+    checks_names: bool = True  # whether the certificate of a node must name it
 
 
 def listener_security(
-    listener: Listener, values: Mapping[str, ConfigValue], overrides: Mapping[str, ConfigValue]
+    listener: Listener,
+    values: Mapping[str, ConfigValue],
+    overrides: Mapping[str, ConfigValue],
+    *,
+    is_between_nodes: bool = False,
 ) -> ListenerSecurity:
     """Return what holds for a listener with TLS; `overrides` are its own settings, without prefix.
 
@@ -217,6 +237,7 @@ def listener_security(
         _keystore_problem(keystore)
         or store_problem("ssl.truststore", truststore)
         or _client_auth_problem(client_auth, is_trusting)
+        or _between_nodes_problem(is_between_nodes, is_trusting)
     )
     if problem is not None:
         name, reason = problem
@@ -235,6 +256,8 @@ def listener_security(
         principal_mapping_rules=str(found["ssl.principal.mapping.rules"]),
         allow_dn_changes=bool(found["ssl.allow.dn.changes"]),
         allow_san_changes=bool(found["ssl.allow.san.changes"]),
+        is_between_nodes=is_between_nodes,
+        checks_names=str(found["ssl.endpoint.identification.algorithm"]).lower() == HTTPS,
     )
 
 
@@ -255,6 +278,16 @@ def _client_auth_problem(client_auth: str, is_trusting: bool) -> tuple[str, str]
         "ssl.truststore.location",
         f"asks clients for a certificate (ssl.client.auth={client_auth}), so it needs this setting or "
         "ssl.truststore.certificates: the authorities that sign the certificates of clients.",
+    )
+
+
+def _between_nodes_problem(is_between_nodes: bool, is_trusting: bool) -> tuple[str, str] | None:
+    if not is_between_nodes or is_trusting:
+        return None
+    return (
+        "ssl.truststore.location",
+        "connects the nodes of the cluster, so it needs this setting or ssl.truststore.certificates: the "
+        "authorities that sign the certificates of the other nodes.",
     )
 
 

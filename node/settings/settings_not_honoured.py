@@ -83,7 +83,7 @@ NOT_HONOURED: Final = frozenset(
     share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
     share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
     share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms socket.receive.buffer.bytes ssl.endpoint.identification.algorithm
+    socket.connection.setup.timeout.ms socket.receive.buffer.bytes
     ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol ssl.provider
     ssl.secure.random.implementation ssl.trustmanager.algorithm
     transaction.state.log.load.buffer.size unstable.feature.versions.enable

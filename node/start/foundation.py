@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from ottla.logstore.log_dir import LogDir
@@ -25,12 +27,13 @@ from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
 from ottla.node.net.send_buffers import SendBuffers
 from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.node_state import NodeState
+from ottla.node.security.certificate_problems import OwnNode
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.node_tasks import NodeTasks
 from ottla.node.start.part_settings import connection_limits
-from ottla.node.start.peer_addresses import PeerAddresses
+from ottla.node.start.peer_addresses import PeerAddresses, own_hosts
 from ottla.node.start.signals import Signal
 from ottla.node.start.world import World
 from ottla.node.work.fair_pool import FairPool
@@ -131,12 +134,20 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         dir_offline((log_dir, lost))
 
     log_manager.on_offline = went_offline
+    addresses, peer_connection_lost = PeerAddresses(state), Signal[str]()
     peer_gate = None
     if config.cluster_secret is not None:
         peer_gate = PeerGate(
-            config.cluster_secret.encode(), lambda: identity_of(state, log_manager), world.unique
+            config.cluster_secret.encode(),
+            lambda: identity_of(state, log_manager),
+            world.unique,
+            addresses.hosts_of,
         )
-    addresses, peer_connection_lost = PeerAddresses(state), Signal[str]()
+    listener_tls = SecurityReload(
+        lambda: state.config.listener_security,
+        node=OwnNode(config.node_id, own_hosts(config)),
+        now=lambda: datetime.fromtimestamp(world.clock.now_ms() / 1000, UTC),
+    )
     served_apis = served_by(config) if world.served_apis is None else world.served_apis
     large_requests = LargeRequests(memory.large_requests)
     asked_bytes = config.queued_max_request_bytes
@@ -188,6 +199,9 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             node_id=config.node_id,
             endpoint_of=addresses.endpoint_of,
             chance=world.chance,
+            tls=None
+            if (own := config.peer_security) is None
+            else partial(listener_tls.dialling, own.listener),
             on_lost=peer_connection_lost,
         ),
         peer_lost=Signal[int](),
@@ -197,8 +211,8 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         handshakes=HandshakeLane(),
         failed_logins=FailedLogins(),
         lasting_work=[],
-        listener_tls=SecurityReload(lambda: state.config.listener_security),
         authorizer=None if config.authorizer is None else Authorizer(config.authorizer),
+        listener_tls=listener_tls,
         served_apis=served_apis,
         dispatcher=Dispatcher(
             state, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate

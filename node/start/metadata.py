@@ -76,6 +76,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
             features=world.supported_features,
             previous_broker_epoch=base.log_manager.clean_shutdown_epoch(),
             page_cache_id=base.log_manager.disk.page_cache_id(),
+            peer_listener=config.inter_broker_listener_name,
         ),
         contact=base.state.contact,
         clock=world.clock,
@@ -176,5 +177,12 @@ def _voter_addresses(
     for node_id in _voter_ids(config, image):
         endpoint = own if node_id == config.node_id else base.addresses.endpoint_of(node_id)
         if endpoint is not None:
-            found.append(VoterAddress(node_id=node_id, host=endpoint.host, port=endpoint.port))
+            found.append(
+                VoterAddress(
+                    node_id=node_id,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=endpoint.security_protocol,
+                )
+            )
     return found

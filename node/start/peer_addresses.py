@@ -1,10 +1,20 @@
 """Where this node reaches the other nodes of its cluster."""
 
+import socket
 from collections.abc import Callable
 
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import Quorum
 from ottla.node.node_state import NodeState
+from ottla.node.settings.config import BrokerConfig
+
+
+def own_hosts(config: BrokerConfig) -> frozenset[str]:
+    """Return at which hosts others reach this node, as `hosts_of` says of others."""
+    advertised = {one.name: one.host for one in config.advertised_listeners}
+    hosts = {advertised.get(one.name) or one.host or socket.gethostname() for one in config.listeners}
+    voters = config.controller_quorum_voters
+    return frozenset(hosts | {one.host for one in voters if one.node_id == config.node_id})
 
 
 class PeerAddresses:
@@ -26,10 +36,22 @@ class PeerAddresses:
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         """Return where this node reaches another: as it registered, or as a voter told the quorum."""
         broker = self._image().brokers.get(node_id)
-        registered = broker and broker.listeners.get(self._state.config.inter_broker_listener_name)
+        registered = broker and broker.endpoint_for_peers(self._state.config.inter_broker_listener_name)
         if broker is not None and registered is not None and not broker.fenced:
             return registered
         return self._told_to_quorum(node_id) or registered
+
+    def hosts_of(self, node_id: int) -> set[str]:
+        """Return at which hosts the cluster knows a node."""
+        broker = self._image().brokers.get(node_id)
+        endpoints = [] if broker is None else [*broker.listeners.values()]
+        told = self._told_to_quorum(node_id)
+        voters = self._state.config.controller_quorum_voters
+        return {
+            *(one.host for one in endpoints),
+            *(one.host for one in [told] if one is not None),
+            *(one.host for one in voters if one.node_id == node_id),
+        }
 
     def host_names(self) -> list[str]:
         """Return the names by which the nodes of the cluster are registered."""

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -20,7 +20,6 @@ from ottla.metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
 from ottla.node.metadata.member_quorum import MemberQuorum
 from ottla.node.metadata.metadata_observer import MetadataObserver
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
-from ottla.node.security.server_context import peer_contexts
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.foundation import Foundation
 
@@ -55,7 +54,7 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
     named = [(one.host, one.port) for one in config.controller_quorum_voters]
     addresses = named or list(config.controller_quorum_bootstrap_servers)
     identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NOWHERE)
-    settings = LinkSettings(identity, (config.cluster_secret or "").encode(), ("", 0), _tls(config))
+    settings = LinkSettings(identity, (config.cluster_secret or "").encode(), ("", 0), _tls(base))
     loop = asyncio.get_running_loop()
     timeout_ms = config.initial_broker_registration_timeout_ms
     deadline = loop.time() + (min(timeout_ms, ASK_WITH_LOG_MS) if has_log else timeout_ms) / 1000
@@ -110,7 +109,7 @@ def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint)
     )
     own = configured.by_id.get(config.node_id) or Voter(config.node_id, ZERO_UUID, *_own_address(config))
     voter = own._replace(directory_id=identity.directory_id)
-    links = _links(config, LinkIdentity(base.state.cluster_id, Peer(*voter[:2]), endpoint))
+    links = _links(base, LinkIdentity(base.state.cluster_id, Peer(*voter[:2]), endpoint))
     # A node that may get a vote has none until the log says so.
     first = configured if len(configured) or not config.is_voter else VoterSet.of([voter])
     quorum = RaftQuorum(
@@ -175,7 +174,7 @@ def _brokers_of_voters(config: BrokerConfig, quorum: RaftQuorum, image: Metadata
     found: dict[int, Endpoint] = {}
     for voter_id in ids:
         broker = image.brokers.get(voter_id)
-        registered = None if broker is None else broker.listeners.get(config.inter_broker_listener_name)
+        registered = broker and broker.endpoint_for_peers(config.inter_broker_listener_name)
         endpoint = registered or quorum.endpoint_of(voter_id)
         if endpoint is not None and voter_id != config.node_id:
             found[voter_id] = endpoint
@@ -217,16 +216,18 @@ def _own_address(config: BrokerConfig) -> tuple[str, int]:
     return host or socket.gethostname(), 0 if listener is None else listener.port
 
 
-def _links(config: BrokerConfig, identity: LinkIdentity) -> LinkSettings | None:
+def _links(base: Foundation, identity: LinkIdentity) -> LinkSettings | None:
+    config = base.config
     if not config.controller_listeners or config.cluster_secret is None:
         return None
     listener = config.controller_listeners[0]
-    return LinkSettings(
-        identity, config.cluster_secret.encode(), (listener.host, listener.port), _tls(config)
-    )
+    return LinkSettings(identity, config.cluster_secret.encode(), (listener.host, listener.port), _tls(base))
 
 
-def _tls(config: BrokerConfig) -> LinkTls | None:
-    names = (one.name for one in config.controller_listeners)  # none, of a node that is only a broker
-    security = next(filter(None, map(config.listener_security.get, names)), None)
-    return None if security is None else LinkTls(*peer_contexts(security))
+def _tls(base: Foundation) -> Callable[[], LinkTls] | None:
+    """Return what gives the TLS of links as of now, in any thread; None where they have none."""
+    security = base.config.controller_security
+    if security is None:
+        return None
+    stores, name = base.listener_tls, security.listener
+    return lambda: LinkTls(stores.accepting(name), *stores.dialling(name))

@@ -16,8 +16,8 @@ from ottla.node.start.foundation import Foundation
 async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Listener]:
     """Take the addresses of `listeners`; nobody is let in yet.
 
-    OSError with the address in a note if one is taken, INVALID_CONFIG if the keys of one cannot be used; then
-    none is kept.
+    The keys of controllers are read, too. OSError with the address in a note if one is taken, INVALID_CONFIG
+    if the keys of one cannot be used; then none is kept.
     """
     config = base.config
     limits = ListenerLimits(
@@ -59,6 +59,8 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
             except OSError as error:
                 error.add_note(f"{address.name}://{address.host}:{address.port}")
                 raise
+        if config.controller_security is not None:
+            await base.listener_tls.open(config.controller_security)
     except BaseException:  # a port that is taken, or the start is given up
         stop_accepting(listeners)
         raise
@@ -99,10 +101,12 @@ def stop_accepting(listeners: Sequence[Listener]) -> None:
 def registered_listeners(config: BrokerConfig, listeners: Sequence[Listener]) -> dict[str, Endpoint]:
     """Return where other nodes reach this one; clients are told what they reached themselves."""
     advertised = {one.name: one for one in config.advertised_listeners}
+    protocols = {one.name: one.security_protocol_id for one in config.listeners}
     return {
         one.name: Endpoint(
             advertised[one.name].host if one.name in advertised else one.host or socket.gethostname(),
             advertised[one.name].port if one.name in advertised else one.port,
+            protocols[one.name],
         )
         for one in listeners
     }

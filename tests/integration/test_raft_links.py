@@ -22,7 +22,7 @@ from ottla.metadata_raft import raft_link
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import LINK, LinkIdentity, hello, prove
-from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum, link_tls
+from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum
 from ottla.metadata_raft.raft_strangers import MAX_STRANGERS
 from ottla.metadata_raft.voters import Voter, VoterSet
 from tests.integration.certificates import write_certificates, write_forged
@@ -426,8 +426,25 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_forged(home, forged="node-2")
 
 
-def tls(home: Path, name: str) -> LinkTls:
-    return link_tls(str(home / f"{name}.pem"), None, str(home / "ca.pem"))
+def tls(home: Path, name: str) -> Callable[[], LinkTls]:
+    server, client = (context(home, name) for context in (_accepting, _dialling))
+    return lambda: LinkTls(server, client)
+
+
+def _accepting(home: Path, name: str) -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(home / f"{name}.pem")
+    made.load_verify_locations(home / "ca.pem")
+    made.verify_mode = ssl.CERT_REQUIRED
+    return made
+
+
+def _dialling(home: Path, name: str) -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    made.load_cert_chain(home / f"{name}.pem")
+    made.load_verify_locations(home / "ca.pem")
+    made.check_hostname = False
+    return made
 
 
 @pytest.mark.slow
@@ -461,8 +478,8 @@ def test_a_listener_with_certificates_hears_nobody_without(certificates: Path) -
         bare = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         bare.check_hostname = False
         bare.load_verify_locations(certificates / "ca.pem")
-        for context in (None, bare):
-            asking = LinkSettings(identity(2), SECRET, ("", 0), context and LinkTls(context, context))
+        for context in (None, lambda: LinkTls(bare, bare)):
+            asking = LinkSettings(identity(2), SECRET, ("", 0), context)
 
             with pytest.raises((KafkaError, OSError, TimeoutError)):
                 await ask_the_quorum(*one.settings.listen, asking, nonce=os.urandom(32))

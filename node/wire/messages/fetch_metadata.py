@@ -25,6 +25,7 @@ class VoterAddress:
     node_id: int = schema.int32()
     host: str = schema.string()
     port: int = schema.uint16()
+    security_protocol: int = schema.int16(tag=0)
 
 
 @message(api_key=30_002, versions=(0, 0), flexible_since=0)

@@ -18,6 +18,7 @@ from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
 from ottla.node.rest_api.connections import HttpConnections
 from ottla.node.rest_api.server_thread import RestServer
+from ottla.node.security.security_reload import SecurityReload
 from ottla.node.services import StartTask
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.rest_settings import REST_LISTENERS, RestAddress
@@ -135,7 +136,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
     monkeypatch.setattr(HttpConnections, "run", fail)
     config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
     listener = cast(Listener, SimpleNamespace(name="PLAINTEXT", host="127.0.0.1", port=9))
-    node = NodeView(NodeState(config), cast(StartTask, None), [listener])
+    node = NodeView(NodeState(config), cast(StartTask, None), [listener], SecurityReload(dict))
     server = RestServer(node, divide(1 << 30), MemoryUses())
     server.bind()
     [address] = server.addresses

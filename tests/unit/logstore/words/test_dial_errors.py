@@ -1,10 +1,11 @@
 """Why a connection could not be made, in words."""
 
 import errno
+import ssl
 
 import pytest
 
-from ottla.logstore.words.dial_errors import dial_problem, is_refused
+from ottla.logstore.words.dial_errors import dial_problem, is_refused, tls_problem
 
 REFUSED, NO_ROUTE = (
     f"[Errno {number}] Connect call failed ('10.0.0.1', 9093)"
@@ -27,3 +28,33 @@ REFUSED, NO_ROUTE = (
 def test_the_reason_is_told_in_words_whatever_the_event_loop_makes_of_it(error: OSError, told: str) -> None:
     assert dial_problem(error) == told
     assert is_refused(error) == (told == "connection refused")
+
+
+@pytest.mark.parametrize(
+    ("reason", "verify_message", "told"),
+    [
+        (
+            "CERTIFICATE_VERIFY_FAILED",
+            "certificate has expired",
+            "the certificate of the other end is refused: certificate has expired",
+        ),
+        (
+            "SSLV3_ALERT_CERTIFICATE_EXPIRED",
+            None,
+            "the other end refuses this node's certificate: certificate expired",
+        ),
+        ("TLSV1_ALERT_UNKNOWN_CA", None, "the other end refuses this node's certificate: unknown ca"),
+        ("TLSV1_ALERT_INTERNAL_ERROR", None, "the other end ended TLS: internal error"),
+        ("WRONG_VERSION_NUMBER", None, "the TLS handshake failed: wrong version number"),
+    ],
+)
+def test_errors_of_tls_say_which_end_refuses_whose_certificate(
+    reason: str, verify_message: str | None, told: str
+) -> None:
+    error = ssl.SSLCertVerificationError() if verify_message else ssl.SSLError()
+    error.reason, error.library = reason, "SSL"
+    if verify_message:
+        error.verify_message = verify_message  # type: ignore[union-attr]
+
+    assert tls_problem(error) == dial_problem(error) == told
+    assert tls_problem(None) == tls_problem(TimeoutError()) == ""

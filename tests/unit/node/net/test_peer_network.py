@@ -113,7 +113,7 @@ def test_a_node_that_is_new_learns_of_which_cluster_its_peer_is() -> None:
         async with serving(PeerNode(0)) as node:
             peers = network(1, node, own_gate=gate(1, cluster_id=ZERO_UUID))
 
-            client, peer = await peers.dial(node.endpoint.host, node.endpoint.port)
+            client, peer = await peers.dial(node.endpoint)
 
             assert peer == gate(0).identity()
             client.abort()
@@ -127,7 +127,7 @@ def test_an_impostor_that_answers_for_another_node_is_left() -> None:
             peers = network(1, node)
 
             with pytest.raises(KafkaError) as refused:
-                await peers.dial(node.endpoint.host, node.endpoint.port, expected_node_id=0)
+                await peers.dial(node.endpoint, expected_node_id=0)
 
             assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED
 

@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.node.client.cluster_client import Topic
+from ottla.node.net.peer_client import PeerClient
 from ottla.node.rest_api import client_pool
 from ottla.node.rest_api.client_pool import MAX_CLIENTS, MAX_IDLE, ClientPool
 from ottla.node.rest_api.rest_error import RestError
@@ -13,6 +14,8 @@ from ottla.node.rest_api.rest_error import RestError
 
 class Facts:
     cut_off_since_ms = None
+
+    connect = PeerClient.connect
 
     def bootstrap(self) -> list[tuple[str, int]]:
         return [("127.0.0.1", 9)]

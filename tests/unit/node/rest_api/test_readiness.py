@@ -71,3 +71,12 @@ def test_a_node_that_waits_for_voters_names_them() -> None:
     assert problem_of(node, has_caught_up=False) == "Waiting for voter 2 at host2:9093."
     serving = node._replace(state=BrokerState.RUNNING, is_serving=True)
     assert problem_of(serving, has_caught_up=True) is None
+
+
+def test_a_node_that_is_not_ready_says_that_others_refuse_its_certificate() -> None:
+    said = "The certificate of the listener INNER expired on 2030-06-01."
+    starting = NodeStatus(1, BrokerState.STARTING, False, None, None, certificate_problem=said)
+
+    assert (problem_of(starting, has_caught_up=False) or "").endswith(f". {said}")
+    ready = NodeStatus(1, BrokerState.RUNNING, True, None, None, certificate_problem=said)
+    assert problem_of(ready, has_caught_up=True) is None

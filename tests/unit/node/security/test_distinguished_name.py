@@ -1,8 +1,12 @@
 """Names of certificates, as Java writes them; `tests/compat/java/test_distinguished_names.py` asks Java."""
 
-import pytest
+import ssl
+from datetime import UTC, datetime
 
-from ottla.node.security.distinguished_name import alternative_names, subject_name
+import pytest
+import trustme
+
+from ottla.node.security.distinguished_name import alternative_names, host_names, subject_name, validity
 from tests.unit.node.security.certificates_of_names import PRINTABLE, UTF8, certificate, der, oid
 
 CN, O, OU, EMAIL = "2.5.4.3", "2.5.4.10", "2.5.4.11", "1.2.840.113549.1.9.1"
@@ -63,3 +67,29 @@ def test_an_object_identifier_is_bounded() -> None:
     with pytest.raises(ValueError, match="object identifier"):
         subject_name(certificate([], subject=der(0x31, long)))
     assert oid("2.5.4.3") == bytes.fromhex("0603550403")
+
+
+def test_the_names_of_hosts_are_those_of_dns_addresses_and_the_common_name() -> None:
+    names = [der(0x82, b"node-1"), der(0x87, bytes([10, 0, 0, 1])), der(0x87, bytes(15) + b"\1")]
+    names.append(der(0x86, b"spiffe://one"))
+
+    found = host_names(certificate([[(O, UTF8, b"Org")], [(CN, UTF8, b"one")]], alternative_names=names))
+
+    assert found == {"node-1", "10.0.0.1", "::1", "one"}
+
+
+def test_the_validity_is_read_in_both_notations_of_time() -> None:
+    whole = certificate([[(CN, UTF8, b"duke")]])
+    damaged = whole.replace(b"360101000000Z", b"36010100000xZ")
+
+    assert validity(whole) == (datetime(2026, 1, 1, tzinfo=UTC), datetime(2036, 1, 1, tzinfo=UTC))
+    with pytest.raises(ValueError, match="time data"):
+        validity(damaged)
+    assert validity(ca_certificate(datetime(2051, 2, 3, 4, 5, 6)))[1] == datetime(
+        2051, 2, 3, 4, 5, 6, tzinfo=UTC
+    )
+
+
+def ca_certificate(until: datetime) -> bytes:
+    issued = trustme.CA().issue_cert("host", not_after=until)
+    return ssl.PEM_cert_to_DER_cert(issued.cert_chain_pems[0].bytes().decode())

@@ -24,6 +24,8 @@ def test_every_attribute_is_a_setting() -> None:
     own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
     own |= {
         "listener_security",
+        "controller_security",
+        "peer_security",
         "listener_sasl",
         "first_users",
         "authorizer",
@@ -77,7 +79,7 @@ REFUSED = [
             "ssl.keystore.location": "a",
             "inter.broker.listener.name": "SSL",
         },
-        "SSL has TLS",
+        "connects the nodes of the cluster, so it needs this setting",
     ),
     ({"listeners": "A://:1"}, "listener.security.protocol.map"),
     ({"listeners": "PLAINTEXT://:1,PLAINTEXT://:2"}, "twice"),

@@ -1,0 +1,63 @@
+"""Why others refuse the certificate of a listener, or will soon. Pure: the time is an argument."""
+
+from collections.abc import Collection
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
+
+from ottla.metadata_raft.peer_certificate import is_named
+from ottla.node.security.server_context import OwnCertificate
+from ottla.node.settings.security_settings import ListenerSecurity
+
+SOON: Final = timedelta(days=30)
+_NAMES_SAID: Final = 10
+
+
+class OwnNode(NamedTuple):
+    """The node that shows certificates to others, and the hosts at which they know it."""
+
+    node_id: int
+    hosts: Collection[str]
+
+
+def problem_of(
+    certificate: OwnCertificate, security: ListenerSecurity, node: OwnNode | None, now: datetime
+) -> str | None:
+    """Return why others refuse this certificate, in a sentence; None if they have no reason to."""
+    which = f"The certificate of the listener {security.listener}"
+    if certificate.valid_until < now:
+        return (
+            f"{which} expired on {_day(certificate.valid_until)}, so clients and other nodes refuse it: "
+            f"renew {_store(security)}."
+        )
+    if certificate.valid_since > now:
+        return (
+            f"{which} is not valid before {certificate.valid_since:%Y-%m-%d %H:%M:%S} UTC, so others refuse "
+            "it: check the clock of this machine."
+        )
+    if node is None or not (security.is_between_nodes and security.checks_names):
+        return None
+    if is_named(certificate.host_names, node.node_id, node.hosts):
+        return None
+    said = ", ".join(sorted(certificate.host_names)[:_NAMES_SAID]) or "nobody"
+    wanted = " or ".join([f"node-{node.node_id}", *sorted(filter(None, node.hosts))[:_NAMES_SAID]])
+    return f"{which} was issued for {said}, so other nodes refuse it: it must name {wanted}."
+
+
+def warning_of(certificate: OwnCertificate, security: ListenerSecurity, now: datetime) -> str | None:
+    """Return that this certificate expires soon, in a sentence; None if it does not, or did already."""
+    left = certificate.valid_until - now
+    if not timedelta(0) <= left < SOON:
+        return None
+    days = f"in {left.days} days" if left.days > 1 else "within two days"
+    return (
+        f"The certificate of the listener {security.listener} expires {days}, on "
+        f"{_day(certificate.valid_until)}: renew {_store(security)}."
+    )
+
+
+def _day(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d}"
+
+
+def _store(security: ListenerSecurity) -> str:
+    return security.keystore.location or "ssl.keystore.certificate.chain"
