@@ -50,7 +50,7 @@ LOOK_FOR_END_SECONDS = 0.5  # how often it is seen whether the client of a long 
 REST_SECONDS = 0.01
 MAX_REQUESTS_PER_TURN = 64  # Of one connection, before others get their turn: 64 x 20 us is 1.3 ms.
 # The states by a name of the module's: to look one up in its class takes as long as a small call.
-_READY, _BLOCKED, _YIELDING, _WAITING, _HELD, _REFUSED, _CLOSED = Serving
+_READY, _BLOCKED, _YIELDING, _WAITING, _HELD, _THROTTLED, _REFUSED, _CLOSED = Serving
 _ON, _OFF, _RESTING, _STARVED = Reading
 
 log = logging.getLogger(__name__)
@@ -125,6 +125,7 @@ class Connection(asyncio.BufferedProtocol):
         "_reads_files",
         "_release",
         "_service",
+        "_throttled_until",
         "_transport",
         "_turn_ends",
         "_unsent_bytes",
@@ -153,6 +154,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_write_blocked = False
         self._has_ended = False  # the peer sends nothing more, but what it sent is still to be answered
         self._unsent_bytes = 0  # as the peer was found not to read fast enough
+        self._throttled_until = 0.0  # by the loop's clock; 0: not beyond a quota
         self._turn_ends = 0.0  # of what comes in large reads; 0: it did not begin
         self._window_bytes = 0  # of the kernel's receive window, where it was widened
         self._file_sender: FileSender | None = None
@@ -229,6 +231,8 @@ class Connection(asyncio.BufferedProtocol):
         self._gathered.send_all()  # The transport may close, and does not know of them.
         if self.state is _CLOSED:
             return not self._may_write()
+        if self.state is _THROTTLED and not self._owed.in_order and not self.buffer.has_whole_frame:
+            return False  # Nothing is left to be answered.
         if not self._only_waits():
             self._has_ended = self.state is not _READY or bool(self._owed.in_order)
         return self._has_ended
@@ -265,6 +269,13 @@ class Connection(asyncio.BufferedProtocol):
     def certificate_names(self) -> frozenset[str]:
         """Return the names in the certificate that the other end has shown; none without one."""
         return names_in(self._transport.get_extra_info("peercert"))
+
+    def throttle(self, throttle_ms: int) -> None:
+        """Serve nothing more for so long; answers leave meanwhile, that to the present request, too."""
+        loop = self._listener.loop
+        self._throttled_until = max(self._throttled_until, loop.time() + throttle_ms / 1_000)
+        if self.state is _READY:
+            self._begin_throttle()
 
     # ---- called by a transport with TLS --------------------------------------------------------------
 
@@ -315,6 +326,11 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.close()
 
     @property
+    def is_throttled(self) -> bool:
+        """Whether this side lets the peer wait, which then is not idle."""
+        return self.state is _THROTTLED
+
+    @property
     def is_inside_frame(self) -> bool:
         """Whether a frame is half received that is larger than the smallest buffer."""
         return self.buffer.frame_bytes > INITIAL_BUFFER_BYTES
@@ -353,8 +369,36 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_write_blocked:
             self._move(_BLOCKED)
             return
+        if self._throttled_until:
+            if self._throttled_until > self._listener.loop.time():
+                self._begin_throttle()
+                return
+            self._throttled_until = 0.0
         self._move(_READY)
         self._serve_frames()
+
+    def _begin_throttle(self) -> None:
+        self._move(_THROTTLED)
+        self._wait_out_throttle()
+
+    def _wait_out_throttle(self) -> None:
+        """Serve the next request when the throttle time is over; meanwhile see whether the peer has gone."""
+        if self.state is not _THROTTLED:
+            return
+        loop = self._listener.loop
+        left_s = self._throttled_until - loop.time()
+        if left_s <= 0:
+            self._continue()
+        elif self.reading is not _ON and self._peer_has_gone():
+            self._transport.abort()
+        else:
+            loop.call_later(min(left_s, LOOK_FOR_END_SECONDS), self._wait_out_throttle)
+
+    def _peer_has_gone(self) -> bool:
+        has_ended = self._transport.get_extra_info("peer_has_ended") or partial(
+            _peer_has_ended, self._transport
+        )
+        return bool(has_ended())
 
     # ---- serving ---------------------------------------------------------------------------------
 
@@ -635,10 +679,7 @@ class Connection(asyncio.BufferedProtocol):
         """
         if self.state is _CLOSED or self._waiting is not waiting:
             return
-        has_ended = self._transport.get_extra_info("peer_has_ended") or partial(
-            _peer_has_ended, self._transport
-        )
-        if self.reading is not _ON and has_ended():
+        if self.reading is not _ON and self._peer_has_gone():
             self._transport.abort()
             return
         self._listener.loop.call_later(LOOK_FOR_END_SECONDS, self._look_for_end, waiting)

@@ -7,6 +7,7 @@ What is done with the requests of the peer (`Serving`):
     YIELDING  the peer had its turn, so the rest of what it sent waits until others had theirs
     WAITING   a request waits for its answer, and may point into the receive buffer
     HELD      the next request waits until no answer is owed
+    THROTTLED the peer went beyond a quota: its answers leave, its next request waits until the time is over
     REFUSED   what came is refused: the connection closes when those before it have their answers
     CLOSED    nothing more is read, served or answered; what was written may still leave
 
@@ -14,23 +15,32 @@ What is done with the requests of the peer (`Serving`):
     READY     -> YIELDING   so many requests were served in this turn of the loop
     READY     -> WAITING    the answer to a request is not there, and others must not pass it
     READY     -> HELD       a request came that must not pass those whose answers are owed
+    READY     -> THROTTLED  an answer says that the peer went beyond a quota
     READY     -> REFUSED    what came is no request that this node serves, and answers are owed
     READY     -> CLOSED     by either side, or for what came when nothing is owed
     BLOCKED   -> READY      all is sent
+    BLOCKED   -> THROTTLED  all is sent, and the throttle time is not over
     BLOCKED   -> WAITING    the answers before a request that waits filled what may be unsent
     BLOCKED   -> REFUSED    what came is refused, and the answers before it filled what may be unsent
     BLOCKED   -> CLOSED     by either side
     YIELDING  -> READY      others had their turn
+    YIELDING  -> THROTTLED  others had their turn, and an owed answer told of a quota
     YIELDING  -> BLOCKED    others had their turn, and the peer does not read
     YIELDING  -> CLOSED     by either side
     WAITING   -> READY      the answer is there, or is owed from now on
     WAITING   -> BLOCKED    the answer is there, and the peer does not read
     WAITING   -> WAITING    what was waited for has come, and there is more to wait for
+    WAITING   -> THROTTLED  the answer is there, and tells of a quota
     WAITING   -> REFUSED    it has no answer but to close, and answers are owed
     WAITING   -> CLOSED     by either side, or it has no answer but to close
     HELD      -> READY      nothing is owed any more
+    HELD      -> THROTTLED  nothing is owed any more, and an answer told of a quota
     HELD      -> BLOCKED    nothing is owed any more, and the peer does not read
     HELD      -> CLOSED     by either side
+    THROTTLED -> READY      the throttle time is over
+    THROTTLED -> BLOCKED    the throttle time is over, and the peer does not read
+    THROTTLED -> REFUSED    a transport with TLS refuses what came, and answers are owed
+    THROTTLED -> CLOSED     by either side
     REFUSED   -> CLOSED     its turn has come, or the peer is gone
 
 Whether the peer is read from (`Reading`):
@@ -65,8 +75,9 @@ class Serving(IntEnum):
     YIELDING = 2
     WAITING = 3
     HELD = 4
-    REFUSED = 5
-    CLOSED = 6
+    THROTTLED = 5
+    REFUSED = 6
+    CLOSED = 7
 
 
 class Reading(IntEnum):
@@ -81,11 +92,12 @@ class Reading(IntEnum):
 _S, _R = Serving, Reading
 
 SERVING_MOVES: Mapping[Serving, frozenset[Serving]] = {
-    _S.READY: frozenset({_S.BLOCKED, _S.YIELDING, _S.WAITING, _S.HELD, _S.REFUSED, _S.CLOSED}),
-    _S.BLOCKED: frozenset({_S.READY, _S.WAITING, _S.REFUSED, _S.CLOSED}),
-    _S.YIELDING: frozenset({_S.READY, _S.BLOCKED, _S.CLOSED}),
-    _S.WAITING: frozenset({_S.READY, _S.BLOCKED, _S.WAITING, _S.REFUSED, _S.CLOSED}),
-    _S.HELD: frozenset({_S.READY, _S.BLOCKED, _S.CLOSED}),
+    _S.READY: frozenset({_S.BLOCKED, _S.YIELDING, _S.WAITING, _S.HELD, _S.THROTTLED, _S.REFUSED, _S.CLOSED}),
+    _S.BLOCKED: frozenset({_S.READY, _S.WAITING, _S.THROTTLED, _S.REFUSED, _S.CLOSED}),
+    _S.YIELDING: frozenset({_S.READY, _S.BLOCKED, _S.THROTTLED, _S.CLOSED}),
+    _S.WAITING: frozenset({_S.READY, _S.BLOCKED, _S.WAITING, _S.THROTTLED, _S.REFUSED, _S.CLOSED}),
+    _S.HELD: frozenset({_S.READY, _S.BLOCKED, _S.THROTTLED, _S.CLOSED}),
+    _S.THROTTLED: frozenset({_S.READY, _S.BLOCKED, _S.REFUSED, _S.CLOSED}),
     _S.REFUSED: frozenset({_S.CLOSED}),
     _S.CLOSED: frozenset(),
 }

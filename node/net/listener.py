@@ -284,7 +284,7 @@ class Listener:
         self._complaints = 0
         for connection in list(self.connections):
             idle_ticks = self.tick - connection.last_active_tick
-            if idle_ticks > self._idle_ticks:
+            if idle_ticks > self._idle_ticks and not connection.is_throttled:
                 connection.expire()
             elif idle_ticks > STALLED_SWEEPS and self.memory.is_scarce and connection.is_inside_frame:
                 connection.abort("a frame made no progress while memory is short")

@@ -15,9 +15,10 @@ from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.receive_memory import ReceiveMemory
 from tests.unit.node.net.test_connection import Peer, frame, with_a_file_under_way
 
-READY, BLOCKED, YIELDING, WAITING, HELD, REFUSED, CLOSED = Serving
+READY, BLOCKED, YIELDING, WAITING, HELD, THROTTLED, REFUSED, CLOSED = Serving
 ON, OFF, RESTING, STARVED = Reading
 SENSELESS = b"\xff" * 8
+THROTTLE_MS = 3_600_000
 LARGE = frame(bytes(100_000))
 
 
@@ -65,6 +66,9 @@ class Story(Peer):
                 return Pending(self.replicas, lambda _: [b"acknowledged"], is_carried_out=True)
             case b"x":  # is refused
                 raise CloseConnection("it is hopeless")
+            case b"t":  # is beyond a quota
+                self.connection.throttle(THROTTLE_MS)
+                return [b"throttled"]
             case b"f":  # fills what may be unsent
                 return [b"records", b"more"]
             case _:
@@ -141,6 +145,16 @@ def owe_and_ask_another(story: Story) -> None:
     story.send(frame(b"\0\0r") + frame(b"\0\1."))
 
 
+def throttled_when_owed(story: Story) -> None:
+    story.connection.throttle(THROTTLE_MS)
+    story.replicated()
+
+
+def time_is_over(story: Story) -> None:
+    story.connection._throttled_until = story.loop.time()
+    story.connection._wait_out_throttle()
+
+
 def blocked_by_what_was_owed(story: Story) -> None:
     story.stops_reading_at_the_next_write()
     story.replicated()
@@ -177,6 +191,27 @@ MOVES: dict[tuple[Serving, Serving], tuple[Callable[[Story], Any], Callable[[Sto
     (HELD, READY): (owe_and_ask_another, Story.replicated),
     (HELD, BLOCKED): (owe_and_ask_another, blocked_by_what_was_owed),
     (HELD, CLOSED): (owe_and_ask_another, Story.goes),
+    (READY, THROTTLED): (lambda story: None, lambda story: story.connection.throttle(THROTTLE_MS)),
+    (BLOCKED, THROTTLED): (
+        lambda story: (story.stops_reading_answers(), story.connection.throttle(THROTTLE_MS)),
+        Story.reads_answers,
+    ),
+    (YIELDING, THROTTLED): (lambda story: (many(story), story.connection.throttle(THROTTLE_MS)), Story.turn),
+    (WAITING, THROTTLED): (
+        lambda story: (story.asks(b"w"), story.connection.throttle(THROTTLE_MS)),
+        Story.answered,
+    ),
+    (HELD, THROTTLED): (owe_and_ask_another, throttled_when_owed),
+    (THROTTLED, READY): (lambda story: story.asks(b"t"), time_is_over),
+    (THROTTLED, BLOCKED): (
+        lambda story: (story.asks(b"t"), story.stops_reading_answers()),
+        time_is_over,
+    ),
+    (THROTTLED, REFUSED): (
+        lambda story: story.asks(b"rt"),
+        lambda story: story.connection.refuse("its bytes were changed on the way"),
+    ),
+    (THROTTLED, CLOSED): (lambda story: story.asks(b"t"), Story.goes),
     (REFUSED, CLOSED): (lambda story: story.asks(b"rx"), Story.replicated),
 }
 
@@ -249,6 +284,46 @@ def test_a_held_request_is_served_when_nothing_is_owed_and_the_peer_reads(
     story.reads_answers()
 
     assert story.transport.sent == [b"acknowledged", b"."]
+
+
+def test_a_throttled_peer_has_its_answer_at_once_and_waits_with_its_next_request(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    story = Story(loop)
+    story.asks(b"t.")
+    story.asks(b"..")
+    story.turn()
+    assert story.transport.sent == [b"throttled"]
+    assert story.connection.is_throttled and not story.transport.is_reading
+
+    time_is_over(story)
+    story.turn()
+
+    assert b"".join(story.transport.sent) == b"throttled..."
+    assert not story.connection.is_throttled and story.transport.is_reading
+
+
+def test_an_owed_answer_leaves_while_its_peer_is_throttled(loop: asyncio.AbstractEventLoop) -> None:
+    story = Story(loop)
+    story.asks(b"rt")
+    story.replicated()
+
+    assert b"".join(story.transport.sent) == b"acknowledgedthrottled" and story.connection.is_throttled
+
+
+def test_the_end_of_a_throttled_peer_is_noticed(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet, busy = Story(loop), Story(loop)
+    quiet.asks(b"t")
+    assert not quiet.connection.eof_received()
+
+    busy.asks(b"t.")
+    busy.asks(b".")
+    monkeypatch.setattr(connection_module, "_peer_has_ended", lambda transport: True)
+    busy.connection._wait_out_throttle()
+
+    assert busy.transport.is_closed
 
 
 def test_nothing_is_served_behind_a_file_that_is_not_sent_yet(
