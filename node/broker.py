@@ -185,6 +185,8 @@ class Broker:
         def tell_others(image: MetadataImage, changes: MetadataChanges) -> None:
             log_notes(base.log_manager)
             services.tell_coordinators(image, changes)
+            if changes.client_quotas:
+                base.dispatcher.produced.set(image.client_quotas)
             if any(broker_id != config.node_id for broker_id in changes.brokers):
                 quorum.lifecycle.report_soon()
 

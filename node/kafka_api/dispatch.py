@@ -10,10 +10,12 @@ import logging
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer, schema_of
+from ottla.logstore.words.schema import replace as replace_field
 from ottla.logstore.words.schema_compiler import Decoder, Encoder, check_version, encoder
 from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.metadata_raft.acl import AclOperation
@@ -59,6 +61,8 @@ from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.file_pipe import Piece
 from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
 from ottla.node.node_state import NodeState
+from ottla.node.quota.client_quotas import PRODUCER_BYTE_RATE, ByteQuotas
+from ottla.node.quota.rate import Windows
 from ottla.node.security.administrators import Administrators
 from ottla.node.services import QuorumServices, Services
 from ottla.node.wire import codec
@@ -150,6 +154,7 @@ class Dispatcher:
         self._slow_lane = ThreadLane()
         self.counters = AllRequestCounters()
         self.refused = RefusedRequests()
+        self.produced = ByteQuotas(PRODUCER_BYTE_RATE, Windows(), lambda: int(monotonic_s() * 1_000))
         self.service = Service(serve=self.serve, serve_run=self.serve_run, fail=self.fail)
 
     def serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
@@ -171,7 +176,7 @@ class Dispatcher:
                 raise
         counters, repeated = route.counters, route.repeated
         counters.requests = count = counters.requests + 1
-        if repeated is not None:
+        if repeated is not None and not (self.produced.are_set and self._has_quota(connection, route, frame)):
             began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()
             known = repeated.serve(frame, correlation_id, connection.info)
             if type(known) is bytes:
@@ -203,8 +208,13 @@ class Dispatcher:
             )
             # A session of a follower is a node's, and nodes do not leave in the middle.
             ends_with_client = route.description.changes_nothing and connection.info.peer_id == NO_PEER
+            encode: Callable[[Answer], Answer] = _as_it_is
+            if repeated is not None and self.produced.are_set:
+                context.throttle_ms = self._throttle_ms(connection, client_id, frame)
+                if context.throttle_ms:
+                    encode = partial(_throttle, connection, context.throttle_ms)
             serving = self._serve_in_room(route, context, frame, position, counters)
-            return Pending(serving, _as_it_is, ends_with_client=ends_with_client)
+            return Pending(serving, encode, ends_with_client=ends_with_client)
         except FieldTooLong as error:
             read = _read_old_ids(route, api_key, version, frame)
             if read is None:
@@ -236,6 +246,8 @@ class Dispatcher:
             )
         if repeated is not None:
             repeated.learn(frame, position, context, request, result, route.prefix_bytes)
+            if self.produced.are_set and (throttle_ms := self._throttle_ms(connection, client_id, frame)):
+                result = _throttled(connection, throttle_ms, result)
         return self._answer(route, correlation_id, result, counters, began_s)
 
     def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:
@@ -246,7 +258,26 @@ class Dispatcher:
         route = self.routes.get((api_key, version))
         if route is None or route.repeated is None:
             return None
+        if self.produced.are_set and self._has_quota(connection, route, view[position + 4 : end]):
+            return None
         return route.repeated.serve_run(view, position, end, connection.info.access)
+
+    def _has_quota(self, connection: Connection, route: Route, frame: memoryview) -> bool:
+        """Return whether the bytes of this request count: then it is served by the general way."""
+        try:
+            client_id, _ = decode_client_id(
+                frame, _HEADER.size, header_version=route.header_version, limit=CLIENT_ID
+            )
+        except KafkaError:
+            return True  # The general way says what is wrong.
+        return self.produced.has(connection.info.access.principal, client_id)
+
+    def _throttle_ms(self, connection: Connection, client_id: str | None, frame: memoryview) -> int:
+        """Count the bytes of a request that produces; return how long its client has to wait."""
+        info = connection.info
+        if info.peer_id != NO_PEER:
+            return 0
+        return self.produced.record(info.access.principal, client_id, len(frame) + 4)
 
     # ---- of clients that log in ----------------------------------------------------------------------
 
@@ -480,6 +511,8 @@ class Dispatcher:
             else:
                 result = await cast(Awaitable[Any], result)
         response: Any = result
+        if context.throttle_ms:
+            response = replace_field(response, throttle_time_ms=context.throttle_ms)
         buffers = await lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
         if route.has_error_code and response.error_code:
             counters.count_error(response.error_code)
@@ -667,6 +700,27 @@ def _read_old_ids(
         return client_id, decode(frame, position, SMALL_REQUEST_ELEMENTS)[0]
     except KafkaError:
         return None  # something else of it is too long, or does not parse
+
+
+def _throttle(connection: Connection, throttle_ms: int, answer: Answer) -> Answer:
+    connection.throttle(throttle_ms)
+    return answer
+
+
+def _throttled(connection: Connection, throttle_ms: int, result: Result[Any]) -> Result[Any]:
+    """Have a response tell how long its client is throttled, and the connection wait from then on."""
+    if type(result) is Delayed:
+        build = result.answer
+        return result._replace(answer=lambda outcome: _throttled(connection, throttle_ms, build(outcome)))
+    if result is not None and isinstance(result, Awaitable):
+        awaited = result
+
+        async def later() -> Result[Any]:
+            return _throttled(connection, throttle_ms, await awaited)
+
+        return later()
+    connection.throttle(throttle_ms)
+    return None if result is None else replace_field(result, throttle_time_ms=throttle_ms)
 
 
 def _as_it_is(answer: Answer) -> Answer:

@@ -20,6 +20,7 @@ class RequestContext:
     connection: ConnectionInfo
     is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
     counters: RequestCounters | None = None  # of its API: errors of parts of its answer are counted there
+    throttle_ms: int = 0  # that the answer is to tell
 
     @property
     def access(self) -> Access:

@@ -4,4 +4,5 @@ rate            a rate over sliding windows, and how long who goes beyond a quot
 token_bucket    tokens that come back at the rate of a quota
 quota_entities  which quota is for a client, and with whom it is shared
 quota_buckets   what is measured for each of those who have a quota, in bounded memory
+client_quotas   the bytes of clients against the quotas of the cluster
 """
