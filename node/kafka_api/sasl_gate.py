@@ -28,7 +28,7 @@ from dataclasses import replace
 from enum import Enum
 from typing import Final, cast
 
-from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.metadata_raft.image import ScramCredential
 from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.kafka_api.dispatch import Dispatcher, Read
@@ -429,7 +429,7 @@ def _respond(exchange: Exchange, token: bytes) -> object:
     try:
         return exchange.respond(token)
     except SaslError as error:
-        return error
+        return kept(error)
     except Exception as error:
         log.error("A SASL mechanism failed.", exc_info=error)
         return SaslError("a fault of this node")
