@@ -127,6 +127,9 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "txn producers": ((TOPIC,), 1, f"{TOPIC}-{DEAD} has no leader"),
     "txn abort": (("no-such-id",), 1, ""),
     "txn find-hanging": (("--all",), 1, f"{TOPIC}-{DEAD}"),
+    "client-metrics list": ((), 0, ""),
+    "client-metrics config": (("no-such-subscription",), 0, ""),
+    "client-metrics delete": (("no-such-subscription",), 1, ""),
     "topic delete": (("new-topic",), 0, ""),
 }
 # It speaks of a process, and each answer of the doctor has its own time.
