@@ -58,7 +58,7 @@ def alter_configs(image: MetadataImage, command: AlterConfigs, config: Controlle
 
 
 class _Room:
-    """What one command may still do with subscriptions to client metrics."""
+    """The changes of subscriptions to client metrics that are left to one command."""
 
     def __init__(self, known: set[str]) -> None:
         self._known = known

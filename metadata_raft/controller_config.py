@@ -54,7 +54,7 @@ class ControllerConfig:
     group_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("group", ()))
     check_broker_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     check_group_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
-    # What a new cluster begins with beside its features, for its id.
+    # From the id of a new cluster, the records with which it begins beside its features.
     first_records: Callable[[bytes], Sequence[MetadataRecord]] = lambda cluster_id: ()
     check_client_metrics_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     # The typed settings of this broker, from which topic settings take their defaults.

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -26,6 +27,13 @@ class ScramMechanism(IntEnum):
     def key_bytes(self) -> int:
         """The length of its salted passwords and keys."""
         return hashlib.new(self.hash_name).digest_size
+
+
+# By the names under which clients ask for them (IANA's).
+SCRAM_MECHANISMS: Final[Mapping[str, ScramMechanism]] = {
+    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
+}
 
 
 class ScramKeys(NamedTuple):

@@ -65,14 +65,18 @@ def client_metrics_config(
 
     settings, of = dict(pairs_of(change)), config_of_subscription(name)
     client = client_of(bootstrap, command_config, timeout)
-    if settings or reset:
-        run(
-            lambda: commands.change_config(
-                client, of, settings, reset or [], dry_run=dry_run, as_json=output == "json"
-            )
+    run(
+        lambda: commands.configure(
+            client,
+            of,
+            settings,
+            reset or [],
+            everything=everything,
+            with_documentation=documentation,
+            dry_run=dry_run,
+            as_json=output == "json",
         )
-    else:
-        run(lambda: commands.show_config(client, of, everything, documentation, output == "json"))
+    )
 
 
 @client_metrics.command("delete")

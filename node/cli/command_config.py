@@ -24,7 +24,7 @@ MAX_NAMED: Final = 10  # settings in a warning
 
 
 class CommandConfig(NamedTuple):
-    """How a command connects, and where to if it is not told otherwise."""
+    """The security of a command's connections, and the addresses to use if no others are given."""
 
     bootstrap: str | None = None
     security: ClientSecurity = PLAINTEXT

@@ -9,7 +9,24 @@ from ottla.node.client.cluster_client import Client
 from ottla.node.client.topic_admin import ConfigResource
 
 
-async def change_config(
+async def configure(
+    client: Client,
+    of: ConfigResource,
+    settings: Mapping[str, str],
+    resets: Sequence[str],
+    *,
+    everything: bool,
+    with_documentation: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Change settings of a resource, or show them where none is to be changed."""
+    if settings or resets:
+        return await _change(client, of, settings, resets, dry_run=dry_run, as_json=as_json)
+    return await _show(client, of, everything, with_documentation, as_json)
+
+
+async def _change(
     client: Client,
     of: ConfigResource,
     settings: Mapping[str, str],
@@ -76,7 +93,7 @@ async def list_subscriptions(client: Client, *, as_json: bool) -> int:
     return 0
 
 
-async def show_config(
+async def _show(
     client: Client, of: ConfigResource, everything: bool, with_documentation: bool, as_json: bool
 ) -> int:
     async with client:

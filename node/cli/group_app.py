@@ -327,14 +327,18 @@ def group_config(
 
     settings, of = dict(pairs_of(change)), config_of_group(name)
     client = client_of(bootstrap, command_config, timeout)
-    if settings or reset:
-        run(
-            lambda: commands.change_config(
-                client, of, settings, reset or [], dry_run=dry_run, as_json=output == "json"
-            )
+    run(
+        lambda: commands.configure(
+            client,
+            of,
+            settings,
+            reset or [],
+            everything=everything,
+            with_documentation=documentation,
+            dry_run=dry_run,
+            as_json=output == "json",
         )
-    else:
-        run(lambda: commands.show_config(client, of, everything, documentation, output == "json"))
+    )
 
 
 @group.command("delete")

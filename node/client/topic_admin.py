@@ -68,7 +68,7 @@ SOURCES: Final = {
 
 
 class ConfigResource(NamedTuple):
-    """What has settings: a topic, a group, a subscription to client metrics."""
+    """A resource with settings: a topic, a group, or a subscription to client metrics."""
 
     kind: int
     noun: str  # also the source of the settings that were given to this very one

@@ -54,7 +54,7 @@ _NOTHING: Final = _Used(0, 0)
 
 
 class ClientReading(NamedTuple):
-    """What a client pushed last."""
+    """The metrics that a client pushed last."""
 
     client_instance_id: str
     client_id: str
@@ -92,7 +92,7 @@ PUSH_RESULTS: Final = (*_RESULTS.values(), "rejected")
 
 @dataclass(slots=True)
 class PushCounts:
-    """What became of pushes and of points in them, since the node started."""
+    """Pushes by their results, and points that were left out, since the node started."""
 
     pushes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(PUSH_RESULTS, 0))
     left_out: dict[str, int] = field(

@@ -42,7 +42,7 @@ Pause = Callable[[], None]
 
 
 class PointKind(Enum):
-    """How the values of a metric are to be understood."""
+    """The kinds of metrics."""
 
     GAUGE = "gauge"  # goes up and down
     COUNTER = "counter"  # a sum that only grows
@@ -58,7 +58,7 @@ class Buckets(NamedTuple):
 
     @property
     def number(self) -> int:
-        """How many values there were."""
+        """Return the number of values."""
         return sum(self.counts)
 
 

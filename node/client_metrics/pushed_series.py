@@ -1,4 +1,4 @@
-"""What clients pushed last, as series with labels, within bounds.
+"""The metrics that clients pushed last, as series with labels, within bounds.
 
 Deltas are added up, so that what is shown grows as Prometheus expects of counters and histograms. A series
 that is new where there is no room is left out; those that are there go on. A gauge that the last push did not

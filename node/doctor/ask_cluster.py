@@ -71,7 +71,7 @@ class ClusterFacts(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """How nodes are asked."""
+    """The timeout and the security with which nodes are asked."""
 
     timeout_s: float
     security: ClientSecurity
@@ -171,7 +171,7 @@ def _leaders_now_ms(view: QuorumView | None) -> int:
 
 
 async def _with_cluster_id(at: EndpointFacts, asking: _Asking) -> EndpointFacts:
-    """The same with the cluster that the node there is of, or why it does not serve this client."""
+    """Return the facts with the id of the cluster there, or with the reason why this client is refused."""
     if at.speaks is not Speaks.KAFKA:
         return at
     try:
@@ -190,7 +190,7 @@ async def _with_cluster_id(at: EndpointFacts, asking: _Asking) -> EndpointFacts:
 
 
 def _denied(at: EndpointFacts, error: KafkaError) -> EndpointFacts:
-    """The same with why the node does not serve this client, where that is for security."""
+    """Return the facts with the reason of a refusal, if it is one of security; else unchanged."""
     if error.code not in _OF_SECURITY:
         return at
     return at._replace(speaks=Speaks.DENIED, reason=error.detail)

@@ -28,7 +28,7 @@ _TLS_RECORDS: Final = (b"\x15\x03", b"\x16\x03")  # alert, handshake
 async def try_endpoint(
     host: str, port: int, *, timeout_s: float, tls: ssl.SSLContext | None = None
 ) -> EndpointFacts:
-    """What is found at this address, asked by TLS where there is a context for it; never an error."""
+    """Return the facts found at this address, by TLS if there is a context for it. Raises nothing."""
     loop = asyncio.get_running_loop()
     facts = EndpointFacts(host, port)
     try:

@@ -23,14 +23,14 @@ import asyncio
 import base64
 import logging
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from typing import Final, cast
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.metadata_raft.image import ScramCredential
-from ottla.metadata_raft.scram import ScramMechanism
+from ottla.metadata_raft.scram import SCRAM_MECHANISMS, ScramMechanism
 from ottla.node.kafka_api.dispatch import Dispatcher, Read
 from ottla.node.kafka_api.served_apis import SERVED, is_advertised
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
@@ -44,21 +44,17 @@ from ottla.node.security.sasl.oauthbearer import OauthBearerExchange
 from ottla.node.security.sasl.plain import PlainExchange, StoredPlainExchange
 from ottla.node.security.sasl.sasl_error import SaslError
 from ottla.node.security.sasl.scram import ScramExchange
-from ottla.node.settings.oauthbearer_settings import OAUTHBEARER
-from ottla.node.settings.sasl_settings import PLAIN, ListenerSasl
+from ottla.node.settings.sasl_settings import ListenerSasl
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from ottla.node.wire.messages.sasl_handshake import SaslHandshakeResponse
 from ottla.node.wire.peer_api import api_of
+from ottla.node.wire.sasl_mechanisms import OAUTHBEARER, PLAIN
 
 MIN_SECONDS_BETWEEN_LOGINS: Final = 1.0  # of one connection, as in Kafka
 NONCE_BYTES: Final = 24
 _SIZE: Final = struct.Struct(">i")
 _KEY: Final = struct.Struct(">h")
-_SCRAM: Final[Mapping[str, ScramMechanism]] = {
-    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
-    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
-}
 
 CredentialOf = Callable[[str, ScramMechanism], ScramCredential | None]
 
@@ -231,7 +227,7 @@ class SaslGate:
     def _serve_handshake(self, login: SaslLogin, frame: memoryview) -> Answer | Pending:
         read = self._dispatcher.read(frame)
         login.settings = settings = self._settings()
-        # What verifies tokens is made when the node starts.
+        # The verifier of tokens is made when the node starts.
         enabled = [one for one in settings.mechanisms if one != OAUTHBEARER or self._verify is not None]
         mechanism = read.request.mechanism
         if mechanism not in enabled:
@@ -252,7 +248,7 @@ class SaslGate:
         return self._dispatcher.answer(read, SaslHandshakeResponse(mechanisms=enabled))
 
     def _exchange(self, mechanism: str, settings: ListenerSasl) -> Exchange:
-        scram = _SCRAM.get(mechanism)
+        scram = SCRAM_MECHANISMS.get(mechanism)
         if scram is not None:
             return ScramExchange(
                 scram,

@@ -100,7 +100,7 @@ def read_node(services: Services) -> Steps[NodeReading]:
 
 
 def read_client_metrics(services: Services) -> Steps[ClientMetricsReading]:
-    """What clients pushed of their own metrics, a step for each client."""
+    """Read the metrics that clients pushed, a step for each client."""
     metrics = services.client_metrics
     clients = []
     for one in metrics.read(services.clock.now_ms()):

@@ -91,7 +91,7 @@ class NodeReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMetricsReading:
-    """What clients pushed of their own metrics, and how often."""
+    """The metrics that clients pushed, and the number of pushes."""
 
     clients: Sequence[ClientReading]
     instances: int

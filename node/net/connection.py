@@ -327,7 +327,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_throttled(self) -> bool:
-        """Whether this side lets the peer wait, which then is not idle."""
+        """Return whether a quota makes the peer wait: it is not idle then."""
         return self.state is _THROTTLED
 
     @property

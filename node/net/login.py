@@ -8,7 +8,7 @@ LOGIN_SECONDS = 10.0  # from the first byte until a client must have logged in
 
 
 class LoginCounts:
-    """How many logins there were at a listener since the node started."""
+    """The numbers of logins at a listener since the node started."""
 
     __slots__ = ("expired", "failed", "failed_again", "successful", "successful_again")
 

@@ -23,19 +23,16 @@ from ottla.node.tls.store_settings import (
     type_problem,
 )
 from ottla.node.wire.jaas import JaasError, LoginModule, parse_jaas
+from ottla.node.wire.sasl_mechanisms import (
+    LOGIN_MODULES,
+    OAUTHBEARER,
+    PLAIN,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+)
 
-PLAIN: Final = "PLAIN"
-SCRAM_SHA_256: Final = "SCRAM-SHA-256"
-SCRAM_SHA_512: Final = "SCRAM-SHA-512"
-OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN, OAUTHBEARER)
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_MODULES: Final = {
-    PLAIN: "PlainLoginModule",
-    SCRAM_SHA_256: "ScramLoginModule",
-    SCRAM_SHA_512: "ScramLoginModule",
-    OAUTHBEARER: "OAuthBearerLoginModule",
-}
 _PACKAGES: Final = {
     "PlainLoginModule": "org.apache.kafka.common.security.plain.",
     "ScramLoginModule": "org.apache.kafka.common.security.scram.",
@@ -73,7 +70,7 @@ class ClientTls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaslLogin:
-    """Who a client is, and what proves it."""
+    """The login of a client: a mechanism with its user and secrets."""
 
     mechanism: str
     user: str = ""
@@ -85,7 +82,7 @@ class SaslLogin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSecurity:
-    """How a client connects: encrypted or not, as somebody or as nobody."""
+    """The security of a client's connections: TLS or none, a login or none."""
 
     tls: ClientTls | None = None
     login: SaslLogin | None = None
@@ -240,7 +237,9 @@ def _login(given: Mapping[str, str]) -> SaslLogin:
     found = {}
     for option in ("username", "password"):
         if not (value := module.options.get(option, "")):
-            raise ClientSecurityError(_JAAS, f'has no {option} in its {_MODULES[mechanism]} ({option}="...")')
+            raise ClientSecurityError(
+                _JAAS, f'has no {option} in its {LOGIN_MODULES[mechanism]} ({option}="...")'
+            )
         if "\0" in value:
             raise ClientSecurityError(_JAAS, f"has a {option} with a NUL character")
         found[option] = value
@@ -250,7 +249,7 @@ def _login(given: Mapping[str, str]) -> SaslLogin:
 
 
 def _module(given: Mapping[str, str], mechanism: str) -> LoginModule:
-    wanted = _MODULES[mechanism]
+    wanted = LOGIN_MODULES[mechanism]
     options = 'token="..."' if mechanism == OAUTHBEARER else 'username="..." password="..."'
     example = f"{_JAAS}={_PACKAGES[wanted]}{wanted} required {options};"
     text = given.get(_JAAS, "")

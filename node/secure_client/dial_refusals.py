@@ -1,4 +1,4 @@
-"""Why a handshake of TLS failed, or a connection ended before anybody was served, and what to do."""
+"""Errors for TLS handshakes that fail and connections that end before a login: reasons, and what to do."""
 
 import ssl
 from typing import Final

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from ottla.node.secure_client.client_security import (
-    OAUTHBEARER,
-    PLAIN,
     TOKEN_URL,
     ClientSecurityError,
     SaslLogin,
 )
 from ottla.node.secure_client.scram_client import ScramClient
+from ottla.node.wire.sasl_mechanisms import OAUTHBEARER, PLAIN
 
 MAX_TOKEN_BYTES: Final = 64 * 1024  # a frame of a login may have as much
 NONCE_BYTES: Final = 24

@@ -1,4 +1,4 @@
-"""What becomes of each security setting of Java's clients: read, without effect, or refused with the reason.
+"""The security settings of Java's clients: each is read, without effect, or refused with a reason.
 
 A name that is misspelt would leave a connection less secure than its owner believes, so every name that
 begins like one of security is read, known to have no effect, or refused.

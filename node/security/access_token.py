@@ -1,4 +1,4 @@
-"""What an access token (JWT) says, and why one is not accepted. `jwt` verifies them."""
+"""The contents of an access token (JWT), and the error for one that is refused. `jwt` verifies them."""
 
 from typing import NamedTuple
 

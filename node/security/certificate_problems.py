@@ -1,15 +1,14 @@
-"""Why others refuse the certificate of a listener, or will soon. Pure: the time is an argument."""
+"""Finds reasons why others refuse the certificate of a listener, or will soon. Pure: time is an argument."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from ottla.metadata_raft.peer_certificate import is_named
+from ottla.metadata_raft.peer_certificate import MAX_NAMES_SAID, is_named, names_of
 from ottla.node.security.server_context import OwnCertificate
 from ottla.node.settings.security_settings import ListenerSecurity
 
 SOON: Final = timedelta(days=30)
-_NAMES_SAID: Final = 10
 
 
 class OwnNode(NamedTuple):
@@ -38,8 +37,8 @@ def problem_of(
         return None
     if is_named(certificate.host_names, node.node_id, node.hosts):
         return None
-    said = ", ".join(sorted(certificate.host_names)[:_NAMES_SAID]) or "nobody"
-    wanted = " or ".join([f"node-{node.node_id}", *sorted(filter(None, node.hosts))[:_NAMES_SAID]])
+    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "nobody"
+    wanted = " or ".join(names_of(node.node_id, node.hosts))
     return f"{which} was issued for {said}, so other nodes refuse it: it must name {wanted}."
 
 

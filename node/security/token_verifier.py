@@ -48,7 +48,7 @@ class TokenVerifier:
 
     @property
     def problem(self) -> str:
-        """Why the keys could not be fetched the last time; empty if they could."""
+        """Return the reason why the last fetch of keys failed; empty if it did not."""
         return self._fetcher.problem
 
     async def run(self) -> None:

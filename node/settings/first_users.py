@@ -15,14 +15,16 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.records import UserScramCredentialRecord
-from ottla.metadata_raft.scram import MAX_ITERATIONS, MIN_ITERATIONS, ScramMechanism, keys_of
+from ottla.metadata_raft.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    SCRAM_MECHANISMS,
+    ScramMechanism,
+    keys_of,
+)
 
 ADD_SCRAM: Final = "ottla.add.scram"
 MAX_FIRST_USERS: Final = 100  # each takes some 5 ms when the cluster is new
-_MECHANISMS: Final = {
-    "SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256,
-    "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512,
-}
 _VALUE: Final = r'(?:"[^"]*"|[^",;\[\]]*)'
 _USER: Final = re.compile(
     rf"\s*([A-Za-z0-9-]+)\s*=\s*\[((?:\s*[a-z]+\s*=\s*{_VALUE}\s*,?)*)\]\s*(?:[;,]|$)", re.ASCII
@@ -83,9 +85,9 @@ def parse_first_users(text: str | None) -> tuple[FirstUser, ...]:
 
 
 def _user(mechanism_name: str, text: str) -> FirstUser:
-    mechanism = _MECHANISMS.get(mechanism_name)
+    mechanism = SCRAM_MECHANISMS.get(mechanism_name)
     if mechanism is None:
-        raise _invalid(f"{mechanism_name[:40]} is none of {', '.join(_MECHANISMS)}.")
+        raise _invalid(f"{mechanism_name[:40]} is none of {', '.join(SCRAM_MECHANISMS)}.")
     options = {match[1]: match[2].strip().strip('"') for match in _OPTION.finditer(text)}
     unknown = next((one for one in options if one not in _OPTIONS), None)
     if unknown is not None:

@@ -13,7 +13,6 @@ from ottla.logstore.words.config_def import ConfigKey, ConfigValue, at_least
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, STRING, setting
 
-OAUTHBEARER: Final = "OAUTHBEARER"
 URL: Final = "sasl.oauthbearer.jwks.endpoint.url"
 AUDIENCE: Final = "sasl.oauthbearer.expected.audience"
 ISSUER: Final = "sasl.oauthbearer.expected.issuer"
@@ -122,7 +121,7 @@ class JwksPauses(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenRules:
-    """What tokens must say. Without audiences none may name one; without an issuer it is not looked at."""
+    """The claims that tokens must have. Without audiences none may name one; without an issuer any may."""
 
     audiences: frozenset[str] = frozenset()
     issuer: str | None = None

@@ -14,22 +14,14 @@ from ottla.logstore.words.config_def import ConfigKey, ConfigScope, ConfigValue,
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.settings.oauthbearer_settings import (
-    OAUTHBEARER,
     OAUTHBEARER_SETTINGS,
     OauthBearer,
     oauth_bearer,
 )
 from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, PASSWORD, setting
 from ottla.node.wire.jaas import JaasError, parse_jaas
+from ottla.node.wire.sasl_mechanisms import LOGIN_MODULES, OAUTHBEARER, PLAIN
 
-PLAIN: Final = "PLAIN"
-# The mechanisms that a listener can have, with the class of Kafka's login module in `sasl.jaas.config`.
-LOGIN_MODULES: Final[Mapping[str, str]] = {
-    PLAIN: "PlainLoginModule",
-    "SCRAM-SHA-256": "ScramLoginModule",
-    "SCRAM-SHA-512": "ScramLoginModule",
-    OAUTHBEARER: "OAuthBearerLoginModule",
-}
 ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
 JAAS_CONFIG: Final = "sasl.jaas.config"
 MAX_REAUTH_MS: Final = "connections.max.reauth.ms"

@@ -9,8 +9,8 @@ from ottla.node.kafka_api.sasl_gate import SaslGate
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.oauthbearer_settings import OAUTHBEARER
 from ottla.node.start.foundation import Foundation
+from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
 
 async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Listener]:

@@ -3,5 +3,5 @@
 Bottom-up: `api_keys` and `peer_api` (numbers and names of the APIs), `messages/` (the shape of each),
 `headers` (what stands before every body), `codec` (whole frames), `framing` (a byte stream cut into frames),
 `describe` (for people);
-beside them `jaas` (login modules in settings, which clients and nodes have).
+beside them, for clients and nodes, `sasl_mechanisms` (their names) and `jaas` (login modules in settings).
 """

@@ -1,4 +1,4 @@
-"""How many passwords may be tried from one address.
+"""Limits the passwords that are tried from one address.
 
 Each address may fail `BURST` times at once, and `PER_SECOND` times a second after that. Beyond that its
 failures are answered later and later; and when so many would wait that one takes `MAX_DELAY_S`, its logins

@@ -14,7 +14,6 @@ from typing import Final, NamedTuple
 from ottla.node.security.access_token import JwtError, VerifiedToken
 from ottla.node.security.sasl.sasl_error import SaslError
 
-MECHANISM: Final = "OAUTHBEARER"
 INVALID_TOKEN: Final = '{"status":"invalid_token"}'
 
 _SEPARATOR: Final = b"\x01"

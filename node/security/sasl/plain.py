@@ -9,7 +9,6 @@ from ottla.metadata_raft.image import ScramCredential
 from ottla.metadata_raft.scram import MIN_ITERATIONS, ScramMechanism, keys_of
 from ottla.node.security.sasl.sasl_error import OTHER_AUTHORIZATION_ID, SaslError
 
-MECHANISM: Final = "PLAIN"
 INVALID: Final = "Authentication failed: Invalid username or password"
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -104,10 +105,9 @@ def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
         cluster.stop()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Three nodes, all of them voters, for the tests of one module."""
-    three = written(tmp_path_factory.mktemp("cluster"), 3)
+@contextmanager
+def running(three: Cluster) -> Iterator[Cluster]:
+    """Start three nodes, and stop them; none of them may have told of a fault of its own."""
     try:
         three.start(0, 1, 2)
         yield three
@@ -115,6 +115,13 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         three.stop()
     for node_id in (0, 1, 2):
         assert "Traceback" not in three.output(node_id), three.output(node_id)[-5000:]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Three nodes, all of them voters, for the tests of one module."""
+    with running(written(tmp_path_factory.mktemp("cluster"), 3)) as three:
+        yield three
 
 
 @pytest.fixture

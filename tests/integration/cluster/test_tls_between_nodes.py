@@ -22,7 +22,7 @@ from ottla.node.net.peer_network import PeerNetwork
 from ottla.node.net.server_tls import DialTls
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.properties_file import parse_properties
-from tests.integration.cluster.conftest import Cluster, written
+from tests.integration.cluster.conftest import Cluster, running, written
 from tests.integration.cluster.test_cluster import consume, create, produce
 from tests.integration.cluster.test_failures import refused
 from tests.ports import free_ports
@@ -88,13 +88,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> I
     made = written(tmp_path_factory.mktemp("cluster"), 3)
     with_tls(made, authority)
     change(made.homes[0], ottla_rest_listeners=f"http://127.0.0.1:{free_ports(1)}")
-    try:
-        made.start(0, 1, 2)
-        yield made
-    finally:
-        made.stop()
-    for node_id in (0, 1, 2):
-        assert "Traceback" not in made.output(node_id), made.output(node_id)[-5000:]
+    with running(made) as three:
+        yield three
 
 
 def test_replicas_and_commands_go_by_tls(cluster: Cluster) -> None:
@@ -187,7 +182,7 @@ def settings_of(home: NodeHome) -> dict[str, str]:
 
 
 def gate_of(home: NodeHome, node_id: int) -> PeerGate:
-    """What whoever knows the secret of the cluster can prove."""
+    """The proof of a client that knows the secret of the cluster."""
     settings = settings_of(home)
     identity = PeerIdentity(node_id, uuid_from_text(settings["cluster.id"]), os.urandom(16))
     return PeerGate(settings["cluster.secret"].encode(), lambda: identity, os.urandom)

@@ -1,4 +1,4 @@
-"""What a new cluster begins with."""
+"""The records with which a new cluster begins."""
 
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.controller import Controller

@@ -1,4 +1,4 @@
-"""What clients push is read as it was meant, and hostile bytes are refused before they cost much."""
+"""Metrics of clients are read as they were meant, and hostile bytes are refused before they cost much."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What clients pushed is shown as series: deltas added up, names fit for labels, within bounds."""
+"""Pushed metrics are shown as series: deltas added up, names fit for labels, within bounds."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""What a node says of certificates of its own that others refuse, or will soon."""
+"""A node tells of its own certificates that others refuse, or will soon."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""How many passwords may be tried from one address."""
+"""The limits of the passwords that are tried from one address."""
 
 import logging
 
