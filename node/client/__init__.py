@@ -13,6 +13,8 @@ cluster_client        what every command needs of a cluster
 exact_json            JSON that is stored as it was written
 ask_brokers           one question to every broker
 ask_leaders           questions about partitions to their leaders
+cluster_right         which right on the cluster a login lacks
+acl_admin             access control entries
 cluster_admin         brokers, and where the replicas of partitions lie
 group_member          a member of a consumer group, in the classic protocol
 node_counts           what each node has counted, asked of it over the Kafka protocol
@@ -20,10 +22,13 @@ consumer              records out of partitions
 group_admin           groups, their members and what they committed
 log_dirs              the log directories of brokers
 quorum_admin          the metadata quorum
+quota_admin           quotas of users, client ids and addresses
 topic_admin           topics and their settings
 txn_admin             transactions, and the producers that a log knows
+user_admin            SCRAM users and their passwords
 cluster_health        whether a cluster is well
 config_admin          the settings of topics, brokers and groups, with where each value comes from
+acl_check             whether somebody may do something, and by which rule
 decommission          how a broker leaves for good
 group_as_json         rebalances and resets of groups as programs read them
 group_lag             how far groups are behind, in records and in time

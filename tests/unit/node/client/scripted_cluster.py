@@ -1,0 +1,66 @@
+"""A cluster of one connection, which gives prepared answers and keeps what it was asked."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.client.cluster_client import Client
+from ottla.node.net.peer_client import PeerClient
+
+
+class ScriptedCluster:
+    """Gives its answers one by one; an error among them is raised."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+        self.asked: list[Any] = []
+
+    async def request(self, request: Any, response: type[Any], *, timeout_s: float) -> Any:
+        """Answer as a connection does."""
+        self.asked.append(request)
+        answer = self.answers.pop(0)
+        if isinstance(answer, KafkaError):
+            raise answer
+        assert isinstance(answer, response)
+        return answer
+
+    def client(self) -> Client:
+        """Return a client of it."""
+        return cast(Client, _Client(self))
+
+
+class _Client:
+    """The client that asks a scripted cluster, and tries retriable errors once more at once."""
+
+    remaining_s = 5.0
+    remaining_ms = 5_000
+
+    def __init__(self, cluster: ScriptedCluster) -> None:
+        self._cluster = cluster
+
+    async def controller(self) -> PeerClient:
+        return cast(PeerClient, self._cluster)
+
+    async def any_node(self) -> PeerClient:
+        return cast(PeerClient, self._cluster)
+
+    async def node(self, node_id: int) -> PeerClient:
+        return cast(PeerClient, self._cluster)
+
+    async def node_id_of(self, connection: PeerClient) -> int:
+        return 0
+
+    async def retry(self, attempt: Any) -> Any:
+        try:
+            return await attempt()
+        except KafkaError as error:
+            if not error.code.retriable:
+                raise
+            return await attempt()
+
+
+def only_asked(cluster: ScriptedCluster) -> Any:
+    """Return the one request that was sent."""
+    asked: Sequence[Any] = cluster.asked
+    assert len(asked) == 1
+    return asked[0]

@@ -1,0 +1,90 @@
+"""Who may do what: the decision of the nodes' own code, from what the cluster tells."""
+
+import asyncio
+from collections.abc import Mapping
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import AccessControlEntry, AclOperation, PatternType, ResourceType
+from ottla.metadata_raft.acl_set import Asker, AuthorizerSettings, DefaultRule
+from ottla.node.client.acl_check import AccessAnswer, check_access, decide
+from ottla.node.wire.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from ottla.node.wire.messages.describe_configs import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+)
+from tests.unit.node.client.scripted_cluster import ScriptedCluster
+
+ANNA = Asker("User:anna", "*")
+DENY, ALLOW = 2, 3
+
+
+def acls(*said: tuple[str, int, int]) -> DescribeAclsResponse:
+    """Entries on the topic orders, by principal, operation and permission."""
+    told = [
+        AclDescription(principal=principal, host="*", operation=operation, permission_type=permission)
+        for principal, operation, permission in said
+    ]
+    resource = DescribeAclsResource(resource_type=2, resource_name="orders", acls=told)
+    return DescribeAclsResponse(resources=[resource] if told else [])
+
+
+def settings(values: Mapping[str, str], code: int = 0) -> DescribeConfigsResponse:
+    configs = [DescribeConfigsResourceResult(name=name, value=value) for name, value in values.items()]
+    result = DescribeConfigsResult(error_code=code, resource_type=4, resource_name="0", configs=configs)
+    return DescribeConfigsResponse(results=[result])
+
+
+def ask(cluster: ScriptedCluster, operation: AclOperation = AclOperation.READ) -> AccessAnswer:
+    return asyncio.run(check_access(cluster.client(), ANNA, operation, ResourceType.TOPIC, "orders"))
+
+
+def test_an_entry_allows_what_it_implies_and_is_told_as_the_rule() -> None:
+    cluster = ScriptedCluster(acls(("User:anna", AclOperation.READ, ALLOW)), settings({}))
+
+    answer = ask(cluster, AclOperation.DESCRIBE)
+
+    assert answer.decision.is_allowed and answer.has_settings
+    rule = answer.decision.rule
+    assert isinstance(rule, AccessControlEntry) and rule.operation == AclOperation.READ
+    assert cluster.asked[0].pattern_type_filter == PatternType.MATCH
+
+
+def test_a_denial_of_everybody_counts_before_what_is_allowed() -> None:
+    said = ("User:anna", AclOperation.READ, ALLOW), ("User:*", AclOperation.READ, DENY)
+
+    answer = ask(ScriptedCluster(acls(*said), settings({})))
+
+    assert not answer.decision.is_allowed
+
+
+def test_the_settings_of_the_node_decide_where_no_entry_does() -> None:
+    everyone = ask(ScriptedCluster(acls(), settings({"allow.everyone.if.no.acl.found": "true"})))
+    nobody = ask(ScriptedCluster(acls(), settings({"allow.everyone.if.no.acl.found": "false"})))
+    above = ask(ScriptedCluster(acls(("User:*", 2, DENY)), settings({"super.users": "User:b; User:anna"})))
+
+    assert everyone.decision.rule is DefaultRule.ALLOW
+    assert nobody.decision.rule is DefaultRule.DENY
+    assert above.decision.rule is DefaultRule.SUPER_USER
+
+
+def test_settings_that_may_not_be_read_are_told_to_be_unknown() -> None:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+    answer = ask(ScriptedCluster(acls(), settings({}, code)))
+
+    assert not answer.has_settings and not answer.decision.is_allowed
+
+
+def test_entries_that_a_server_tells_twice_are_one() -> None:
+    entry = AccessControlEntry(ResourceType.TOPIC, "orders", PatternType.LITERAL, *ANNA, 3, ALLOW)
+
+    decided = decide(
+        [entry, entry], ANNA, AclOperation.READ, ResourceType.TOPIC, "orders", AuthorizerSettings()
+    )
+
+    assert decided.rule == entry

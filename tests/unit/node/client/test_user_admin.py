@@ -1,0 +1,139 @@
+"""SCRAM users as clients ask for them: keys that log in, changes that are refused or answered twice."""
+
+import asyncio
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.scram import ScramMechanism, keys_of
+from ottla.node.client import user_admin
+from ottla.node.client.user_admin import ScramUser
+from ottla.node.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from ottla.node.wire.messages.describe_user_scram_credentials import (
+    CredentialInfo,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
+from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_asked
+
+SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
+LOST = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was lost")
+
+
+def described(*results: DescribeUserScramCredentialsResult) -> DescribeUserScramCredentialsResponse:
+    return DescribeUserScramCredentialsResponse(results=list(results))
+
+
+def altered(
+    code: ErrorCode = ErrorCode.NONE, message: str | None = None
+) -> AlterUserScramCredentialsResponse:
+    result = AlterUserScramCredentialsResult(user="anna", error_code=code, error_message=message)
+    return AlterUserScramCredentialsResponse(results=[result])
+
+
+def test_users_come_sorted_with_their_mechanisms_and_those_that_are_not_there_are_left_out() -> None:
+    infos = [CredentialInfo(mechanism=SHA_512, iterations=8192), CredentialInfo(mechanism=1, iterations=4096)]
+    cluster = ScriptedCluster(
+        described(
+            DescribeUserScramCredentialsResult(user="bob", credential_infos=infos),
+            DescribeUserScramCredentialsResult(user="nobody", error_code=ErrorCode.RESOURCE_NOT_FOUND),
+            DescribeUserScramCredentialsResult(user="anna", credential_infos=infos[:1]),
+        )
+    )
+
+    users = asyncio.run(user_admin.list_users(cluster.client(), ["bob", "nobody", "anna", "bob"]))
+
+    assert users == [ScramUser("anna", {SHA_512: 8192}), ScramUser("bob", {SHA_256: 4096, SHA_512: 8192})]
+    assert [one.name for one in only_asked(cluster).users] == ["bob", "nobody", "anna"]
+
+
+def test_no_names_are_nobody_and_none_is_everybody() -> None:
+    cluster = ScriptedCluster(described())
+
+    assert asyncio.run(user_admin.list_users(cluster.client(), [])) == [] and not cluster.asked
+    assert asyncio.run(user_admin.list_users(cluster.client())) == []
+    assert only_asked(cluster).users is None
+
+
+@pytest.mark.parametrize("said", [None, "Cluster authorization failed."])
+def test_a_login_without_the_right_hears_which_one(said: str | None) -> None:
+    code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    answer = DescribeUserScramCredentialsResponse(error_code=code, error_message=said)
+
+    with pytest.raises(KafkaError, match="needs DESCRIBE permission on the cluster") as raised:
+        asyncio.run(user_admin.list_users(ScriptedCluster(answer).client()))
+
+    assert raised.value.code is code
+
+
+def test_the_words_of_a_server_that_names_the_right_are_kept() -> None:
+    said = "User:bob from 10.0.0.1 needs ALTER permission on the cluster."
+    cluster = ScriptedCluster(altered(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, said))
+
+    refused = asyncio.run(user_admin.alter_users(cluster.client()))
+
+    assert refused["anna"].detail == f"user anna: {said}"
+
+
+def test_the_keys_of_a_password_are_those_of_rfc_7677() -> None:
+    """The example of RFC 7677, section 3; its server signature is made of these keys."""
+    import base64
+    import hashlib
+    import hmac
+
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    change = user_admin.upsertion("user", "pencil", SHA_256, 4096, salt)
+
+    covered = (
+        b"n=user,r=rOprNGfwEbeRWgbNEkqO,"
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,"
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
+    )
+    signature = hmac.digest(keys_of(SHA_256, change.salted_password).server_key, covered, hashlib.sha256)
+    assert base64.b64encode(signature) == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
+
+
+def test_each_password_has_a_salt_of_its_own_and_none_is_shown() -> None:
+    one, other = (user_admin.upsertion("anna", "secret", SHA_512, 4096) for _ in range(2))
+
+    assert one.salt != other.salt and len(one.salted_password) == 64
+    assert "secret)" in repr(one) and repr(one.salted_password) not in repr(one)
+
+
+def test_names_and_passwords_are_taken_as_they_are_as_by_kafka() -> None:
+    """SASLprep would make these two the same password."""
+    composed = user_admin.upsertion("a=b,c", "\u00e9", SHA_256, 4096, b"salt")
+    decomposed = user_admin.upsertion("a=b,c", "e\u0301", SHA_256, 4096, b"salt")
+
+    assert composed.name == "a=b,c" and composed.salted_password != decomposed.salted_password
+
+
+def test_changes_that_are_refused_are_told_by_user() -> None:
+    cluster = ScriptedCluster(altered(ErrorCode.UNACCEPTABLE_CREDENTIAL, "Too few iterations"))
+    change = user_admin.upsertion("anna", "secret", SHA_512, 1)
+
+    refused = asyncio.run(user_admin.alter_users(cluster.client(), upsertions=[change]))
+
+    assert {name: error.code for name, error in refused.items()} == {
+        "anna": ErrorCode.UNACCEPTABLE_CREDENTIAL
+    }
+    assert only_asked(cluster).upsertions == [change]
+
+
+@pytest.mark.parametrize("first", [LOST, altered(ErrorCode.NOT_CONTROLLER)])
+def test_a_deletion_that_was_made_without_our_hearing_of_it_is_a_success(first: object) -> None:
+    cluster = ScriptedCluster(first, altered(ErrorCode.RESOURCE_NOT_FOUND))
+    gone = [user_admin.deletion("anna", SHA_512)]
+
+    assert asyncio.run(user_admin.alter_users(cluster.client(), deletions=gone)) == {}
+
+    cluster = ScriptedCluster(altered(ErrorCode.RESOURCE_NOT_FOUND))
+    refused = asyncio.run(user_admin.alter_users(cluster.client(), deletions=gone))
+    assert refused["anna"].code is ErrorCode.RESOURCE_NOT_FOUND
+
+
+def test_a_mechanism_is_written_as_clients_write_it() -> None:
+    assert user_admin.words_of(SHA_512) == "SCRAM-SHA-512"
