@@ -1,0 +1,131 @@
+"""A cluster that is under load while its nodes are restarted, one after another, with other settings."""
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaError, Message, Producer
+
+from ottla.node.cli.local_cluster import NodeHome
+from tests.integration.cluster.conftest import Cluster, eventually
+
+PATIENT_S: Final = 60.0
+PAUSE_S: Final = 0.005  # between records: a load that notices each gap, and leaves the machine to others
+# That a connection broke, or that a broker is away: librdkafka tells it, and goes on.
+_PASSING: Final = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
+
+
+def change(home: NodeHome, **settings: object) -> None:
+    """Set settings in the file of a node, underscores for dots; None removes one."""
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    lines = [line for line in home.properties.read_text().splitlines() if line.partition("=")[0] not in given]
+    lines += [f"{name}={value}" for name, value in given.items() if value is not None]
+    home.properties.write_text("\n".join(lines) + "\n")
+
+
+def setting(home: NodeHome, name: str) -> str:
+    """Return a setting in the file of a node."""
+    lines = home.properties.read_text().splitlines()
+    return next(line.partition("=")[2] for line in lines if line.startswith(f"{name}="))
+
+
+def roll(cluster: Cluster) -> None:
+    """Restart each node in order, and go on when all partitions have all of their replicas in sync."""
+    for home in cluster.homes:
+        assert cluster.terminate(home.node_id) == 0, cluster.output(home.node_id)[-3000:]
+        cluster.start(home.node_id)
+        eventually(lambda: is_in_sync(cluster), f"all in sync after node {home.node_id}", PATIENT_S)
+
+
+def is_in_sync(cluster: Cluster) -> bool:
+    """Return whether each partition of the cluster has a leader and all of its replicas in sync."""
+    topics = cluster.admin().list_topics(timeout=PATIENT_S).topics.values()
+    partitions = [one for topic in topics for one in topic.partitions.values()]
+    return all(len(one.isrs) == len(one.replicas) and one.leader >= 0 for one in partitions)
+
+
+class Load:
+    """One producer with acks=all and one consumer of a group, each in a thread, and what they were told."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.errors: list[str] = []
+        self.sent = 0
+        self.acknowledged: set[int] = set()
+        self.consumed: Counter[int] = Counter()
+        self._topic = topic
+        self._is_ending = threading.Event()
+        self._has_sent_all = threading.Event()
+        common = {"bootstrap.servers": bootstrap, "error_cb": self._note}
+        self._producer = Producer({**common, "acks": "all", "enable.idempotence": True, "linger.ms": 1})
+        self._consumer = Consumer({**common, "group.id": f"{topic}-group", "auto.offset.reset": "earliest"})
+        self._threads = [threading.Thread(target=one) for one in (self._produce, self._consume)]
+
+    def begin(self) -> None:
+        """Start both."""
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        """Stop the producer, and the consumer when it has read all."""
+        self._is_ending.set()
+        for thread in self._threads:
+            thread.join(2 * PATIENT_S)
+            assert not thread.is_alive(), "the load does not end"
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() not in _PASSING:
+            self.errors.append(str(error))
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.errors.append(f"not written: {error}")
+        else:
+            value = message.value()
+            assert isinstance(value, bytes)
+            self.acknowledged.add(int(value))
+
+    def _produce(self) -> None:
+        while not self._is_ending.is_set():
+            self._producer.produce(self._topic, str(self.sent).encode(), on_delivery=self._delivered)
+            self.sent += 1
+            self._producer.poll(0)
+            time.sleep(PAUSE_S)
+        if self._producer.flush(PATIENT_S):
+            self.errors.append("some records were not acknowledged in time")
+        self._has_sent_all.set()
+
+    def _consume(self) -> None:
+        self._consumer.subscribe([self._topic])
+        quiet_since = time.monotonic()
+        while not self._has_sent_all.is_set() or (
+            len(self.consumed) < self.sent and time.monotonic() - quiet_since < PATIENT_S
+        ):
+            message = self._consumer.poll(0.5)
+            if message is None:
+                continue
+            if (error := message.error()) is not None:
+                self.errors.append(f"not read: {error}")
+            elif (value := message.value()) is not None:
+                self.consumed[int(value)] += 1
+                quiet_since = time.monotonic()
+        self._consumer.close()
+
+
+@contextmanager
+def load(cluster: Cluster, topic: str) -> Iterator[Load]:
+    """Produce and consume meanwhile; then no client saw an error, no record is lost and none doubled."""
+    running = Load(cluster.bootstrap, topic)
+    running.begin()
+    try:
+        yield running
+    finally:
+        running.end()
+    assert running.errors == []
+    everything = set(range(running.sent))
+    assert running.acknowledged == everything
+    assert set(running.consumed) == everything, sorted(everything - set(running.consumed))[:10]
+    doubled = {value: count for value, count in running.consumed.items() if count > 1}
+    assert not doubled, dict(list(doubled.items())[:10])
