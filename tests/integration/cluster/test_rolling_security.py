@@ -1,12 +1,16 @@
 """From plaintext to TLS, and from one authority to another, one node after another, without a client's error."""
 
-from collections.abc import Iterator
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trustme
+from cryptography import x509
 
-from tests.integration.cluster.conftest import Cluster, running, written
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually, running, written
 from tests.integration.cluster.rolling import change, load, roll, setting
 from tests.integration.cluster.test_cluster import create
 from tests.ports import free_ports
@@ -34,7 +38,11 @@ class Authorities:
         path = self.directory / f"node-{node_id}.pem"
         temporary = path.with_suffix(".tmp")
         name = f"node-{node_id}"
-        by.issue_cert(name, common_name=name).private_key_and_cert_chain_pem.write_to_path(str(temporary))
+        # A name of its own for each certificate, as trustme would give, is one that a renewal may not have.
+        issued = by.issue_cert(
+            name, common_name=name, organization_name="Ottla", organization_unit_name="nodes"
+        )
+        issued.private_key_and_cert_chain_pem.write_to_path(str(temporary))
         temporary.replace(path)
         return path
 
@@ -42,6 +50,23 @@ class Authorities:
 @pytest.fixture(scope="module")
 def authorities(tmp_path_factory: pytest.TempPathFactory) -> Authorities:
     return Authorities(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture
+def with_tls(make_cluster: MakeCluster, authorities: Authorities) -> Cluster:
+    """Three nodes that reach each other by TLS alone, as brokers and as controllers."""
+    made, ports = make_cluster(3), free_ports(3)
+    for home in made.homes:
+        change(
+            home,
+            listeners=f"{setting(home, 'listeners')},INNER://127.0.0.1:{ports + home.node_id}",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:SSL,INNER:SSL",
+            inter_broker_listener_name="INNER",
+            ssl_keystore_location=authorities.issue(home.node_id, authorities.old),
+            ssl_truststore_location=authorities.trust(authorities.old),
+        )
+    made.start(0, 1, 2)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -68,3 +93,59 @@ def test_brokers_go_over_to_tls_one_after_another(cluster: Cluster, authorities:
         for home in cluster.homes:
             change(home, inter_broker_listener_name="INNER")
         roll(cluster)
+
+
+def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authorities: Authorities) -> None:
+    """Files change under the nodes; each is restarted, too, so that all connections are made anew."""
+    cluster, old, new = with_tls, authorities.old, authorities.new
+    topic = create(cluster, by=0, min_insync_replicas="2")
+
+    with load(cluster, topic):
+        authorities.trust(old, new)
+        until_files_are_read(cluster, since=[0, 0, 0])
+        for home in cluster.homes:
+            authorities.issue(home.node_id, new)
+        eventually(lambda: show_certificates_of(cluster, new), "all show their new certificates")
+        before = [len(cluster.output(home.node_id)) for home in cluster.homes]
+        roll(cluster)
+        authorities.trust(new)
+        until_files_are_read(cluster, since=before)
+        roll(cluster)
+
+    for home in cluster.homes:
+        said = cluster.output(home.node_id)
+        assert "refused:" not in said and "was rejected" not in said, said[-5000:]
+        assert "TLS handshake failed" not in said and "Traceback" not in said, said[-5000:]
+
+
+def until_files_are_read(cluster: Cluster, *, since: Sequence[int]) -> None:
+    """Wait until each node has taken over files, by what its log says from there on."""
+    for home in cluster.homes:
+        for name in ("INNER", "CONTROLLER"):
+            said = f"The listener {name} has read its keys and certificates anew."
+            eventually(
+                partial(
+                    lambda *_, node_id, said: said in cluster.output(node_id)[since[node_id] :],
+                    node_id=home.node_id,
+                    said=said,
+                ),
+                f"node {home.node_id} reads the files of {name}",
+            )
+
+
+def show_certificates_of(cluster: Cluster, authority: trustme.CA) -> bool:
+    """Return whether each node shows a certificate that this authority has signed to others."""
+    issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes()).subject
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # or the nodes would log a refusal
+    for home in cluster.homes:
+        inner = setting(home, "listeners").rpartition(":")[2]
+        with (
+            socket.create_connection(("127.0.0.1", int(inner))) as plain,
+            context.wrap_socket(plain) as encrypted,
+        ):
+            shown = encrypted.getpeercert(binary_form=True)
+        assert shown is not None
+        if x509.load_der_x509_certificate(shown).issuer != issuer:
+            return False
+    return True
