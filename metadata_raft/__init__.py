@@ -37,6 +37,7 @@ client_quota_control   client quotas
 scram_control          SCRAM credentials of users
 producer_id_control    blocks of producer ids
 voter_control          who votes in the quorum
+command_access         the rights that commands ask for, judged where they are decided
 controller             command -> Decision; replay(batch)
 voters                 Voter, VoterSet: who votes, with which disk
 control_records        LeaderChangeMessage and the other control records of KRaft

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl_control import create_acls, delete_acls
+from ottla.metadata_raft.acl_set import Asker
 from ottla.metadata_raft.broker_sessions import BrokerSessions, Session
 from ottla.metadata_raft.client_quota_control import alter_client_quotas
 from ottla.metadata_raft.cluster_control import (
@@ -25,6 +26,7 @@ from ottla.metadata_raft.cluster_control import (
     report_offline_log_dirs,
     unregister_broker,
 )
+from ottla.metadata_raft.command_access import check_command
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AllocateProducerIds,
@@ -110,19 +112,26 @@ class Controller:
             return None
         return Due([*records, *self.config.first_records(image.cluster_id)])
 
-    def decide(self, command: Command, now_ms: int, request: RequestId | None = None) -> Decision:
+    def decide(
+        self,
+        command: Command,
+        now_ms: int,
+        request: RequestId | None = None,
+        client: Asker | None = None,
+    ) -> Decision:
         """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused.
 
         `now_ms` is monotonic; no record has a time of its own. With `request`, a command that was carried out
-        before is answered as it was then.
+        before is answered as it was then. `client` must have the rights that the command asks for; where it
+        is None a node of the cluster speaks for itself.
         """
         if request is None:
-            return self._decide(command, now_ms)
+            return self._decide(command, now_ms, client)
         reply = known_reply(self.image, request) or self._answered.recall(request)
         if reply is not None:
             return Decision(reply=reply)
         try:
-            decision = self._decide(command, now_ms)
+            decision = self._decide(command, now_ms, client)
         except KafkaError as refusal:
             self._answered.note(command, request, refusal)
             raise
@@ -130,6 +139,11 @@ class Controller:
             return remembered(command, request, decision)
         self._answered.note(command, request, decision.reply)
         return Decision(reply=decision.reply)
+
+    def check_client(self, command: Command, client: Asker | None) -> None:
+        """Raise the error of authorization if a client asks for what it has no right to."""
+        if client is not None and self.config.authorizer is not None:
+            check_command(self.image, command, client, self.config.authorizer)
 
     def tick(self, now_ms: int) -> Due | None:
         """What time alone demands: a silent broker fenced, or leaders elected; None if nothing.
@@ -178,9 +192,10 @@ class Controller:
         """Forget what was decided after `image`."""
         self.image = image
 
-    def _decide(self, command: Command, now_ms: int) -> Decision:
+    def _decide(self, command: Command, now_ms: int, client: Asker | None) -> Decision:
         image, config, sessions = self.image, self.config, self._sessions
         _check_size(command)
+        self.check_client(command, client)
         match command:
             case CreateTopics():
                 return create_topics(image, command, config)

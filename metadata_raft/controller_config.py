@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ottla.logstore.words.config_def import ConfigDef, ConfigValue
+from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.metadata_raft.image import VoterImage
 from ottla.metadata_raft.records import MetadataRecord
 
@@ -57,5 +58,6 @@ class ControllerConfig:
     # From the id of a new cluster, the records with which it begins beside its features.
     first_records: Callable[[bytes], Sequence[MetadataRecord]] = lambda cluster_id: ()
     check_client_metrics_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
+    authorizer: AuthorizerSettings | None = None  # None: clients are not judged
     # The typed settings of this broker, from which topic settings take their defaults.
     broker_values: Mapping[str, ConfigValue] = field(default_factory=dict)

@@ -31,7 +31,7 @@ async def handle(
     try:
         check_cluster(services, request.cluster_id)
         _check_registered(services, command)
-        await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        await services.metadata.submit(command, command_timeout_ms(request.timeout_ms), context.client)
     except KafkaError as error:
         return AddRaftVoterResponse(error_code=error.code, error_message=error.detail)
     return AddRaftVoterResponse(error_message=None)

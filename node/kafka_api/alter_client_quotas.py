@@ -56,7 +56,7 @@ async def handle(
 
     async def submit(part: list[QuotaChanges], timeout_ms: int) -> list[ResourceResult]:
         command = AlterClientQuotas(entries=part, validate_only=request.validate_only)
-        return note(part, (await services.metadata.submit(command, timeout_ms)).results)
+        return note(part, (await services.metadata.submit(command, timeout_ms, context.client)).results)
 
     wanted = await listed(map(_changes, request.entries), is_large=context.is_large)
     await submit_in_parts(

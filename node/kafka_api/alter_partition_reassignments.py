@@ -43,7 +43,9 @@ async def handle(
         topics=topics, allow_replication_factor_change=request.allow_replication_factor_change
     )
     try:
-        reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        reply = await services.metadata.submit(
+            command, command_timeout_ms(request.timeout_ms), context.client
+        )
     except KafkaError as error:
         return AlterPartitionReassignmentsResponse(
             allow_replication_factor_change=request.allow_replication_factor_change,

@@ -56,7 +56,7 @@ async def handle(
             deletions=[ScramDeletion(name=one.name, mechanism=one.mechanism) for one in request.deletions],
             upsertions=[_upsertion(one) for one in request.upsertions],
         )
-        results = (await services.metadata.submit(command)).results
+        results = (await services.metadata.submit(command, client=context.client)).results
     except KafkaError as error:
         users = sorted({one.name for one in request.deletions} | {one.name for one in request.upsertions})
         results = [

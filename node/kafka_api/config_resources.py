@@ -7,6 +7,7 @@ from typing import Final, Protocol, TypeGuard, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
+from ottla.metadata_raft.acl_set import Asker
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
@@ -134,7 +135,7 @@ async def alter_resources(
         if (problem := await _stores_problem(services, changes)) is not None:
             outcomes[outcomes.index(changes)] = problem
     accepted = [one for one in outcomes if isinstance(one, ResourceChanges)]
-    results = iter(await _submit(services, accepted, validate_only=validate_only))
+    results = iter(await _submit(services, context.client, accepted, validate_only=validate_only))
 
     def answered(resource: R, outcome: ResourceChanges | ResourceResult) -> A:
         result = outcome if isinstance(outcome, ResourceResult) else next(results)
@@ -237,14 +238,14 @@ def _alter_loggers(changes: ResourceChanges, *, validate_only: bool) -> Resource
 
 
 async def _submit(
-    services: Services, accepted: Sequence[ResourceChanges], *, validate_only: bool
+    services: Services, client: Asker | None, accepted: Sequence[ResourceChanges], *, validate_only: bool
 ) -> Sequence[ResourceResult]:
     if not accepted:
         return ()
 
     async def submit(part: list[ResourceChanges], timeout_ms: int) -> Sequence[ResourceResult]:
         command = AlterConfigs(resources=part, validate_only=validate_only)
-        return (await services.metadata.submit(command, timeout_ms)).resources
+        return (await services.metadata.submit(command, timeout_ms, client)).resources
 
     return await submit_in_parts(
         accepted,

@@ -35,7 +35,9 @@ async def handle(
         return [ResourceResult(error_code=error.code, error_message=error.detail) for _ in part]
 
     async def submit(part: list[NewAcl], timeout_ms: int) -> Sequence[ResourceResult]:
-        return (await services.metadata.submit(CreateAcls(creations=part), timeout_ms)).results
+        return (
+            await services.metadata.submit(CreateAcls(creations=part), timeout_ms, context.client)
+        ).results
 
     try:
         check_authorizer(services, "No Authorizer is configured.")

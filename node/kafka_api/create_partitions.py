@@ -54,7 +54,7 @@ async def handle(
 
     async def submit(part: list[NewPartitions], timeout_ms: int) -> Sequence[NamedResult]:
         command = CreatePartitions(topics=part, validate_only=request.validate_only)
-        return (await services.metadata.submit(command, timeout_ms)).topics
+        return (await services.metadata.submit(command, timeout_ms, context.client)).topics
 
     results = await submit_in_parts(
         list(compress(topics, may_alter)),

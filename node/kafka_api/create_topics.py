@@ -75,7 +75,7 @@ async def handle(
 
     async def submit(part: list[NewTopic], timeout_ms: int) -> Sequence[TopicCreation]:
         command = CreateTopics(topics=part, validate_only=request.validate_only)
-        return (await services.metadata.submit(command, timeout_ms)).topics
+        return (await services.metadata.submit(command, timeout_ms, context.client)).topics
 
     results = await submit_in_parts(
         allowed,

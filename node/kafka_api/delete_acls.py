@@ -45,7 +45,7 @@ async def handle(
     try:
         check_authorizer(services, "No Authorizer is configured.")
         filters = [filter_fields(one) for one in request.filters]
-        results = (await services.metadata.submit(DeleteAcls(filters=filters))).results
+        results = (await services.metadata.submit(DeleteAcls(filters=filters), client=context.client)).results
     except KafkaError as error:
         results = [DeletedAcls(error_code=error.code, error_message=error.detail) for _ in request.filters]
     is_large = sum(len(one.matching) for one in results) > AT_ONCE

@@ -59,7 +59,7 @@ async def handle(
         return reference.name if topic is None else topic.topic_id
 
     async def submit(part: list[TopicReference], timeout_ms: int) -> Sequence[TopicDeletion]:
-        return (await services.metadata.submit(DeleteTopics(topics=part), timeout_ms)).topics
+        return (await services.metadata.submit(DeleteTopics(topics=part), timeout_ms, context.client)).topics
 
     def refused(part: Sequence[TopicReference], error: KafkaError) -> Iterable[TopicDeletion]:
         code = error.code

@@ -46,7 +46,9 @@ async def handle(
         else [TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked],
     )
     try:
-        reply = await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        reply = await services.metadata.submit(
+            command, command_timeout_ms(request.timeout_ms), context.client
+        )
     except KafkaError as error:
         return ElectLeadersResponse(
             error_code=error.code,

@@ -16,6 +16,7 @@ from ottla.logstore.words.schema import replace
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
 from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.metadata_raft.acl_set import Asker
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
 from ottla.node.authorization.access import Access
 from ottla.node.kafka_api import authorized_operations
@@ -110,7 +111,7 @@ async def handle(
         missing = [
             name for name in dict.fromkeys(names) if name not in image.topics.by_name and name not in hidden
         ]
-        errors = await _missing(services, context.access, request, missing)
+        errors = await _missing(services, context, request, missing)
         errors |= dict.fromkeys(hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         is_complete = not missing
         topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
@@ -184,13 +185,14 @@ def _cache_key(
 
 
 async def _missing(
-    services: Services, access: Access, request: MetadataRequest, names: Sequence[str]
+    services: Services, context: RequestContext, request: MetadataRequest, names: Sequence[str]
 ) -> dict[str, ErrorCode]:
     """The error of each topic that does not exist, after creating what may be created."""
     errors: dict[str, ErrorCode] = {}
     await take_turns(_judge_names(names, errors))
     wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     if wanted and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
+        access = context.access
         may_create_all = access.allows_of_cluster(AclOperation.CREATE)
         denied = [
             name
@@ -199,7 +201,7 @@ async def _missing(
         ]
         errors |= dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         wanted = [name for name in wanted if errors[name] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        await _create(services, wanted[:MAX_AUTO_CREATED_TOPICS])
+        await _create(services, context.client, wanted[:MAX_AUTO_CREATED_TOPICS])
     return errors
 
 
@@ -223,14 +225,14 @@ def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[No
         yield
 
 
-async def _create(services: Services, names: Sequence[str]) -> None:
+async def _create(services: Services, client: Asker | None, names: Sequence[str]) -> None:
     """Ask for these topics. In this answer they are unknown whatever comes of it, as in Apache Kafka."""
     for first in range(0, len(names), CREATED_AT_ONCE):
         some = names[first : first + CREATED_AT_ONCE]
         command = auto_created(some, services.metadata.image, services.config, services.unique)
         # No leader of the quorum at the moment: the client asks again.
         with suppress(KafkaError):
-            await services.metadata.submit(command)
+            await services.metadata.submit(command, client=client)
 
 
 def _response(

@@ -25,7 +25,7 @@ async def handle(
     command = RemoveRaftVoter(voter_id=request.voter_id, voter_directory_id=request.voter_directory_id)
     try:
         check_cluster(services, request.cluster_id)
-        await services.metadata.submit(command)
+        await services.metadata.submit(command, client=context.client)
     except KafkaError as error:
         return RemoveRaftVoterResponse(error_code=error.code, error_message=error.detail)
     return RemoveRaftVoterResponse(error_message=None)

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from ottla.metadata_raft.acl_set import Asker
 from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
-from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.net.connection_info import NO_PEER, ConnectionInfo
 
 __all__ = ["ConnectionInfo", "RequestContext"]
 
@@ -26,3 +27,11 @@ class RequestContext:
     def access(self) -> Access:
         """The rights of the client."""
         return self.connection.access
+
+    @property
+    def client(self) -> Asker | None:
+        """The client for whom commands are given to the controller; None where a node of the cluster asks."""
+        connection = self.connection
+        if connection.peer_id != NO_PEER:
+            return None
+        return Asker(connection.access.principal, connection.access.host)

@@ -82,7 +82,7 @@ SERVED: dict[ApiKey, tuple[int, int]] = {
 
 # What nodes of the cluster are served once they have proven themselves, and nobody is told of.
 SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
-    PeerApi.SUBMIT_COMMAND: (0, 0),
+    PeerApi.SUBMIT_COMMAND: (0, 1),
     PeerApi.FETCH_METADATA: (0, 0),
     PeerApi.FETCH_METADATA_SNAPSHOT: (0, 0),
     PeerApi.DESCRIBE_LAG: (0, 0),

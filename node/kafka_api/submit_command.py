@@ -1,24 +1,27 @@
 """SubmitCommand: a node of the cluster has its command decided here, if this node leads the metadata quorum.
 
 A node speaks for itself: what concerns a broker (its registration, heartbeats, ISRs) is taken from that
-broker's own connection alone.
+broker's own connection alone. What a client asked a node for is judged here once more, by the rights of that
+client: the image of the node that was asked may be older than an ACL.
 """
 
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl_set import Asker
 from ottla.metadata_raft.command_codec import decode_command, encode_reply
 from ottla.metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
+from ottla.node.kafka_api.acl_requests import PRINCIPAL
 from ottla.node.kafka_api.api_description import PEERS_ONLY, ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import QuorumServices
 from ottla.node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
-from ottla.node.wire.request_limits import COMMAND, SEVERAL, RequestLimits
+from ottla.node.wire.request_limits import COMMAND, NAME, SEVERAL, RequestLimits
 
 API: Final = ApiDescription(
-    versions=(0, 0),
+    versions=(0, 1),
     asks=PEERS_ONLY,
-    limits=RequestLimits(SEVERAL, {"command": COMMAND}),
+    limits=RequestLimits(SEVERAL, {"command": COMMAND, "client.principal": PRINCIPAL, "client.host": NAME}),
     is_served_early=True,
 )
 
@@ -45,7 +48,9 @@ async def handle(
         request_id = None
         if request.sequence >= 0:
             request_id = RequestId(request.broker_epoch, request.sequence, request.oldest_open_sequence)
-        decided = await metadata.decide(command, request_id)
+        client = request.client
+        asker = None if client is None else Asker(client.principal, client.host)
+        decided = await metadata.decide(command, request_id, asker)
     except KafkaError as error:
         return SubmitCommandResponse(
             error_code=error.code,

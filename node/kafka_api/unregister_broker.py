@@ -22,7 +22,7 @@ async def handle(
     services: Services, context: RequestContext, request: UnregisterBrokerRequest
 ) -> UnregisterBrokerResponse:
     try:
-        await services.metadata.submit(UnregisterBroker(broker_id=request.broker_id))
+        await services.metadata.submit(UnregisterBroker(broker_id=request.broker_id), client=context.client)
     except KafkaError as error:
         return UnregisterBrokerResponse(error_code=error.code, error_message=error.detail)
     return UnregisterBrokerResponse(error_message=None)

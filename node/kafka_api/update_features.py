@@ -38,7 +38,7 @@ async def handle(
         validate_only=request.validate_only,
     )
     try:
-        await services.metadata.submit(command, command_timeout_ms(request.timeout_ms))
+        await services.metadata.submit(command, command_timeout_ms(request.timeout_ms), context.client)
     except KafkaError as error:
         return UpdateFeaturesResponse(error_code=error.code, error_message=error.detail)
     results = []

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl_set import Asker
 from ottla.metadata_raft.command_codec import decode_reply, encode_command
 from ottla.metadata_raft.commands import AlterPartition, BrokerHeartbeat, Command, RegisterBroker, RequestId
 from ottla.metadata_raft.request_control import MAX_OPEN_REQUESTS
 from ottla.node.metadata.controller_runtime import Decided
 from ottla.node.net.peer_client import PeerClient
-from ottla.node.wire.messages.submit_command import SubmitCommandRequest, SubmitCommandResponse
+from ottla.node.wire.messages.submit_command import Client, SubmitCommandRequest, SubmitCommandResponse
 
 HEARTBEAT_PURPOSE: Final = "heartbeat"
 MIN_ANSWER_S: Final = 0.001  # for the answer to a request that goes out at the last moment
@@ -45,10 +46,16 @@ class CommandSender:
         self.hint = Leader(-1, -1)  # what the last node that refused a command knew
 
     async def send(
-        self, node_id: int, command: Command, request: RequestId | None, timeout_s: float
+        self,
+        node_id: int,
+        command: Command,
+        request: RequestId | None,
+        timeout_s: float,
+        client: Asker | None = None,
     ) -> Decided:
         """Return what that node decided, within `timeout_s` for the connection and the answer together.
 
+        A node of before clients were named decides as if this node asked for itself.
         KafkaError as that node refuses; NETWORK_EXCEPTION or REQUEST_TIMED_OUT if nobody knows.
         """
         loop = asyncio.get_running_loop()
@@ -56,21 +63,19 @@ class CommandSender:
         try:
             # A lost node is dialled after a back-off, which may take longer than the time that is left.
             async with asyncio.timeout_at(deadline):
-                client = await self._connect(node_id, _PURPOSES.get(type(command), "command"))
+                connection = await self._connect(node_id, _PURPOSES.get(type(command), "command"))
         except TimeoutError:
             detail = f"No connection to node {node_id} within {timeout_s:.3g} s."
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, detail) from None
         timeout_s = max(MIN_ANSWER_S, deadline - loop.time())
-        asked = SubmitCommandRequest(timeout_ms=int(timeout_s * 1000), command=encode_command(command))
-        if request is not None:
-            asked = SubmitCommandRequest(
-                broker_epoch=request.broker_epoch,
-                sequence=request.sequence,
-                oldest_open_sequence=request.oldest_open_sequence,
-                timeout_ms=asked.timeout_ms,
-                command=asked.command,
-            )
-        response = await client.request(asked, SubmitCommandResponse, timeout_s=timeout_s)
+        no_id = RequestId(-1, -1, -1)
+        asked = SubmitCommandRequest(
+            **(request or no_id)._asdict(),
+            timeout_ms=int(timeout_s * 1000),
+            command=encode_command(command),
+            client=None if client is None else Client(principal=client.principal, host=client.host),
+        )
+        response = await connection.request(asked, SubmitCommandResponse, timeout_s=timeout_s)
         if response.epoch >= self.hint.epoch:
             self.hint = Leader(response.epoch, response.leader_id)
         if response.error_code:

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.latency import LatencyHistogram
 from ottla.logstore.words.topic_partition import ZERO_UUID
+from ottla.metadata_raft.acl_set import Asker
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
     Command,
@@ -86,21 +87,28 @@ class ControllerRuntime:
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
-    async def decide(self, command: Command, request: RequestId | None = None) -> Decided:
-        """Decide and commit; NOT_CONTROLLER unless this node leads, or what the command is refused with."""
-        await self._prepare_quorum(command)
+    async def decide(
+        self, command: Command, request: RequestId | None = None, client: Asker | None = None
+    ) -> Decided:
+        """Decide and commit; NOT_CONTROLLER unless this node leads, or what the command is refused with.
+
+        `client` is who asked for it, None for a node of the cluster.
+        """
+        await self._prepare_quorum(command, client)
         if _is_large(command):
-            decided, committed = await self._begin_in_turns(command, request)
+            decided, committed = await self._begin_in_turns(command, request, client)
         else:
-            decided, committed = self.begin(command, request)
+            decided, committed = self.begin(command, request, client)
         if committed is not None:
             await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
         return decided
 
-    async def _prepare_quorum(self, command: Command) -> None:
+    async def _prepare_quorum(self, command: Command, client: Asker | None) -> None:
         """A new voter first has the whole log, and a leader does not remove itself: another one does."""
         if not self._quorum.is_leader:
             return
+        if isinstance(command, AddRaftVoter | RemoveRaftVoter):
+            self._controller.check_client(command, client)
         voters = {voter.voter_id for voter in self._committed.voters}
         match command:
             case AddRaftVoter() if command.listeners and command.voter_id not in voters:
@@ -142,18 +150,18 @@ class ControllerRuntime:
         return silent if len(staying) > 1 and 2 * len(silent) >= len(staying) else []
 
     def begin(
-        self, command: Command, request: RequestId | None = None
+        self, command: Command, request: RequestId | None = None, client: Asker | None = None
     ) -> "tuple[Decided, Future[None] | None]":
         """The decision, and what its reply has to wait for; None if nothing."""
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
-        decision = self._controller.decide(command, self._now_ms(), request)
+        decision = self._controller.decide(command, self._now_ms(), request, client)
         if decision.records:
             self._append(self._batch_of(decision.records))
         return self._decided(decision)
 
     async def _begin_in_turns(
-        self, command: Command, request: RequestId | None
+        self, command: Command, request: RequestId | None, client: Asker | None
     ) -> "tuple[Decided, Future[None] | None]":
         """Do what `begin` does, but work out the next image in turns with the loop.
 
@@ -164,7 +172,7 @@ class ControllerRuntime:
             if not self._quorum.is_leader:
                 break
             before = self._controller.image
-            decision = self._controller.decide(command, self._now_ms(), request)
+            decision = self._controller.decide(command, self._now_ms(), request, client)
             if not decision.records:
                 return self._decided(decision)
             await give_way()
@@ -176,7 +184,7 @@ class ControllerRuntime:
             if self._controller.image is before and is_same_reign:
                 self._append(batch, replayed)
                 return self._decided(decision)
-        return self.begin(command, request)
+        return self.begin(command, request, client)
 
     def _decided(self, decision: Decision) -> "tuple[Decided, Future[None] | None]":
         # Without records the reply may still show what is not committed yet.

@@ -88,6 +88,7 @@ def controller_config(config: BrokerConfig) -> ControllerConfig:
         check_client_metrics_configs=check_client_metrics_configs,
         broker_values=config.values,
         first_records=partial(first_records, config.first_users),
+        authorizer=config.authorizer,
     )
 
 

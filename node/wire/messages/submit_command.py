@@ -2,22 +2,32 @@
 
 A command that is sent again bears the same (broker epoch, sequence), and is carried out once.
 `oldest_open_sequence` is the lowest that its sender still waits for: what is below need not be remembered.
+Since 1 the sender names the client that asked for the command, and None where it asks for itself.
 """
 
 from ottla.logstore.words import schema
-from ottla.logstore.words.schema import message
+from ottla.logstore.words.schema import message, struct
 
 
-@message(api_key=30_001, versions=(0, 0), flexible_since=0)
+@struct
+class Client:
+    """The principal of a client as `Type:name`, and the numeric address of its host."""
+
+    principal: str = schema.string()
+    host: str = schema.string()
+
+
+@message(api_key=30_001, versions=(0, 1), flexible_since=0)
 class SubmitCommandRequest:
     broker_epoch: int = schema.int64(default=-1)
     sequence: int = schema.int64(default=-1)
     oldest_open_sequence: int = schema.int64(default=-1)
     timeout_ms: int = schema.int32()
     command: bytes = schema.secret()  # as metadata_raft.command_codec writes it
+    client: Client | None = schema.struct_(Client, since=1, nullable_since=1, default=None)
 
 
-@message(api_key=30_001, versions=(0, 0), flexible_since=0)
+@message(api_key=30_001, versions=(0, 1), flexible_since=0)
 class SubmitCommandResponse:
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)

@@ -33,7 +33,7 @@ class Cluster:
         self.broker_epoch = -1
         self.image = MetadataImage(version=7)
 
-    async def submit(self, command: Any, timeout_ms: int = 0) -> Any:
+    async def submit(self, command: Any, timeout_ms: int = 0, client: Any = None) -> Any:
         self.sent.append(command)
         await asyncio.sleep(0)
         return self.answer(command)

@@ -6,15 +6,24 @@ from typing import Any
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.command_codec import encode_command
 from ottla.metadata_raft.commands import BrokerHeartbeat, CreateTopics, NewTopic
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage
+from ottla.node.kafka_api.served_apis import SERVED_TO_PEERS
 from ottla.node.metadata import metadata_feed
 from ottla.node.net.answers import Pending
 from ottla.node.net.connection import Connection
+from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.submit_command import Client, SubmitCommandRequest, SubmitCommandResponse
 from ottla.node.wire.peer_api import PeerApi
 from tests.unit.node.net.peer_node import ObserverNode, PeerNode, observing, serving
 
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:root",
+}
 SUBMIT = int(PeerApi.SUBMIT_COMMAND).to_bytes(2, "big")
 
 
@@ -188,5 +197,56 @@ def test_a_command_waits_for_a_leader_until_its_time_is_up() -> None:
 
             assert refused.value.code is ErrorCode.NOT_CONTROLLER
             assert (await asked).topics[0].error_code == ErrorCode.NONE
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("client", "is_refused"),
+    [(Asker("User:ann", "10.0.0.1"), True), (Asker("User:root", "10.0.0.1"), False), (None, False)],
+)
+def test_the_controller_judges_the_client_that_a_node_names(client: Asker | None, is_refused: bool) -> None:
+    async def scene() -> list[str]:
+        voter = await started(PeerNode(0, settings=AUTHORIZER))
+        async with serving(voter), observing(ObserverNode(1, voter)) as node:
+            if is_refused:
+                with pytest.raises(KafkaError) as refused:
+                    await node.metadata.submit(create("a"), client=client)
+                assert refused.value.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                assert "User:ann from 10.0.0.1 needs CREATE permission on TOPIC 'a'" in refused.value.detail
+            else:
+                await node.metadata.submit(create("a"), client=client)
+            return list(voter.metadata.image.topics.by_name)
+
+    assert asyncio.run(scene()) == ([] if is_refused else ["a"])
+
+
+def test_a_node_of_before_clients_were_named_decides_for_the_node_that_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(SERVED_TO_PEERS, PeerApi.SUBMIT_COMMAND, (0, 0))
+
+    async def scene() -> list[str]:
+        voter = await started(PeerNode(0, settings=AUTHORIZER))
+        async with serving(voter), observing(ObserverNode(1, voter)) as node:
+            await node.metadata.submit(create("a"), client=Asker("User:ann", "10.0.0.1"))
+            return list(voter.metadata.image.topics.by_name)
+
+    assert asyncio.run(scene()) == ["a"]
+
+
+def test_who_has_not_proven_to_be_a_node_speaks_for_nobody() -> None:
+    async def scene() -> None:
+        voter = await started(PeerNode(0, settings=AUTHORIZER))
+        async with serving(voter):
+            asked = SubmitCommandRequest(
+                command=encode_command(create("a")), client=Client(principal="User:root", host="10.0.0.1")
+            )
+            stranger = await PeerClient.connect("127.0.0.1", voter.listener.port, client_id="x")
+            stranger.learn_versions({PeerApi.SUBMIT_COMMAND: (0, 1)})
+            with pytest.raises(KafkaError) as refused:
+                await stranger.request(asked, SubmitCommandResponse, timeout_s=5)
+            assert refused.value.code is ErrorCode.NETWORK_EXCEPTION
+            assert not voter.metadata.image.topics.by_name
 
     asyncio.run(scene())

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -49,9 +49,14 @@ class PeerNode(MetadataNode):
     """What the dispatcher sees of a broker with peers."""
 
     def __init__(
-        self, node_id: int = 0, *, own_gate: PeerGate | None = None, listener: str = "PLAINTEXT"
+        self,
+        node_id: int = 0,
+        *,
+        own_gate: PeerGate | None = None,
+        listener: str = "PLAINTEXT",
+        settings: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__({"node.id": str(node_id)})
+        super().__init__({"node.id": str(node_id), **(settings or {})})
         self.voters = [self]
         self.metadata_feed = MetadataFeed(
             self.metadata.image,

@@ -40,7 +40,7 @@ def test_peers_prove_themselves_once_and_keep_the_connection() -> None:
             again, other = await peers.client(0), await peers.client(0, "fetch")
 
             assert again is client and other is not client
-            assert client.versions[PeerApi.SUBMIT_COMMAND] == (0, 0)
+            assert client.versions[PeerApi.SUBMIT_COMMAND] == (0, 1)
             assert [one.info.peer_id for one in node.listener.connections] == [1, 1]
             peers.close()
 
