@@ -186,7 +186,7 @@ class Broker:
             log_notes(base.log_manager)
             services.tell_coordinators(image, changes)
             if changes.client_quotas:
-                base.dispatcher.produced.set(image.client_quotas)
+                base.dispatcher.quotas.set(image.client_quotas)
             if any(broker_id != config.node_id for broker_id in changes.brokers):
                 quorum.lifecycle.report_soon()
 

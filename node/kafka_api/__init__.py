@@ -1,8 +1,9 @@
 """ottla.node.kafka_api: what a node answers.
 
-`request_context` (what a handler knows of a request), `api_description` (what a module says of its API),
-`served_apis` (which APIs there are, with their versions), `request_decoders`, one module per API with its
-`API` and its `handle(services, context, request)`, `repeated_produce` (the same answers as `produce`, without
-decoding the same again), `dispatch` (from frames to handlers and back), `sasl_gate` (the
+`request_charge` (what a request costs a client with a quota), `request_context` (what a handler knows of a
+request), `charged_results` (how an answer tells of quotas), `api_description` (what a module says of its
+API), `served_apis` (which APIs there are, with their versions), `request_decoders`, one module per API with
+its `API` and its `handle(services, context, request)`, `repeated_produce` (the same answers as `produce`,
+without decoding the same again), `dispatch` (from frames to handlers and back), `sasl_gate` (the
 same for clients that have not logged in).
 """

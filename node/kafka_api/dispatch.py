@@ -8,14 +8,13 @@ usual ones before a node serves.
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer, schema_of
-from ottla.logstore.words.schema import replace as replace_field
 from ottla.logstore.words.schema_compiler import Decoder, Encoder, check_version, encoder
 from ottla.logstore.words.schema_decode import MAX_ELEMENTS, FieldTooLong, TooManyElements
 from ottla.metadata_raft.acl import AclOperation
@@ -33,6 +32,8 @@ from ottla.node.counters.request_counters import (
 )
 from ottla.node.kafka_api import api_versions, refusals
 from ottla.node.kafka_api.api_description import ApiDescription, RepeatedRequests
+from ottla.node.kafka_api.charged_results import Written, charged, told, told_in_body
+from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.request_decoders import OLD_IDS_MAX_BYTES, limited_decoder, old_ids_decoder
 from ottla.node.kafka_api.served_apis import (
@@ -61,7 +62,7 @@ from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.file_pipe import Piece
 from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
 from ottla.node.node_state import NodeState
-from ottla.node.quota.client_quotas import PRODUCER_BYTE_RATE, ByteQuotas
+from ottla.node.quota.client_quotas import ClientQuotas
 from ottla.node.quota.rate import Windows
 from ottla.node.security.administrators import Administrators
 from ottla.node.services import QuorumServices, Services
@@ -95,6 +96,8 @@ SMALL_REQUEST_ELEMENTS = 4_096
 # What clients and followers ask of every node at once when it has come back.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
+# What makes and deletes partitions, and counts for the quotas of mutations.
+MUTATING_APIS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
 FOLLOWERS_FETCH = "FetchFollower"  # as Kafka counts these apart
 
 log = logging.getLogger(__name__)
@@ -138,6 +141,7 @@ class Dispatcher:
         served_apis: Served = SERVED,
         large_requests: LargeRequests | None = None,
         peer_gate: PeerGate | None = None,
+        quotas: ClientQuotas | None = None,
     ) -> None:
         """`peer_gate` is None where no node can prove itself."""
         self._state = state
@@ -154,7 +158,7 @@ class Dispatcher:
         self._slow_lane = ThreadLane()
         self.counters = AllRequestCounters()
         self.refused = RefusedRequests()
-        self.produced = ByteQuotas(PRODUCER_BYTE_RATE, Windows(), lambda: int(monotonic_s() * 1_000))
+        self.quotas = quotas or ClientQuotas(Windows(), Windows(), lambda: int(monotonic_s() * 1_000))
         self.service = Service(serve=self.serve, serve_run=self.serve_run, fail=self.fail)
 
     def serve(self, connection: Connection, frame: memoryview) -> Answer | Pending:
@@ -176,7 +180,9 @@ class Dispatcher:
                 raise
         counters, repeated = route.counters, route.repeated
         counters.requests = count = counters.requests + 1
-        if repeated is not None and not (self.produced.are_set and self._has_quota(connection, route, frame)):
+        if repeated is not None and not (
+            self.quotas.count_produce and self._has_quota(connection, route, frame)
+        ):
             began_s = 0.0 if count & SAMPLE_MASK else monotonic_s()
             known = repeated.serve(frame, correlation_id, connection.info)
             if type(known) is bytes:
@@ -208,13 +214,14 @@ class Dispatcher:
             )
             # A session of a follower is a node's, and nodes do not leave in the middle.
             ends_with_client = route.description.changes_nothing and connection.info.peer_id == NO_PEER
-            encode: Callable[[Answer], Answer] = _as_it_is
-            if repeated is not None and self.produced.are_set:
-                context.throttle_ms = self._throttle_ms(connection, client_id, frame)
-                if context.throttle_ms:
-                    encode = partial(_throttle, connection, context.throttle_ms)
-            serving = self._serve_in_room(route, context, frame, position, counters)
-            return Pending(serving, encode, ends_with_client=ends_with_client)
+            serving: Coroutine[Any, Any, Answer] = self._serve_in_room(
+                route, context, frame, position, counters
+            )
+            if self.quotas.are_set:
+                context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_s)
+                if charge is not None:
+                    serving = charge.steps(serving)
+            return Pending(serving, _as_it_is, ends_with_client=ends_with_client)
         except FieldTooLong as error:
             read = _read_old_ids(route, api_key, version, frame)
             if read is None:
@@ -228,13 +235,19 @@ class Dispatcher:
         context = RequestContext(
             api_key, version, correlation_id, client_id, connection.info, False, counters
         )
+        charge = None
+        if self.quotas.are_set:
+            context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_s)
         if route.of_cluster is not None and not self._administrators.allows(
             connection.info, route.of_cluster
         ):
             work = self._ask_first(route, route.of_cluster, context, frame, request, counters, began_s)
             return Pending(work, _as_it_is)
         try:
-            result = route.handle(route.services, context, request)
+            if charge is None:
+                result = route.handle(route.services, context, request)
+            else:
+                result = charge.run(partial(route.handle, route.services, context, request))
         except AccessDenied as error:
             return self._refuse(route, api_key, frame, error)
         # A client that is refused gets a response of its own instead.
@@ -246,8 +259,8 @@ class Dispatcher:
             )
         if repeated is not None:
             repeated.learn(frame, position, context, request, result, route.prefix_bytes)
-            if self.produced.are_set and (throttle_ms := self._throttle_ms(connection, client_id, frame)):
-                result = _throttled(connection, throttle_ms, result)
+        if charge is not None:
+            result = charged(result, charge, self._written(route, version, counters))
         return self._answer(route, correlation_id, result, counters, began_s)
 
     def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:
@@ -258,7 +271,7 @@ class Dispatcher:
         route = self.routes.get((api_key, version))
         if route is None or route.repeated is None:
             return None
-        if self.produced.are_set and self._has_quota(connection, route, view[position + 4 : end]):
+        if self.quotas.count_produce and self._has_quota(connection, route, view[position + 4 : end]):
             return None
         return route.repeated.serve_run(view, position, end, connection.info.access)
 
@@ -270,14 +283,45 @@ class Dispatcher:
             )
         except KafkaError:
             return True  # The general way says what is wrong.
-        return self.produced.has(connection.info.access.principal, client_id)
+        return self.quotas.has_of_produce(connection.info.access.principal, client_id)
 
-    def _throttle_ms(self, connection: Connection, client_id: str | None, frame: memoryview) -> int:
-        """Count the bytes of a request that produces; return how long its client has to wait."""
-        info = connection.info
+    def _charge_of(
+        self,
+        connection: Connection,
+        api_key: int,
+        client_id: str | None,
+        frame: memoryview,
+        began_s: float,
+    ) -> RequestCharge | None:
+        """Return the account of a request; None if its client has no quota that it counts for."""
+        info, quotas = connection.info, self.quotas
         if info.peer_id != NO_PEER:
-            return 0
-        return self.produced.record(info.access.principal, client_id, len(frame) + 4)
+            return None
+        principal, is_produce = info.access.principal, api_key == ApiKey.PRODUCE
+        counts = (
+            quotas.requests.has(principal, client_id)
+            or (is_produce and quotas.produced.has(principal, client_id))
+            or (api_key == ApiKey.FETCH and quotas.fetched.has(principal, client_id))
+            or (api_key in MUTATING_APIS and quotas.mutations.has(principal, client_id))
+        )
+        if not counts:
+            return None
+        charge = RequestCharge(quotas, connection, api_key, client_id)
+        charge.meter.add(monotonic_s() - began_s)
+        if is_produce:
+            charge.produced(len(frame) + 4)
+        return charge
+
+    def _written(self, route: Route, version: int, counters: RequestCounters) -> Written:
+        return Written(
+            route.response_class,
+            version,
+            route.encode,
+            route.has_error_code,
+            counters,
+            self._lane,
+            self._slow_lane,
+        )
 
     # ---- of clients that log in ----------------------------------------------------------------------
 
@@ -414,6 +458,8 @@ class Dispatcher:
         except KafkaError as error:
             return self._refuse(route, context.api_key, frame, error)
         result = route.handle(route.services, context, request)
+        if context.charge is not None:
+            result = charged(result, context.charge, self._written(route, context.api_version, counters))
         return self._answer(route, context.correlation_id, result, counters, began_s)
 
     async def _serve_in_room(
@@ -469,6 +515,9 @@ class Dispatcher:
             del request
             # To give so many objects back takes as long as to make them.
             await lane.run(lambda: take_apart(pieces))
+            if context.charge is not None:
+                context.charge.decide()  # of a request that failed
+                context.charge.settle()
 
     async def _refuse_large(
         self, route: Route, context: RequestContext, frame: memoryview, error: KafkaError
@@ -492,6 +541,7 @@ class Dispatcher:
         room: Room | None,
     ) -> Answer:
         """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
+        charge = context.charge
         try:
             result = route.handle(route.services, context, request)
         except AccessDenied as error:
@@ -499,6 +549,8 @@ class Dispatcher:
         del request
         while type(result) is not route.response_class:
             if result is None:
+                if charge is not None:
+                    charge.decide(is_answered=False)
                 return None
             if isinstance(result, Delayed):
                 if room is not None:
@@ -507,12 +559,15 @@ class Dispatcher:
             elif isinstance(result, BuiltInThread):
                 result = await (self._slow_lane if result.is_slow else lane).run(result.make)
             elif isinstance(result, EncodedBody):
+                if charge is not None:
+                    version = context.api_version
+                    result = told_in_body(result, charge.decide(), route.response_class, version)
                 return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
             else:
                 result = await cast(Awaitable[Any], result)
         response: Any = result
-        if context.throttle_ms:
-            response = replace_field(response, throttle_time_ms=context.throttle_ms)
+        if charge is not None:
+            response = told(response, charge.decide())
         buffers = await lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
         if route.has_error_code and response.error_code:
             counters.count_error(response.error_code)
@@ -700,27 +755,6 @@ def _read_old_ids(
         return client_id, decode(frame, position, SMALL_REQUEST_ELEMENTS)[0]
     except KafkaError:
         return None  # something else of it is too long, or does not parse
-
-
-def _throttle(connection: Connection, throttle_ms: int, answer: Answer) -> Answer:
-    connection.throttle(throttle_ms)
-    return answer
-
-
-def _throttled(connection: Connection, throttle_ms: int, result: Result[Any]) -> Result[Any]:
-    """Have a response tell how long its client is throttled, and the connection wait from then on."""
-    if type(result) is Delayed:
-        build = result.answer
-        return result._replace(answer=lambda outcome: _throttled(connection, throttle_ms, build(outcome)))
-    if result is not None and isinstance(result, Awaitable):
-        awaited = result
-
-        async def later() -> Result[Any]:
-            return _throttled(connection, throttle_ms, await awaited)
-
-        return later()
-    connection.throttle(throttle_ms)
-    return None if result is None else replace_field(result, throttle_time_ms=throttle_ms)
 
 
 def _as_it_is(answer: Answer) -> Answer:

@@ -4,7 +4,7 @@ Every partition is located, at no more cost than an index look-up; if that is to
 then the located bytes are read, in a thread where the disk must be asked.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -14,6 +14,8 @@ from ottla.logstore.log_reader import ColdRead
 from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
+from ottla.logstore.words.schema_compiler import encode
+from ottla.logstore.words.schema_encode import uvarint
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
@@ -44,8 +46,10 @@ NO_OFFSET = -1
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
 # Fewer bytes are read: one write of header and records costs less than two system calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
+FIRST_FLEXIBLE_VERSION = 12
 FIRST_VERSION_OF_READ_REPLICAS = 11  # KIP-392; before it only the leader is asked
 _READ_COMMITTED = 1
+_LENGTH_BYTES = 4  # before each answer
 
 
 Content = Buffer | FileRecords  # of one partition: read, or to be sent from its file
@@ -113,6 +117,7 @@ class FetchAnswer:
 
     __slots__ = (
         "_access",
+        "_charge",
         "_cold_reads",
         "_context",
         "_endpoints",
@@ -151,7 +156,12 @@ class FetchAnswer:
         self._session_id = session_id if session is None else session.session_id
         self._is_incremental = is_incremental
         self._is_follower = session_id != NO_SESSION or context.connection.peer_id != NO_PEER
+        self._charge = context.charge
         self._max_bytes, self._min_bytes = bounds(services, request) if limits is None else limits
+        if self._charge is not None and (most := self._charge.most_fetched_bytes()) is not None:
+            # More would be throttled for certain, and the client would never have it.
+            self._max_bytes = min(self._max_bytes, most)
+            self._min_bytes = min(self._min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
         committed = request.isolation_level == _READ_COMMITTED
         self._isolation = FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK
@@ -377,6 +387,10 @@ class FetchAnswer:
 
     def answer(self, located: Sequence[Located]) -> Result[FetchResponse]:
         """The response, or a coroutine that gives it when the disk has to be asked."""
+        if self._charge is not None:
+            throttle_ms = self._charge.fetched(self._answer_bytes(located))
+            if throttle_ms:
+                return self._throttled()
         contents: list[Content | None] = []
         is_cold = False
         for one in located:
@@ -391,6 +405,34 @@ class FetchAnswer:
         if is_cold:
             return self._answer_cold(located, contents)
         return self._respond(located, contents)
+
+    def _answer_bytes(self, located: Sequence[Located]) -> int:
+        """Return the size of the answer as Apache Kafka counts it: its length, and all behind its header."""
+        session, version = self._session, self._context.api_version
+        partitions = session.partitions if session is not None and self._is_incremental else {}
+        told = []
+        for one in located:
+            cached = partitions.get(one.item.key)
+            if cached is None or cached.has_news(one.data, one.size_bytes):
+                told.append(one)
+        is_flexible = version >= FIRST_FLEXIBLE_VERSION
+        records_bytes = 0
+        for one in told:
+            if one.size_bytes:
+                size = slice_of(one).size
+                # The length of no records is one byte in flexible versions.
+                records_bytes += size + (len(uvarint(size + 1)) - 1 if is_flexible else 0)
+        topics: dict[TopicKey, list[PartitionData]] = {}
+        for one in told:
+            topics.setdefault(one.item.topic, []).append(one.data)
+        return _LENGTH_BYTES + len(encode(self._response(topics), version)) + records_bytes
+
+    def _throttled(self) -> FetchResponse:
+        """Return an answer without records; the session is as it was before, and a new one is none."""
+        if self._session is not None and not self._is_incremental:
+            self._services.replica_manager.sessions.remove(self._session.session_id)
+            self._session_id = NO_SESSION
+        return FetchResponse(session_id=self._session_id)
 
     def _content_of(self, piece: FileSlice) -> Content | None:
         """What to send of a slice, or None when the disk has to be asked."""
@@ -431,6 +473,9 @@ class FetchAnswer:
             topics.setdefault(one.item.topic, []).append(data)
         if session is not None and len(located) > FEW_PARTITIONS:
             self._end_if_absent(session, located)
+        return self._response(topics)
+
+    def _response(self, topics: Mapping[TopicKey, list[PartitionData]]) -> FetchResponse:
         return FetchResponse(
             session_id=self._session_id,
             responses=[

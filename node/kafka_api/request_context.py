@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from ottla.metadata_raft.acl_set import Asker
 from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
+from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo
 
 __all__ = ["ConnectionInfo", "RequestContext"]
@@ -21,7 +22,7 @@ class RequestContext:
     connection: ConnectionInfo
     is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
     counters: RequestCounters | None = None  # of its API: errors of parts of its answer are counted there
-    throttle_ms: int = 0  # that the answer is to tell
+    charge: RequestCharge | None = None  # where the client has a quota
 
     @property
     def access(self) -> Access:

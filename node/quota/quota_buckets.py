@@ -6,6 +6,7 @@ client that was throttled has just been seen.
 """
 
 from collections.abc import Callable, Hashable
+from itertools import islice
 from typing import Final, Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -39,3 +40,11 @@ class QuotaBuckets(Generic[K, B]):
             if len(self._buckets) > self._most or now_ms - self._buckets[oldest][1] >= IDLE_MS:
                 del self._buckets[oldest]
         return bucket
+
+    def latest(self, most: int, now_ms: int) -> list[tuple[K, B]]:
+        """Return what is measured for those who were seen last; to ask keeps none of them."""
+        return [
+            (sharers, bucket)
+            for sharers, (bucket, used_ms) in islice(reversed(self._buckets.items()), most)
+            if now_ms - used_ms < IDLE_MS
+        ]

@@ -31,12 +31,12 @@ class TokenBucket:
         """Take tokens, also such as are not there yet."""
         self._tokens = min(self._most(quota), self.tokens(quota, now_ms) - value)
 
-    def take_if_any(self, quota: float, value: float, now_ms: int) -> int:
-        """Take tokens unless the quota is exhausted; return how long to wait, 0 if they were taken."""
-        wait_ms = self.throttle_ms(quota, now_ms)
-        if not self.tokens(quota, now_ms) < 0:
-            self.take(quota, value, now_ms)
-        return wait_ms
+    def take_if_any(self, quota: float, value: float, now_ms: int) -> int | None:
+        """Take tokens and return None; while the quota is exhausted take none and return how long to wait."""
+        if self.tokens(quota, now_ms) < 0:
+            return self.throttle_ms(quota, now_ms)  # It may be 0, rounded.
+        self.take(quota, value, now_ms)
+        return None
 
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how long it takes until there are 0 tokens again, 0 if there are."""

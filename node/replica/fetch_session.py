@@ -61,17 +61,24 @@ class CachedPartition:
 
     def must_tell(self, data: PartitionData, size_bytes: int) -> bool:
         """Whether the client has to hear of the partition; remembers what it is told."""
-        is_failed = data.error_code != 0 or data.diverging_epoch.epoch >= 0
-        tell = (
-            is_failed
-            or size_bytes > 0
-            or data.high_watermark != self.high_watermark
-            or data.log_start_offset != self.log_start_offset
-        )
+        tell = self.has_news(data, size_bytes)
         # After an error the client must hear when things are well again, whatever the offsets are then.
-        self.high_watermark = -1 if is_failed else data.high_watermark
+        self.high_watermark = -1 if _is_failed(data) else data.high_watermark
         self.log_start_offset = data.log_start_offset
         return tell
+
+    def has_news(self, data: PartitionData, size_bytes: int) -> bool:
+        """Return whether the client has not heard this yet."""
+        return (
+            size_bytes > 0
+            or data.high_watermark != self.high_watermark
+            or data.log_start_offset != self.log_start_offset
+            or _is_failed(data)
+        )
+
+
+def _is_failed(data: PartitionData) -> bool:
+    return data.error_code != 0 or data.diverging_epoch.epoch >= 0
 
 
 @dataclass(slots=True, eq=False)

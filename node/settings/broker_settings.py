@@ -160,6 +160,15 @@ _NETWORK = (
         scope=_CLUSTER_WIDE,
     ),
     setting(
+        "max.connection.creation.rate",
+        INT,
+        INT_MAX,
+        "The maximum number of connections that this node lets in per second; further ones wait. Set "
+        "listener.name.NAME.max.connection.creation.rate to limit a single listener.",
+        at_least(1),
+        scope=_CLUSTER_WIDE,
+    ),
+    setting(
         "max.connections.per.ip",
         INT,
         INT_MAX,
@@ -402,9 +411,10 @@ _STORAGE = (
     ),
 )
 
+_CONNECTION_SETTINGS: Final = ("max.connection.creation.rate", "max.connections")
+_SETTINGS_OF_LISTENERS: Final = sorted({*LISTENER_SETTINGS, *SASL_LISTENER_SETTINGS, *_CONNECTION_SETTINGS})
 _OF_A_LISTENER = re.compile(
-    r"listener\.name\.([A-Za-z0-9_.-]+)\."
-    rf"({'|'.join(map(re.escape, sorted({*LISTENER_SETTINGS, *SASL_LISTENER_SETTINGS, 'max.connections'})))})"
+    r"listener\.name\.([A-Za-z0-9_.-]+)\." rf"({'|'.join(map(re.escape, _SETTINGS_OF_LISTENERS))})"
 )
 
 

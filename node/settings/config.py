@@ -126,6 +126,10 @@ class BrokerConfig:
     leader_replication_throttled_rate: int
     follower_replication_throttled_rate: int
     replica_alter_log_dirs_io_max_bytes_per_second: int
+    quota_window_num: int
+    quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     replication_quota_window_num: int
     replication_quota_window_size_seconds: int
     socket_request_max_bytes: int
@@ -136,6 +140,8 @@ class BrokerConfig:
     ottla_anonymous_administrators: str
     max_connections: int
     listener_max_connections: Mapping[str, int]  # listener.name.NAME.max.connections
+    max_connection_creation_rate: int
+    listener_max_connection_creation_rate: Mapping[str, int]  # that of single listeners
     max_connections_per_ip: int
     max_connections_per_ip_overrides: Mapping[str, int]
     queued_max_request_bytes: int
@@ -509,6 +515,9 @@ def _build(
         ),
         "log_dirs": _directories(typed["log_dirs"] or typed["log_dir"]),
         "listener_max_connections": MappingProxyType(_of_listeners("max.connections", texts)),
+        "listener_max_connection_creation_rate": MappingProxyType(
+            _of_listeners("max.connection.creation.rate", texts)
+        ),
         "listener_sasl": MappingProxyType(of_sasl),
         "first_users": parse_first_users(typed["ottla_add_scram"]),
         "authorizer": authorizer_settings(values),
@@ -639,6 +648,7 @@ def _sasl(
 
 _SPECIAL_FIELDS: Final = {
     "listener_max_connections",
+    "listener_max_connection_creation_rate",
     "listener_security",
     "listener_sasl",
     "first_users",

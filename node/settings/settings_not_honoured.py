@@ -15,8 +15,8 @@ NOT_HONOURED: Final = frozenset(
     controller.performance.sample.period.ms controller.quorum.append.linger.ms
     controller.quorum.auto.join.enable controller.quorum.election.backoff.max.ms
     controller.quorum.election.timeout.ms controller.quorum.fetch.max.bytes
-    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms controller.quota.window.num
-    controller.quota.window.size.seconds controller.socket.timeout.ms cordoned.log.dirs
+    controller.quorum.fetch.snapshot.max.bytes controller.quorum.fetch.timeout.ms
+    controller.socket.timeout.ms cordoned.log.dirs
     create.topic.policy.class.name delegation.token.expiry.check.interval.ms delegation.token.expiry.time.ms
     delegation.token.max.lifetime.ms delegation.token.secret.key
     delete.records.purgatory.purge.interval.requests early.start.listeners
@@ -40,11 +40,11 @@ NOT_HONOURED: Final = frozenset(
     group.streams.min.session.timeout.ms group.streams.num.standby.replicas group.streams.session.timeout.ms
     internal.metadata.delete.delay.millis internal.metadata.log.segment.bytes
     internal.metadata.max.batch.size.in.bytes kafka.metrics.polling.interval.secs kafka.metrics.reporters
-    log.dir.failure.timeout.ms max.connection.creation.rate metadata.log.segment.bytes metadata.log.segment.ms
+    log.dir.failure.timeout.ms metadata.log.segment.bytes metadata.log.segment.ms
     metadata.max.idle.interval.ms metadata.max.retention.bytes metadata.max.retention.ms metric.reporters
     metrics.num.samples metrics.recording.level metrics.sample.window.ms num.io.threads num.network.threads
     num.replica.alter.log.dirs.threads offsets.load.buffer.size principal.builder.class
-    producer.purgatory.purge.interval.requests queued.max.requests quota.window.num quota.window.size.seconds
+    producer.purgatory.purge.interval.requests queued.max.requests
     remote.fetch.max.wait.ms remote.list.offsets.request.timeout.ms
     remote.log.index.file.cache.total.size.bytes remote.log.index.file.cache.ttl.ms
     remote.log.manager.copier.thread.pool.size remote.log.manager.copy.max.bytes.per.second

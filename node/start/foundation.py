@@ -13,6 +13,7 @@ from ottla.logstore.volume import DirectoryLock
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.node.authorization.access import Access
 from ottla.node.authorization.authorizer import Authorizer
+from ottla.node.clock import monotonic_s
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.kafka_api.served_apis import Served, served_by
 from ottla.node.memory.memory_budget import MemoryBudget, divide
@@ -32,7 +33,7 @@ from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.node_tasks import NodeTasks
-from ottla.node.start.part_settings import connection_limits
+from ottla.node.start.part_settings import client_quotas, connection_limits
 from ottla.node.start.peer_addresses import PeerAddresses, own_hosts
 from ottla.node.start.signals import Signal
 from ottla.node.start.world import World
@@ -215,6 +216,10 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         listener_tls=listener_tls,
         served_apis=served_apis,
         dispatcher=Dispatcher(
-            state, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate
+            state,
+            served_apis=served_apis,
+            large_requests=large_requests,
+            peer_gate=peer_gate,
+            quotas=client_quotas(config, lambda: int(monotonic_s() * 1_000)),
         ),
     )

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from ottla.node.quota.request_meter import metered
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -85,7 +87,7 @@ class NodeTasks:
 
 async def in_thread(work: Callable[[], T], /) -> T:
     """Do what may wait for a disk without holding up the event loop."""
-    return await asyncio.to_thread(work)
+    return await asyncio.to_thread(metered(work))
 
 
 async def in_thread_to_the_end(work: Callable[[], T]) -> T:

@@ -1,8 +1,12 @@
 """The settings of a node as its parts name them."""
 
+from collections.abc import Callable
+
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.node.net.connection_quota import ConnectionLimits
+from ottla.node.quota.client_quotas import ClientQuotas
+from ottla.node.quota.rate import Windows
 from ottla.node.replica.follower_fetcher import FetcherSettings
 from ottla.node.replica.follower_state import FetchBounds
 from ottla.node.settings.config import BrokerConfig
@@ -16,6 +20,15 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
         listener_max_connections=config.listener_max_connections,
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+    )
+
+
+def client_quotas(config: BrokerConfig, now_ms: Callable[[], int]) -> ClientQuotas:
+    """Return what measures clients; nobody has a quota yet."""
+    return ClientQuotas(
+        Windows(config.quota_window_num, config.quota_window_size_seconds * 1_000),
+        Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1_000),
+        now_ms,
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.quota.request_meter import RUNNING
 
 T = TypeVar("T")
 K = TypeVar("K", bound=Hashable)
@@ -207,6 +208,7 @@ class _Job:
         "_is_open",
         "_is_stopped",
         "_max_cpu_s",
+        "_meter",
         "_name",
         "_result",
         "_work",
@@ -236,6 +238,7 @@ class _Job:
         self._work: Callable[[Pause], Any] | None = work
         self._max_cpu_s = max_cpu_s
         self._name = name
+        self._meter = RUNNING.get()
         self._is_stopped = False
         self._result: Any = None
         self._error: BaseException | None = None
@@ -256,6 +259,8 @@ class _Job:
             self._error = error
         finally:
             self.cpu_s = time.thread_time() - self._began_s
+            if self._meter is not None:
+                self._meter.add(self.cpu_s)
             if self._allowance is not None:
                 self._allowance.left_cpu_s -= self.cpu_s
 

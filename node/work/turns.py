@@ -13,6 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from ottla.logstore.words.schema import schema_of
 from ottla.node.clock import thread_cpu_s
+from ottla.node.quota.request_meter import metered
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[None, None, T]
@@ -104,7 +105,7 @@ class ThreadLane:
         that reads is not taken apart under it, and the lane has one piece at a time.
         """
         async with self._lock:
-            done = asyncio.get_running_loop().run_in_executor(None, work)
+            done = asyncio.get_running_loop().run_in_executor(None, metered(work))
             try:
                 return await asyncio.shield(done)
             except asyncio.CancelledError:

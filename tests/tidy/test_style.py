@@ -28,6 +28,7 @@ ANY = {
     "node/metrics": 2,
     "node/net": 11,
     "node/process": 1,
+    "node/quota": 1,  # what coroutines are sent and yield
     "node/replica": 8,
     "node/rest_api": 96,  # JSON
     "node/settings": 8,  # arguments by their names

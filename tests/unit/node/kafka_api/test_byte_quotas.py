@@ -26,7 +26,7 @@ def node_with_quota(version: int, client_id: str, limit: float) -> Node:
     node = Node(version, is_general=False)
     for _ in range(2):  # Its head is known from now on, and how much room there is in the segment.
         node.send(frame(version, batch()))
-    node.dispatcher.produced.set({(("client-id", client_id),): {PRODUCER_BYTE_RATE: limit}})
+    node.dispatcher.quotas.set({(("client-id", client_id),): {PRODUCER_BYTE_RATE: limit}})
     return node
 
 
@@ -51,7 +51,7 @@ def test_requests_of_a_client_with_a_quota_are_not_served_in_a_run() -> None:
 
     assert node.dispatcher.serve_run(cast(Any, connection), view, 0, len(view)) is None
 
-    node.dispatcher.produced.set({(("client-id", "other"),): {PRODUCER_BYTE_RATE: 1.0}})
+    node.dispatcher.quotas.set({(("client-id", "other"),): {PRODUCER_BYTE_RATE: 1.0}})
     assert node.dispatcher.serve_run(cast(Any, connection), view, 0, len(view)) is not None
     assert not connection.throttled
 

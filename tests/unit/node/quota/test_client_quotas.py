@@ -1,6 +1,6 @@
 """ottla.node.quota.client_quotas: bytes of clients against the quotas of the cluster, by a fake clock."""
 
-from ottla.node.quota.client_quotas import PRODUCER_BYTE_RATE, ByteQuotas
+from ottla.node.quota.client_quotas import PRODUCER_BYTE_RATE, RateQuotas
 from ottla.node.quota.rate import Windows
 
 
@@ -12,8 +12,8 @@ class Clock:
         return self.now
 
 
-def quotas_of(clock: Clock, limit: float) -> ByteQuotas:
-    quotas = ByteQuotas(PRODUCER_BYTE_RATE, Windows(), clock.now_ms)
+def quotas_of(clock: Clock, limit: float) -> RateQuotas:
+    quotas = RateQuotas(PRODUCER_BYTE_RATE, Windows(), clock.now_ms)
     quotas.set({(("user", "ann"),): {PRODUCER_BYTE_RATE: limit}})
     return quotas
 

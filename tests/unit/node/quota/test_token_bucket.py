@@ -17,10 +17,18 @@ def test_a_bucket_begins_full_and_never_holds_more() -> None:
 def test_one_request_may_take_more_than_there_is_and_the_next_waits_for_the_rest() -> None:
     bucket = TokenBucket(WINDOWS)
 
-    assert bucket.take_if_any(2, 32, 0) == 0
+    assert bucket.take_if_any(2, 32, 0) is None
     assert bucket.take_if_any(2, 1, 0) == 5_000
     assert bucket.tokens(2, 0) == -10  # a refused request takes nothing
-    assert bucket.take_if_any(2, 1, 5_000) == 0
+    assert bucket.take_if_any(2, 1, 5_000) is None
+
+
+def test_a_quota_is_exhausted_though_the_wait_is_rounded_to_nothing() -> None:
+    bucket = TokenBucket(WINDOWS)
+    bucket.take(1_000_000, 11_000_001, 0)
+
+    assert bucket.take_if_any(1_000_000, 1, 0) == 0
+    assert bucket.tokens(1_000_000, 0) == -1
 
 
 def test_a_request_that_is_done_in_any_case_takes_tokens_that_are_not_there() -> None:

@@ -21,7 +21,15 @@ def test_a_node_without_any_setting_has_kafkas_defaults() -> None:
 
 
 def test_every_attribute_is_a_setting() -> None:
-    own = {"listener_max_connections", "values", "static_texts", "cluster_texts", "broker_texts", "warnings"}
+    own = {
+        "listener_max_connections",
+        "listener_max_connection_creation_rate",
+        "values",
+        "static_texts",
+        "cluster_texts",
+        "broker_texts",
+        "warnings",
+    }
     own |= {
         "listener_security",
         "controller_security",
@@ -127,6 +135,8 @@ def test_a_listener_may_have_a_limit_of_its_own() -> None:
     assert config.listener_max_connections == {"INNER": 7} and not config.warnings
     assert config.with_dynamic({name: "8"}, {}).listener_max_connections == {"INNER": 8}
     assert config.with_dynamic({name: "8"}, {name: "9"}).listener_max_connections == {"INNER": 9}
+    rate = config.with_dynamic({"listener.name.inner.max.connection.creation.rate": "5"}, {})
+    assert rate.listener_max_connection_creation_rate == {"INNER": 5}
     with pytest.raises(KafkaError, match=r"listener\.name\.inner\.max\.connections"):
         parse_config({name: "-1"})
 

@@ -1,0 +1,141 @@
+"""What one request costs its client: its time, the bytes that it sent or is sent, what it changes.
+
+Where it takes the client beyond a quota, the answer tells for how long, and the connection waits from then
+on, as in Apache Kafka. Of several quotas the longest time counts.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeVar, cast
+
+from ottla.node.net.connection import Connection
+from ottla.node.quota.client_quotas import PERCENT_PER_SECOND, ClientQuotas
+from ottla.node.quota.request_meter import MeteredSteps, RequestMeter
+from ottla.node.wire.api_keys import ApiKey
+
+T = TypeVar("T")
+
+# What only nodes ask of each other in Apache Kafka takes nobody's time there.
+EXEMPT_APIS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
+
+
+class RequestCharge:
+    """The account of one request of a client that has a quota."""
+
+    __slots__ = (
+        "_client_id",
+        "_connection",
+        "_decided_ms",
+        "_is_exempt",
+        "_mutated_ms",
+        "_principal",
+        "_produced_ms",
+        "_quotas",
+        "meter",
+    )
+
+    def __init__(
+        self, quotas: ClientQuotas, connection: Connection, api_key: int, client_id: str | None
+    ) -> None:
+        self._quotas = quotas
+        self._connection = connection
+        self._principal = connection.info.access.principal
+        self._client_id = client_id
+        self._is_exempt = api_key in EXEMPT_APIS
+        self._decided_ms: int | None = None
+        self._produced_ms = 0
+        self._mutated_ms = 0
+        self.meter = RequestMeter()
+
+    # ---- the time of the request -------------------------------------------------------------------------
+
+    def run(self, work: Callable[[], T]) -> T:
+        """Do a part of the request; where that fails the request ends with it, and counts."""
+        try:
+            return self.meter.run(work)
+        except Exception:
+            self.decide()
+            raise
+
+    def steps(self, work: Awaitable[T]) -> Coroutine[Any, Any, T]:
+        """Return a coroutine that does the same, and whose steps count."""
+        return cast("Coroutine[Any, Any, T]", MeteredSteps(work, self.meter))
+
+    # ---- what else counts --------------------------------------------------------------------------------
+
+    def produced(self, size_bytes: int) -> None:
+        """Count the bytes of a request that produces."""
+        self._produced_ms = self._quotas.produced.record(self._principal, self._client_id, size_bytes)
+
+    def mutated(self, throttle_ms: int) -> None:
+        """Note how long the controller wants the client to wait."""
+        self._mutated_ms = max(self._mutated_ms, throttle_ms)
+
+    def most_fetched_bytes(self) -> int | None:
+        """Return how many bytes a fetch may give that is not throttled for certain; None without a quota."""
+        return self._quotas.fetched.most_at_once(self._principal, self._client_id)
+
+    def fetched(self, size_bytes: int) -> int:
+        """Count the bytes of the answer to a fetch; return how long its client has to wait.
+
+        If it has to, the answer is to be empty, and its bytes do not count.
+        """
+        fetched, principal, client_id = self._quotas.fetched, self._principal, self._client_id
+        fetched_ms = fetched.record(principal, client_id, size_bytes)
+        request_ms = self._request_ms()
+        throttle_ms = max(fetched_ms, request_ms)
+        if throttle_ms:
+            fetched.add(principal, client_id, -size_bytes)
+            of = fetched if fetched_ms > request_ms else self._quotas.requests
+            of.throttled(principal, client_id, throttle_ms)
+        self._decide(throttle_ms)
+        return throttle_ms
+
+    # ---- the end -----------------------------------------------------------------------------------------
+
+    @property
+    def is_decided(self) -> bool:
+        """Return whether it is known how long the client has to wait."""
+        return self._decided_ms is not None
+
+    def decide(self, *, is_answered: bool = True) -> int:
+        """Return how long the client has to wait, as the answer is to tell; its connection waits so long.
+
+        A request without an answer takes nobody's time, as in Apache Kafka. To ask again changes nothing.
+        """
+        if self._decided_ms is not None:
+            return self._decided_ms
+        self._is_exempt = self._is_exempt or not is_answered
+        quotas, principal, client_id = self._quotas, self._principal, self._client_id
+        request_ms, produced_ms, mutated_ms = self._request_ms(), self._produced_ms, self._mutated_ms
+        throttle_ms = max(request_ms, produced_ms, mutated_ms)
+        if throttle_ms == 0:
+            pass
+        elif produced_ms > request_ms:
+            quotas.produced.throttled(principal, client_id, throttle_ms)
+        elif mutated_ms > request_ms:
+            quotas.mutations.throttled(principal, client_id, throttle_ms)
+        else:
+            quotas.requests.throttled(principal, client_id, throttle_ms)
+        self._decide(throttle_ms)
+        return throttle_ms
+
+    def settle(self) -> None:
+        """Count what the request took after it was decided: its answer was written."""
+        seconds = self.meter.take()
+        if self._is_exempt:
+            self._quotas.add_exempt(seconds)
+        else:
+            self._quotas.requests.add(self._principal, self._client_id, seconds * PERCENT_PER_SECOND)
+
+    def _request_ms(self) -> int:
+        seconds = self.meter.take()
+        if self._is_exempt:
+            self._quotas.add_exempt(seconds)
+            return 0
+        percent = seconds * PERCENT_PER_SECOND
+        return self._quotas.requests.record(self._principal, self._client_id, percent)
+
+    def _decide(self, throttle_ms: int) -> None:
+        self._decided_ms = throttle_ms
+        if throttle_ms:
+            self._connection.throttle(throttle_ms)
