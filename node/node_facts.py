@@ -14,11 +14,12 @@ from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.peer_certificate import is_named
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.net.peer_client import PeerClient
-from ottla.node.net.server_tls import DialTls
+from ottla.node.net.server_tls import DialTls, ServerTls
 from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
 from ottla.node.services import Services
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.rest_security_settings import REST
 
 ANSWER_TIMEOUT_S: Final = 2.0  # a loop that is held up for longer is what an operator wants to hear of
 
@@ -80,6 +81,10 @@ class NodeFacts:
     def has_started(self) -> bool:
         """Whether it served once. A node that stops may still be asked: others answer."""
         return self._node.state.has_started
+
+    def rest_tls(self) -> ServerTls:
+        """Return the TLS of the REST API as of now; ask only where it has any."""
+        return self._node.listener_tls.current(REST)
 
     def keep(self, kind: "Callable[[NodeFacts], T]") -> T:
         """One of that class for this node, which routes keep between requests; of the API's thread alone."""

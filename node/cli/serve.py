@@ -110,9 +110,14 @@ def _bootstrap(node: Broker) -> str:
 
 def _rest(node: Broker) -> str:
     """Return the URLs of the REST API, separated by commas; `-` if the node has none."""
-    return ",".join(f"http://{_address(one.host, one.port)}" for one in node.rest.addresses) or "-"
+    urls = (one._replace(host=_host(one.host)).url for one in node.rest.addresses)
+    return ",".join(urls) or "-"
 
 
 def _address(host: str, port: int) -> str:
-    host = host if host not in ("", "0.0.0.0", "::") else "localhost"
+    host = _host(host)
     return f"{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def _host(host: str) -> str:
+    return host if host not in ("", "0.0.0.0", "::") else "localhost"

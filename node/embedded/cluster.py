@@ -291,7 +291,7 @@ class Cluster:
         """The same of one node; None while it is dead, or has none."""
         broker = self._nodes[node_id].broker
         addresses = [] if broker is None else broker.rest.addresses
-        return f"http://{addresses[0].authority}" if addresses else None
+        return addresses[0].url if addresses else None
 
     @property
     def node_ids(self) -> list[int]:

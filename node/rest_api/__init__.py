@@ -58,6 +58,7 @@ all_routes      the table of all routes
 own_names       by which names a node may be asked
 http_answer     from what handlers give to HTTP
 connections     who is connected, and who gives its place to somebody else
+tls_door        handshakes of TLS, before a connection is one of HTTP
 http_request    from HTTP to what handlers get
 http_server     serves the table of routes
 server_thread   the sockets, the thread and the loop

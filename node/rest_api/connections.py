@@ -8,13 +8,14 @@ needs.
 
 import asyncio
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from aiohttp import StreamReader, web
 from aiohttp.web_protocol import RequestHandler
 
+from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.client_address import network_of
 from ottla.node.rest_api.http_answer import error_answer
 from ottla.node.rest_api.rest_error import RestError
@@ -84,7 +85,17 @@ class HttpConnections:
 class HttpConnection(RequestHandler):
     """A connection that has a place. What is no HTTP, or has too long a line, is answered as JSON too."""
 
-    __slots__ = ("_body", "_places", "_socket", "_work", "address", "deadline_s", "is_at_work")
+    __slots__ = (
+        "_body",
+        "_places",
+        "_socket",
+        "_when_shaken",
+        "_work",
+        "address",
+        "deadline_s",
+        "is_at_work",
+        "tls",
+    )
 
     def __init__(self, places: HttpConnections, server: web.Server, **settings: Any) -> None:
         super().__init__(server, keepalive_timeout=KEEPALIVE_TIMEOUT_S, **settings)
@@ -92,11 +103,23 @@ class HttpConnection(RequestHandler):
         self._socket: asyncio.Transport | None = None
         self._body: StreamReader | None = None  # of the request that came last
         self._work: asyncio.Task[Any] | None = None  # what nobody waits for once the client has gone
+        self._when_shaken: Callable[[], object] = lambda: None
+        self.tls: ServerTls | None = None  # None: it is not encrypted
         self.address = ""
         self.deadline_s = math.inf  # of the loop's clock: when it is cut off unless something happens
         self.is_at_work = False  # it waits for us, not for its client
 
+    def has_tls(self, tls: ServerTls, when_shaken: Callable[[], object]) -> None:
+        """Note that it is encrypted; `when_shaken` is called after its handshake."""
+        self.tls, self._when_shaken = tls, when_shaken
+
+    def certificate(self) -> bytes | None:
+        """Return the certificate that the client has shown (DER), None without one."""
+        shaken = None if self._socket is None else self._socket.get_extra_info("ssl_object")
+        return None if shaken is None else cast("bytes | None", shaken.getpeercert(binary_form=True))
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._when_shaken()
         self._socket = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
         peer = transport.get_extra_info("peername")
         self.address = network_of(str(peer[0]) if peer else "")
@@ -120,8 +143,8 @@ class HttpConnection(RequestHandler):
 
     def eof_received(self) -> bool:  # type: ignore[override]  # theirs always lets it close
         """True keeps it open for an answer: a body that was cut off is one that can be told of."""
-        if self._body is None or self._body.is_eof():
-            return False
+        if self.tls is not None or self._body is None or self._body.is_eof():
+            return False  # nothing can be sent over TLS that has ended
         self._body.set_exception(web.RequestPayloadError("The request body is incomplete."))
         return True
 

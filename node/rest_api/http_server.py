@@ -35,6 +35,7 @@ from ottla.node.rest_api.request_guard import SAFE_METHODS, RequestGuard
 from ottla.node.rest_api.rest_error import BROKER_NOT_AVAILABLE, RestError, not_found, rest_error_of
 from ottla.node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
 from ottla.node.rest_api.spelling import prefix_of, spellings
+from ottla.node.rest_api.tls_door import TlsDoor
 from ottla.node.settings.config import BrokerConfig
 
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
@@ -77,7 +78,7 @@ class HttpServer:
         self.bodies = BodyRoom(config.ottla_rest_request_max_bytes, memory.rest_bodies)
         self.answers = AnswerRoom(time.monotonic, memory.rest_answers)
         advertised = config.ottla_rest_advertised_listener
-        self._base_url = None if advertised is None else f"http://{advertised.authority}"
+        self._base_url = None if advertised is None else advertised.url
         self._servers: list[asyncio.Server] = []
         app = web.Application(
             middlewares=[self._answer_errors], client_max_size=config.ottla_rest_request_max_bytes
@@ -88,22 +89,24 @@ class HttpServer:
             for method in route.methods:
                 app.router.add_route(method, path, endpoint)
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_GRACE_S)
+        self._door = TlsDoor(facts.rest_tls, self._accept)
 
     @property
     def readings(self) -> list[RestWork]:
         """How much of each kind of work there is."""
         return [one.reading for one in (self.clients.turns, self.records.reads, self.records.tails)]
 
-    async def run(self, sockets: Sequence[socket.socket], end: asyncio.Event) -> None:
-        """Let clients in until the end, or until a part of it fails."""
+    async def run(self, sockets: Sequence[tuple[socket.socket, bool]], end: asyncio.Event) -> None:
+        """Let clients in until the end, or until a part of it fails. Each socket has TLS, or has it not."""
         async with asyncio.TaskGroup() as tasks:
             parts = [tasks.create_task(part.run()) for part in (self.records, self._connections)]
             try:
                 look_up_full_name(self._guard.allow)
                 await self._runner.setup()
                 loop = asyncio.get_running_loop()
-                for one in sockets:
-                    self._servers.append(await loop.create_server(self._accept, sock=one))
+                for one, is_secure in sockets:
+                    accept = self._door.accept if is_secure else self._accept
+                    self._servers.append(await loop.create_server(accept, sock=one))
                 await end.wait()
             finally:
                 await self._stop()
@@ -118,7 +121,7 @@ class HttpServer:
         await self._runner.cleanup()
         await self.clients.close()
 
-    def _accept(self) -> asyncio.BaseProtocol:
+    def _accept(self) -> HttpConnection:
         server = self._runner.server
         assert server is not None
         return HttpConnection(
@@ -186,7 +189,8 @@ class HttpServer:
         body_part: BodyPart,
         answer_part: AnswerPart,
     ) -> web.StreamResponse:
-        base_url = (self._base_url or f"http://{request.host}") + prefix_of(request.path)
+        scheme = "http" if connection.tls is None else "https"
+        base_url = (self._base_url or f"{scheme}://{request.host}") + prefix_of(request.path)
         if route.is_for_administrators:
             await self._check_administrator(request)
         judged = await judge_request(route, request, base_url, body_part, answer_part)

@@ -65,7 +65,7 @@ class RestServer:
         uses.count_by("rest_bodies", lambda: self.body_bytes, lambda: memory.rest_bodies)
         uses.count_by("rest_answers", lambda: self.answer_bytes, lambda: memory.rest_answers)
         self._loop_factory = loop_factory
-        self._sockets: list[socket.socket] = []
+        self._sockets: list[tuple[socket.socket, bool]] = []  # and whether it has TLS
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
@@ -81,10 +81,10 @@ class RestServer:
         config = self._node.config
         for address in config.ottla_rest_listeners:
             try:
-                self._sockets.append(bound(address))
+                self._sockets.append((bound(address), address.is_secure))
             except OSError as error:
                 self.close_sockets()
-                place, reason = f"{REST_LISTENERS}=http://{address.authority}", why_refused(error)
+                place, reason = f"{REST_LISTENERS}={address.url}", why_refused(error)
                 if config.rest_listeners_are_named:
                     raise RestPortError(error.errno, f"Cannot listen on {place}: {reason}.") from None
                 log.warning("Cannot listen on %s, so this node runs without a REST API: %s.", place, reason)
@@ -93,7 +93,8 @@ class RestServer:
     @property
     def addresses(self) -> list[RestAddress]:
         """Where it listens, with the ports that it has; none if it is off."""
-        return [RestAddress(*one.getsockname()[:2]) for one in self._sockets]
+        found = ((*one.getsockname()[:2], is_secure) for one, is_secure in self._sockets)
+        return [RestAddress(host, port, is_secure) for host, port, is_secure in found]
 
     @property
     def body_bytes(self) -> int:
@@ -133,7 +134,7 @@ class RestServer:
     def close_sockets(self) -> None:
         """Give the addresses back."""
         while self._sockets:
-            self._sockets.pop().close()
+            self._sockets.pop()[0].close()
 
     # ---- in the thread ---------------------------------------------------------------------------
 
@@ -151,7 +152,9 @@ class RestServer:
             with self._lock:
                 self._loop = None
 
-    async def _serve(self, facts: NodeFacts, config: BrokerConfig, sockets: Sequence[socket.socket]) -> None:
+    async def _serve(
+        self, facts: NodeFacts, config: BrokerConfig, sockets: Sequence[tuple[socket.socket, bool]]
+    ) -> None:
         end = asyncio.Event()
         with self._lock:
             if self._is_ended:
@@ -163,7 +166,7 @@ class RestServer:
         # Sockets of its own: closing them here closes none that the node may still be asked about.
         server = HttpServer(ALL_ROUTES, facts, config, self._memory)
         self._server = server
-        await server.run([one.dup() for one in sockets], end)
+        await server.run([(one.dup(), is_secure) for one, is_secure in sockets], end)
 
 
 def bound(address: RestAddress) -> socket.socket:

@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.net.server_tls import DialTls, ListenerTls
+from ottla.node.net.server_tls import DialTls, ListenerTls, ServerTls
 from ottla.node.security.certificate_problems import OwnNode, problem_of, warning_of
 from ottla.node.security.server_context import BuiltTls, OwnCertificate, build_tls
 from ottla.node.settings.security_settings import ListenerSecurity
@@ -99,6 +99,10 @@ class SecurityReload:
     def accepting(self, listener: str) -> ssl.SSLContext:
         """Return the context of the accepting end now."""
         return self._listeners[listener].tls.current.context
+
+    def current(self, listener: str) -> ServerTls:
+        """Return the TLS of a listener now; for any thread."""
+        return self._listeners[listener].tls.current
 
     def settings_changed(self) -> None:
         """Look at once."""

@@ -15,6 +15,7 @@ client_metrics_config_def  the settings of subscriptions to client metrics (Conf
 group_settings         the broker settings of groups and their offsets, and what they must be to each other
 metrics_settings       the broker settings of what is told to a Prometheus
 rest_settings          the broker settings of the REST API and of probes, and the addresses in them
+rest_security_settings  the broker settings of TLS and logins of the REST API, and what they come to
 transaction_settings   the broker settings of transactions
 broker_settings        the table of broker settings that a node honours
 config                 file, environment and command line into one frozen BrokerConfig

@@ -30,6 +30,7 @@ from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
 from ottla.node.settings.first_users import ADD_SCRAM
 from ottla.node.settings.group_settings import GROUP_SETTINGS
 from ottla.node.settings.metrics_settings import METRICS_SETTINGS
+from ottla.node.settings.rest_security_settings import REST_SECURITY_SETTINGS
 from ottla.node.settings.rest_settings import REST_SETTINGS
 from ottla.node.settings.sasl_settings import SASL_LISTENER_SETTINGS, SASL_SETTINGS, mechanism_setting
 from ottla.node.settings.security_settings import LISTENER_SETTINGS, TLS_SETTINGS
@@ -446,6 +447,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *GROUP_SETTINGS,
         *TRANSACTION_SETTINGS,
         *REST_SETTINGS,
+        *REST_SECURITY_SETTINGS,
         *METRICS_SETTINGS,
         *BROKER_LOG_KEYS,
     ),

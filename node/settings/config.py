@@ -36,7 +36,9 @@ from ottla.node.settings.listener_settings import (
     parse_listeners,
     parse_protocol_map,
 )
+from ottla.node.settings.oauthbearer_settings import OAUTHBEARER_NAMES
 from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
+from ottla.node.settings.rest_security_settings import RestLogins, rest_logins, rest_security
 from ottla.node.settings.rest_settings import (
     REST_LISTENERS,
     Network,
@@ -213,6 +215,8 @@ class BrokerConfig:
     rest_listeners_are_named: bool  # a default may give way, what somebody named may not
     ottla_rest_advertised_listener: RestAddress | None
     ottla_rest_allowed_hosts: tuple[str, ...]
+    rest_security: ListenerSecurity | None  # None: no address of the REST API has TLS
+    rest_logins: RestLogins
     ottla_probe_listener: RestAddress | None  # None: probes have no port of their own
     ottla_rest_request_max_bytes: int
     ottla_rest_reads_max: int
@@ -375,7 +379,9 @@ def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None
             continue
         if _plain_name(name) in LISTENER_SETTINGS:
             of_listener = listener_setting(name)
-            if of_listener is None and config.listener_security:
+            if of_listener is None and (
+                config.listener_security or (config.rest_security and name != "ssl.client.auth")
+            ):
                 continue
             if of_listener is not None and of_listener[0] in config.listener_security:
                 continue
@@ -388,6 +394,8 @@ def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None
         if _plain_name(name) in SASL_NAMES:
             place = mechanism_setting(name) or listener_setting(name)
             if config.listener_sasl if place is None else place[0] in config.listener_sasl:
+                continue
+            if name in OAUTHBEARER_NAMES and config.rest_logins.tokens is not None:
                 continue
             which = "no listener" if place is None else f"no listener {place[0]}"
             raise _invalid(
@@ -498,6 +506,11 @@ def _build(
     inter_broker = _inter_broker_listener(typed, listeners)
     first_controller = _first_controller(controllers, all_listeners, protocols)
     security = _security(all_listeners, first_controller, controllers, inter_broker, values, texts)
+    rest_addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
+    of_rest = rest_security(rest_addresses, values, texts)
+    logins = rest_logins(rest_addresses, of_rest, values)
+    if logins.warning:
+        warnings = (*warnings, logins.warning)
     special: dict[str, Any] = {
         "node_id": node_id,
         "broker_rack": typed["broker_rack"] or None,  # a host that has none, as a pod is told
@@ -524,7 +537,9 @@ def _build(
         "listener_security": MappingProxyType(security),
         "controller_security": None if first_controller is None else security.get(first_controller.name),
         "peer_security": _peer_security(inter_broker, listeners, security),
-        "ottla_rest_listeners": parse_rest_listeners(typed["ottla_rest_listeners"]),
+        "ottla_rest_listeners": rest_addresses,
+        "rest_security": of_rest,
+        "rest_logins": logins,
         "rest_listeners_are_named": REST_LISTENERS in static_texts,
         "ottla_rest_advertised_listener": parse_advertised_rest_listener(
             typed["ottla_rest_advertised_listener"]
@@ -674,6 +689,8 @@ _SPECIAL_FIELDS: Final = {
     "ottla_rest_advertised_listener",
     "ottla_rest_allowed_hosts",
     "ottla_rest_trusted_proxies",
+    "rest_security",
+    "rest_logins",
     "ottla_probe_listener",
 }
 _PLAIN_FIELDS: Final = frozenset(BrokerConfig.__dataclass_fields__) - _SPECIAL_FIELDS

@@ -109,6 +109,7 @@ OAUTHBEARER_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         importance=LOW,
     ),
 )
+OAUTHBEARER_NAMES: Final = frozenset(key.name for key in OAUTHBEARER_SETTINGS)
 
 
 class JwksPauses(NamedTuple):

@@ -17,7 +17,7 @@ TRUSTED_PROXIES: Final = "ottla.rest.trusted.proxies"
 READS_MAX: Final = "ottla.rest.reads.max"
 MAX_PROXIES: Final = 100
 DEFAULT_REST_PORT: Final = 8082  # Confluent's REST proxy has it
-_URL = re.compile(r"http://(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
+_URL = re.compile(r"http(s?)://(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
 _HOST_AND_PORT = re.compile(r"(?:http://)?(?:\[([0-9A-Fa-f:.%]+)\]|([A-Za-z0-9_.-]*)):(\d{1,5})/?")
 _ALLOWED_HOST = re.compile(r"(\*\.)?[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
 MAX_LISTENERS: Final = 8
@@ -30,6 +30,12 @@ class RestAddress(NamedTuple):
 
     host: str
     port: int
+    is_secure: bool = False  # by TLS
+
+    @property
+    def url(self) -> str:
+        """Return the whole address, as a client writes it."""
+        return f"{'https' if self.is_secure else 'http'}://{self.authority}"
 
     @property
     def authority(self) -> str:
@@ -42,18 +48,19 @@ REST_SETTINGS: Final = (
         REST_LISTENERS,
         LIST,
         (f"http://:{DEFAULT_REST_PORT}",),
-        "Where to serve the REST API, the metrics and the console, as http://HOST:PORT; port 0 "
-        "picks a free port, an empty list turns them off. If the default port is in use, the "
-        "node starts without them; if a port set here is in use, the node does not start.",
+        "Where to serve the REST API, the metrics and the console, as http://HOST:PORT or "
+        "https://HOST:PORT; port 0 picks a free port, an empty list turns them off. If the default "
+        "port is in use, the node starts without them; if a port set here is in use, the node does "
+        "not start.",
         importance=HIGH,
     ),
     setting(
         ADVERTISED_REST_LISTENER,
         STRING,
         None,
-        "The URLs by which clients of the REST API reach this node, as http://HOST:PORT; links "
-        "in its answers begin with them. If empty, links begin with the address that the client "
-        "used.",
+        "The URLs by which clients of the REST API reach this node, as http://HOST:PORT or "
+        "https://HOST:PORT; links in its answers begin with them. If empty, links begin with the "
+        "address that the client used.",
     ),
     setting(
         PROBE_LISTENER,
@@ -180,7 +187,7 @@ def parse_probe_listener(text: str | None) -> RestAddress | None:
     match = _HOST_AND_PORT.fullmatch(text.strip())
     if match is None:
         raise _invalid(PROBE_LISTENER, text, "it must look like HOST:PORT.")
-    return _address(PROBE_LISTENER, text, match)
+    return _address(PROBE_LISTENER, text, match.groups())
 
 
 def parse_allowed_hosts(entries: Sequence[str]) -> tuple[str, ...]:
@@ -195,14 +202,17 @@ def parse_allowed_hosts(entries: Sequence[str]) -> tuple[str, ...]:
 def _parse(name: str, entry: str) -> RestAddress:
     match = _URL.fullmatch(entry)
     if match is None:
-        raise _invalid(name, entry, "it must look like http://HOST:PORT.")
-    return _address(name, entry, match)
+        raise _invalid(name, entry, "it must look like http://HOST:PORT or https://HOST:PORT.")
+    secure, *parts = match.groups()
+    return _address(name, entry, parts)._replace(is_secure=bool(secure))
 
 
-def _address(name: str, entry: str, match: re.Match[str]) -> RestAddress:
-    if int(match[3]) > MAX_PORT:
+def _address(name: str, entry: str, parts: Sequence[str | None]) -> RestAddress:
+    """Return the address with these parts: the host in brackets, or without them, and the port."""
+    port = int(parts[2] or 0)
+    if port > MAX_PORT:
         raise _invalid(name, entry, f"its port must be at most {MAX_PORT}.")
-    return RestAddress(match[1] or match[2], int(match[3]))
+    return RestAddress(parts[0] or parts[1] or "", port)
 
 
 def _invalid(name: str, value: str, problem: str) -> KafkaError:

@@ -16,8 +16,8 @@ from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Listener]:
     """Take the addresses of `listeners`; nobody is let in yet.
 
-    The keys of controllers are read, too. OSError with the address in a note if one is taken, INVALID_CONFIG
-    if the keys of one cannot be used; then none is kept.
+    The keys of controllers and of the REST API are read, too. OSError with the address in a note if one is
+    taken, INVALID_CONFIG if the keys of one cannot be used; then none is kept.
     """
     config = base.config
     limits = ListenerLimits(
@@ -61,6 +61,8 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 raise
         if config.controller_security is not None:
             await base.listener_tls.open(config.controller_security)
+        if config.rest_security is not None:
+            await base.listener_tls.open(config.rest_security)
     except BaseException:  # a port that is taken, or the start is given up
         stop_accepting(listeners)
         raise

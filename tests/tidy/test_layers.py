@@ -81,6 +81,7 @@ DOORS = {
     "node/rest_api/record_stream.py",  # reads and writes at the same time
     "node/rest_api/route.py",  # the event that ends long answers
     "node/rest_api/server_thread.py",
+    "node/rest_api/tls_door.py",
     "node/rest_api/probe_server.py",
     "pipeline/client/connection.py",
     "pipeline/client/connections.py",

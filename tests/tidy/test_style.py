@@ -73,6 +73,7 @@ BASES = {
     "Generic",
     # Of libraries, which demand a subclass.
     "asyncio.BufferedProtocol",
+    "SSLProtocol",
     "asyncio.Protocol",
     "asyncio.SelectorEventLoop",
     "uvloop.Loop",

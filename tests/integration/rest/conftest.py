@@ -6,6 +6,7 @@ Give topics and groups names of your own (`name_of`), and leave the nodes as the
 import http.client
 import json
 import logging
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -37,11 +38,20 @@ class Reply(NamedTuple):
 
 
 class Api:
-    """The REST API of one node."""
+    """The REST API of one node; `tls` is for https, `headers` go with each request."""
 
-    def __init__(self, url: str, cluster_id: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        cluster_id: str,
+        *,
+        tls: ssl.SSLContext | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
         self.url = url
         self.cluster_id = cluster_id
+        self.tls = tls
+        self.headers = headers or {}
         self.v3 = f"/v3/clusters/{cluster_id}"
 
     def ask(
@@ -54,18 +64,25 @@ class Api:
         content: bytes | None = None,
     ) -> Reply:
         """One request; a path that is a whole URL, as links are, goes to its own node."""
-        parts = urlsplit(path if path.startswith("http:") else self.url + path)
+        parts = urlsplit(path if path.startswith(("http:", "https:")) else self.url + path)
         target = f"{parts.path}?{parts.query}" if parts.query else parts.path
         if body is not None:
             content = json.dumps(body).encode()
         given = {"Content-Type": "application/json"} if content is not None else {}
-        connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
+        connection = self.connection(str(parts.hostname), parts.port)
         try:
-            connection.request(method, target, body=content, headers={**given, **(headers or {})})
+            sent = {**given, **self.headers, **(headers or {})}
+            connection.request(method, target, body=content, headers=sent)
             response = connection.getresponse()
             return Reply(response.status, response.headers, response.read())
         finally:
             connection.close()
+
+    def connection(self, host: str, port: int | None) -> http.client.HTTPConnection:
+        """A new connection."""
+        if self.tls is None:
+            return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=self.tls)
 
     def get(self, path: str, status: int = 200) -> Any:
         return self._json(self.ask("GET", path), status)

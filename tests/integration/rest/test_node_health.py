@@ -150,7 +150,7 @@ def test_probes_at_their_own_port_depend_on_nobody_else(embedded: Callable[..., 
     rest_loop = node.broker.rest._loop
     assert rest_loop is not None
     goes_on = threading.Event()
-    slow = [socket.create_connection(address) for _ in range(3 * MAX_CONNECTIONS)]
+    slow = [socket.create_connection(address[:2]) for _ in range(3 * MAX_CONNECTIONS)]
     for one in slow[-MAX_CONNECTIONS:]:
         one.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
 

@@ -59,7 +59,7 @@ def test_probes_have_an_address_of_their_own_if_they_are_given_one(
         ("ottla.probe.listener", "8083"),
         ("ottla.probe.listener", "https://:8083"),
         ("ottla.probe.listener", ":70000"),
-        ("ottla.rest.listeners", "https://:8082"),
+        ("ottla.rest.listeners", "ftp://:8082"),
         ("ottla.rest.listeners", "8082"),
         ("ottla.rest.listeners", "http://:70000"),
         ("ottla.rest.listeners", ",".join(f"http://:{8082 + index}" for index in range(9))),

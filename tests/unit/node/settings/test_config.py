@@ -41,6 +41,8 @@ def test_every_attribute_is_a_setting() -> None:
         "may_vote",
         "controller_listeners",
         "rest_listeners_are_named",
+        "rest_security",
+        "rest_logins",
     }
     names = {name.replace(".", "_") for name in BROKER_CONFIG_DEF.keys}
 

@@ -1,0 +1,92 @@
+"""TLS of the REST API: a connection shakes hands here before it is one of HTTP.
+
+Each connection takes the keys that are valid when it comes. No more than `MAX_HANDSHAKES` are under way, each
+for at most `HANDSHAKE_TIMEOUT_S`: when all places are taken, the address that has most of them loses its
+oldest, so who opens connections and says nothing keeps out nobody else.
+"""
+
+import asyncio
+from asyncio.sslproto import SSLProtocol
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from ottla.node.net.server_tls import ServerTls
+from ottla.node.rest_api.client_address import network_of
+from ottla.node.rest_api.connections import HttpConnection
+
+HANDSHAKE_TIMEOUT_S: Final = 10
+SHUTDOWN_TIMEOUT_S: Final = 2  # for the other end to say that it has ended, too
+MAX_HANDSHAKES: Final = 256  # each an open file and some 60 KiB
+
+
+class TlsDoor:
+    """The handshakes of one node's REST API, on one loop."""
+
+    def __init__(self, current: Callable[[], ServerTls], connection: Callable[[], HttpConnection]) -> None:
+        """`current` gives the keys of now, `connection` makes what serves after the handshake."""
+        self._current = current
+        self._connection = connection
+        self._handshakes: dict[str, dict[_Handshake, None]] = {}  # by address, the oldest first
+        self._count = 0
+
+    def accept(self) -> asyncio.BaseProtocol:
+        """Return what serves a socket that was just accepted."""
+        tls, connection = self._current(), self._connection()
+        handshake = _Handshake(self, tls, connection)
+        connection.has_tls(tls, lambda: self.leave(handshake))
+        return handshake
+
+    def enter(self, handshake: "_Handshake") -> None:
+        """Note a handshake; if all places are taken, another one ends."""
+        if self._count >= MAX_HANDSHAKES:
+            largest = max(self._handshakes, key=lambda address: len(self._handshakes[address]))
+            oldest = next(iter(self._handshakes[largest]))
+            self.leave(oldest)
+            oldest.cut_off()
+        self._handshakes.setdefault(handshake.address, {})[handshake] = None
+        self._count += 1
+
+    def leave(self, handshake: "_Handshake") -> None:
+        """Note that a handshake has ended, or its connection; nothing if that is known."""
+        of_address = self._handshakes.get(handshake.address, {})
+        if handshake in of_address:
+            del of_address[handshake]
+            self._count -= 1
+            if not of_address:
+                del self._handshakes[handshake.address]
+
+
+class _Handshake(SSLProtocol):
+    """A connection that shakes hands, and is encrypted after that (asyncio demands the base class)."""
+
+    max_size = 32 * 1024  # of its buffer; a connection keeps it while it is idle
+
+    def __init__(self, door: TlsDoor, tls: ServerTls, connection: HttpConnection) -> None:
+        self.address = ""
+        self._door = door
+        self._accepted: asyncio.Transport | None = None
+        super().__init__(
+            asyncio.get_running_loop(),
+            connection,
+            tls.context,
+            cast("asyncio.Future[Any]", None),  # nobody waits for it
+            server_side=True,
+            ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,
+        )
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._accepted = cast(asyncio.Transport, transport)  # uvloop's is one by its methods alone
+        peer = transport.get_extra_info("peername")
+        self.address = network_of(str(peer[0]) if peer else "")
+        self._door.enter(self)
+        super().connection_made(self._accepted)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        self._door.leave(self)
+        super().connection_lost(exc)
+
+    def cut_off(self) -> None:
+        """End it at once."""
+        if self._accepted is not None:
+            self._accepted.abort()

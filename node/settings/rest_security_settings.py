@@ -1,0 +1,190 @@
+"""The broker settings of TLS and logins of the REST API, and what they come to.
+
+The settings of TLS are those of listeners, with `ottla.rest.` before them; where one is not set, that without
+the prefix counts. Whether clients show a certificate is said by `ottla.rest.ssl.client.auth` alone.
+"""
+
+import ipaddress
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, cast
+
+from ottla.logstore.words.config_def import ConfigKey, ConfigValue, at_least, list_of
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.oauthbearer_settings import OauthBearer, oauth_bearer
+from ottla.node.settings.rest_settings import RestAddress
+from ottla.node.settings.security_settings import NONE, TLS_SETTINGS, ListenerSecurity, listener_security
+from ottla.node.settings.setting import BOOLEAN, HIGH, LIST, LONG, LOW, setting
+
+REST: Final = "REST API"  # its name beside those of listeners, of which none has a blank
+BASIC, BEARER, CERTIFICATE = "basic", "bearer", "certificate"
+AUTHENTICATION: Final = "ottla.rest.authentication"
+WITHOUT_TLS: Final = "ottla.rest.authentication.without.tls"
+METRICS_PRINCIPALS: Final = "ottla.rest.metrics.principals"
+SESSION_IDLE_MS: Final = "ottla.rest.session.idle.ms"
+SESSION_MAX_MS: Final = "ottla.rest.session.max.ms"
+PREFIX: Final = "ottla.rest."
+CLIENT_AUTH: Final = "ssl.client.auth"
+# Nodes are not dialled there.
+_NOT_OF_REST: Final = frozenset({"ssl.endpoint.identification.algorithm"})
+_OF_REST: Final = tuple(key for key in TLS_SETTINGS if key.name not in _NOT_OF_REST)
+REST_TLS_NAMES: Final = frozenset(PREFIX + key.name for key in _OF_REST)
+
+
+def _of_rest(key: ConfigKey) -> ConfigKey:
+    """Return the setting of the REST API that stands for one of listeners."""
+    is_own = key.name == CLIENT_AUTH
+    documentation = (
+        "Whether clients of https listeners of the REST API show a certificate: required refuses those "
+        "without one, requested takes both, none asks for no certificate."
+        if is_own
+        else f"{key.name} for the https listeners of the REST API. If not set, {key.name} counts."
+    )
+    return replace(
+        key,
+        name=PREFIX + key.name,
+        default=NONE if is_own else None,
+        documentation=documentation,
+        prefixed_scope=None,
+    )
+
+
+REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
+    setting(
+        AUTHENTICATION,
+        LIST,
+        (),
+        "How clients of the REST API prove who they are: basic (user and password of a SCRAM user), bearer "
+        "(an access token, judged by sasl.oauthbearer.*), certificate (by TLS; see "
+        "ottla.rest.ssl.client.auth). A client that proves itself in none of these ways gets status 401. "
+        "Empty: everybody is User:ANONYMOUS.",
+        list_of(BASIC, BEARER, CERTIFICATE),
+        importance=HIGH,
+    ),
+    setting(
+        WITHOUT_TLS,
+        BOOLEAN,
+        False,
+        "Allow basic and bearer at addresses of the REST API without TLS that are not of this machine alone: "
+        "everybody between client and node can read the passwords and tokens.",
+        importance=LOW,
+    ),
+    setting(
+        METRICS_PRINCIPALS,
+        LIST,
+        (),
+        "The principals that may read /metrics besides those with DESCRIBE on the cluster, such as "
+        "User:prometheus; User:* stands for everybody, also without a login.",
+    ),
+    setting(
+        SESSION_IDLE_MS,
+        LONG,
+        1_800_000,
+        "How long a login to the console lasts while nothing is asked with it, in milliseconds.",
+        at_least(1_000),
+        importance=LOW,
+    ),
+    setting(
+        SESSION_MAX_MS,
+        LONG,
+        43_200_000,
+        "How long a login to the console lasts at most, in milliseconds.",
+        at_least(1_000),
+        importance=LOW,
+    ),
+    *map(_of_rest, _OF_REST),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestLogins:
+    """How clients of the REST API prove who they are. Without `methods` nobody has to."""
+
+    methods: tuple[str, ...] = ()
+    tokens: OauthBearer | None = None  # of `bearer`
+    session_idle_ms: int = 1_800_000
+    session_max_ms: int = 43_200_000
+    metrics_principals: frozenset[str] = frozenset()
+    warning: str = ""
+
+
+def rest_security(
+    addresses: Sequence[RestAddress], values: Mapping[str, ConfigValue], texts: Mapping[str, str]
+) -> ListenerSecurity | None:
+    """Return the TLS of the REST API; None if none of its addresses has any.
+
+    INVALID_CONFIG if these settings cannot stand together. `texts` are those that somebody has set.
+    """
+    if not any(address.is_secure for address in addresses):
+        given = sorted(REST_TLS_NAMES.intersection(texts))
+        if given and addresses:
+            raise _invalid(
+                given[0],
+                "the REST API has no address with https, so nothing of it is encrypted. Add one "
+                "(ottla.rest.listeners), or remove the setting if you accept that.",
+            )
+        return None
+    overrides = {
+        key.name: value for key in _OF_REST if (value := values[PREFIX + key.name]) not in (None, "")
+    }
+    listener = Listener(name=REST, host="", port=0, security_protocol="HTTPS")
+    return listener_security(listener, values, overrides)
+
+
+def rest_logins(
+    addresses: Sequence[RestAddress],
+    security: ListenerSecurity | None,
+    values: Mapping[str, ConfigValue],
+) -> RestLogins:
+    """Return how clients of the REST API log in; INVALID_CONFIG where that cannot be as it is set."""
+    methods = tuple(dict.fromkeys(cast("tuple[str, ...]", values[AUTHENTICATION])))
+    if CERTIFICATE in methods and (security is None or security.client_auth == NONE):
+        raise _invalid(
+            AUTHENTICATION,
+            f"certificate needs an https address in ottla.rest.listeners, and {PREFIX}{CLIENT_AUTH}="
+            "requested or required.",
+        )
+    warning = ""
+    readable = [one for one in addresses if not one.is_secure and not is_loopback(one.host)]
+    if readable and {BASIC, BEARER}.intersection(methods):
+        place = readable[0].url
+        if not values[WITHOUT_TLS]:
+            raise _invalid(
+                AUTHENTICATION,
+                f"{place} has no TLS, so everybody on the way could read passwords and tokens. Use https:// or "
+                "a loopback address in ottla.rest.listeners, or set "
+                f"{WITHOUT_TLS}=true if you accept that.",
+            )
+        warning = (
+            f"The REST API takes passwords or tokens at {place} without TLS: everybody between a client and "
+            "this node can read them."
+        )
+    tokens = None
+    if BEARER in methods:
+        try:
+            tokens = oauth_bearer(values)
+        except KafkaError as error:
+            raise _invalid(AUTHENTICATION, f"it has bearer. {error.detail}") from None
+    return RestLogins(
+        methods=methods,
+        tokens=tokens,
+        session_idle_ms=cast(int, values[SESSION_IDLE_MS]),
+        session_max_ms=cast(int, values[SESSION_MAX_MS]),
+        metrics_principals=frozenset(cast("tuple[str, ...]", values[METRICS_PRINCIPALS])),
+        warning=warning,
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches such an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def _invalid(name: str, problem: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Invalid configuration {name}: {problem}")

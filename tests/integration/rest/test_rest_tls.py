@@ -1,0 +1,171 @@
+"""The REST API over TLS: its certificate, those of clients, new ones, and handshakes that never end."""
+
+import http.client
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import trustme
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.rest_api import tls_door
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.integration.rest.conftest import Api, eventually
+
+pytestmark = pytest.mark.slow
+MAX_HANDSHAKES = 8
+
+
+class Certificates:
+    """An authority, and certificates of it in files."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.ca = trustme.CA()
+        self.ca.cert_pem.write_to_path(str(home / "ca.pem"))
+
+    def issue(self, name: str) -> Path:
+        """Write a key and a certificate for 127.0.0.1, in one step."""
+        path = self.home / f"{name}.pem"
+        issued = self.ca.issue_cert("127.0.0.1", common_name=name, organization_unit_name="unit")
+        fresh = path.with_suffix(".fresh")
+        fresh.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
+        fresh.rename(path)
+        return path
+
+    def context(self, name: str | None = None) -> ssl.SSLContext:
+        """Return what a client needs; `name` is the certificate that it shows."""
+        context = ssl.create_default_context(cafile=str(self.home / "ca.pem"))
+        if name is not None:
+            context.load_cert_chain(self.issue(name))
+        return context
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+def node(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tls_door, "MAX_HANDSHAKES", MAX_HANDSHAKES)
+        patch.setattr("ottla.node.security.security_reload.LOOK_SECONDS", 0.1)
+        started = start_embedded(
+            tmp_path_factory.mktemp("rest-tls"),
+            ottla_rest_listeners="https://127.0.0.1:0,http://127.0.0.1:0",
+            ottla_rest_ssl_keystore_location=certificates.issue("node"),
+            ottla_rest_ssl_truststore_location=certificates.home / "ca.pem",
+            ottla_rest_ssl_client_auth="requested",
+        )
+        yield started
+        started.stop()
+
+
+def api_of(node: EmbeddedBroker, certificates: Certificates, name: str | None = None) -> Api:
+    return Api(node.broker.rest.addresses[0].url, "any", tls=certificates.context(name))
+
+
+def shown(node: EmbeddedBroker, certificates: Certificates) -> bytes | None:
+    """Return the certificate that the node shows to a new connection."""
+    address = node.broker.rest.addresses[0]
+    with (
+        socket.create_connection(address[:2]) as plain,
+        certificates.context().wrap_socket(plain, server_hostname=address.host) as encrypted,
+    ):
+        return encrypted.getpeercert(binary_form=True)
+
+
+def test_https_is_served_beside_http_and_links_lead_back_there(
+    node: EmbeddedBroker, certificates: Certificates
+) -> None:
+    secure, plain = node.broker.rest.addresses
+
+    over_tls = api_of(node, certificates).get("/v3/clusters")
+    in_the_clear = Api(plain.url, "any").get("/v3/clusters")
+
+    assert secure.url.startswith("https://")
+    assert over_tls["metadata"]["self"] == f"{secure.url}/v3/clusters"
+    assert in_the_clear["metadata"]["self"] == f"{plain.url}/v3/clusters"
+
+
+def test_many_requests_and_a_long_answer_go_over_one_connection(
+    node: EmbeddedBroker, certificates: Certificates
+) -> None:
+    api, address = api_of(node, certificates), node.broker.rest.addresses[0]
+    connection = api.connection(address.host, address.port)
+
+    lengths = set()
+    for _ in range(20):
+        connection.request("GET", "/openapi.json")
+        lengths.add(len(connection.getresponse().read()))
+    connection.close()
+
+    assert len(lengths) == 1 and lengths.pop() > 100_000
+
+
+def test_plain_http_gets_nothing_there(node: EmbeddedBroker) -> None:
+    address = node.broker.rest.addresses[0]
+    client = http.client.HTTPConnection(address.host, address.port, timeout=60)
+
+    with pytest.raises((http.client.HTTPException, OSError)):
+        client.request("GET", "/healthz")
+        client.getresponse()
+
+
+def test_a_new_certificate_is_shown_to_those_who_come_after_it(
+    node: EmbeddedBroker, certificates: Certificates
+) -> None:
+    api, address = api_of(node, certificates), node.broker.rest.addresses[0]
+    before, connection = shown(node, certificates), api.connection(address.host, address.port)
+    connection.request("GET", "/healthz")
+    connection.getresponse().read()
+
+    certificates.issue("node")
+    eventually(lambda: shown(node, certificates) != before, "the new certificate is shown")
+    connection.request("GET", "/healthz")
+    still_open = connection.getresponse()
+
+    assert still_open.status == 200
+    connection.close()
+
+
+def test_who_never_ends_a_handshake_keeps_nobody_out(
+    node: EmbeddedBroker, certificates: Certificates
+) -> None:
+    address = node.broker.rest.addresses[0]
+    slow = [socket.create_connection(address[:2]) for _ in range(3 * MAX_HANDSHAKES)]
+    for one in slow[-MAX_HANDSHAKES:]:
+        one.sendall(b"\x16\x03\x01\x02\x00\x01")
+
+    answered = [api_of(node, certificates).ask("GET", "/healthz").status for _ in range(3)]
+    slow[0].settimeout(60)
+    cut_off = slow[0].recv(1)
+
+    assert answered == [200] * 3 and cut_off == b""
+    for one in slow:
+        one.close()
+
+
+def test_a_client_without_a_certificate_is_refused_where_one_is_required(
+    embedded: Callable[..., EmbeddedBroker], certificates: Certificates
+) -> None:
+    strict = embedded(
+        ottla_rest_listeners="https://127.0.0.1:0",
+        ssl_keystore_location=certificates.issue("node"),
+        ssl_truststore_location=certificates.home / "ca.pem",
+        ottla_rest_ssl_client_auth="required",
+    )
+
+    with_one = api_of(strict, certificates, "client").ask("GET", "/healthz").status
+    with pytest.raises((OSError, http.client.HTTPException)):
+        api_of(strict, certificates).ask("GET", "/healthz")
+
+    assert with_one == 200
+
+
+def test_a_keystore_that_cannot_be_read_stops_the_start(embedded: Callable[..., EmbeddedBroker]) -> None:
+    with pytest.raises(KafkaError, match=r"ssl\.keystore\.location /nowhere\.pem"):
+        embedded(ottla_rest_listeners="https://127.0.0.1:0", ottla_rest_ssl_keystore_location="/nowhere.pem")

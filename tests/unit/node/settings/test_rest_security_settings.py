@@ -1,0 +1,120 @@
+"""TLS and logins of the REST API as they are set: what goes together, and what is refused."""
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.config import BrokerConfig, parse_config
+
+KEYS = {"ottla.rest.listeners": "https://:0", "ottla.rest.ssl.keystore.location": "/node.pem"}
+TOKENS = {
+    "sasl.oauthbearer.jwks.endpoint.url": "https://login.example.com/keys",
+    "sasl.oauthbearer.expected.audience": "ottla",
+    "sasl.oauthbearer.expected.issuer": "https://login.example.com",
+}
+
+
+def refusal(**settings: str) -> str:
+    with pytest.raises(KafkaError) as refused:
+        parse_config({name.replace("_", "."): value for name, value in settings.items()})
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    return refused.value.detail
+
+
+def config(settings: dict[str, str]) -> BrokerConfig:
+    return parse_config(settings)
+
+
+def test_by_default_nothing_is_encrypted_and_nobody_logs_in() -> None:
+    found = config({})
+
+    assert found.rest_security is None and found.rest_logins.methods == ()
+
+
+def test_settings_of_the_rest_api_count_before_those_of_listeners() -> None:
+    given = {"ssl.keystore.location": "/other.pem", "ssl.key.password": "secret", "ssl.client.auth": "none"}
+
+    security = config(KEYS | given).rest_security
+
+    assert security is not None and security.keystore.location == "/node.pem"
+    assert security.keystore.key_password == "secret" and security.client_auth == "none"
+
+
+def test_certificates_of_clients_are_asked_for_by_the_setting_of_the_rest_api_alone() -> None:
+    trust = {"ssl.truststore.location": "/ca.pem"}
+    of_listener = {
+        "listeners": "SSL://:0",
+        "inter.broker.listener.name": "SSL",
+        "ssl.client.auth": "required",
+    }
+
+    others = config(KEYS | trust | of_listener | {"ssl.keystore.location": "/node.pem"}).rest_security
+    own = config(KEYS | trust | {"ottla.rest.ssl.client.auth": "REQUIRED"}).rest_security
+
+    assert others is not None and others.client_auth == "none"
+    assert own is not None and own.client_auth == "required"
+
+
+def test_https_needs_a_keystore() -> None:
+    assert "ssl.keystore.location" in refusal(ottla_rest_listeners="https://:0")
+
+
+def test_settings_of_tls_without_an_address_that_has_it_stop_the_start() -> None:
+    assert "no address with https" in refusal(ottla_rest_ssl_client_auth="required")
+    # Whoever turns the API off may leave its settings.
+    assert config({"ottla.rest.listeners": "", "ottla.rest.ssl.client.auth": "required"})
+
+
+@pytest.mark.parametrize("address", ["http://:0", "http://10.0.0.1:0", "http://127.0.0.1:0,http://[::]:0"])
+@pytest.mark.parametrize("method", ["basic", "bearer"])
+def test_passwords_and_tokens_in_the_clear_stop_the_start(address: str, method: str) -> None:
+    said = refusal(ottla_rest_listeners=address, ottla_rest_authentication=method)
+
+    assert "ottla.rest.authentication.without.tls" in said
+
+
+@pytest.mark.parametrize("address", ["http://127.0.0.1:0", "http://localhost:0", "http://[::1]:0"])
+def test_nobody_reads_what_stays_on_this_machine(address: str) -> None:
+    logins = config({"ottla.rest.listeners": address, "ottla.rest.authentication": "basic"}).rest_logins
+
+    assert logins.methods == ("basic",) and not logins.warning
+
+
+def test_passwords_in_the_clear_are_taken_from_who_insists_and_is_warned() -> None:
+    found = config({"ottla.rest.authentication": "basic", "ottla.rest.authentication.without.tls": "true"})
+
+    assert any("without TLS" in one for one in found.warnings)
+
+
+def test_a_certificate_proves_nothing_where_none_is_asked_for() -> None:
+    assert "certificate" in refusal(ottla_rest_authentication="certificate")
+    said = refusal(
+        ottla_rest_listeners="https://:0",
+        ottla_rest_ssl_keystore_location="/node.pem",
+        ottla_rest_authentication="certificate",
+    )
+    assert "ottla.rest.ssl.client.auth" in said
+
+
+def test_bearer_takes_the_tokens_that_the_settings_of_oauthbearer_name() -> None:
+    found = config(KEYS | TOKENS | {"ottla.rest.authentication": "bearer,basic,bearer"}).rest_logins
+
+    assert found.methods == ("bearer", "basic")
+    assert found.tokens is not None and found.tokens.rules.issuer == "https://login.example.com"
+    local = {"ottla.rest.listeners": "http://localhost:0", "ottla.rest.authentication": "bearer"}
+    with pytest.raises(KafkaError, match=r"jwks\.endpoint\.url"):
+        config(local)
+
+
+def test_settings_of_tokens_that_nothing_takes_still_stop_the_start() -> None:
+    with pytest.raises(KafkaError, match="no listener with SASL"):
+        config(KEYS | TOKENS | {"ottla.rest.authentication": "basic"})
+
+
+def test_another_way_to_log_in_is_refused() -> None:
+    assert "every entry must be one of" in refusal(ottla_rest_authentication="digest")
+
+
+def test_no_secret_is_shown() -> None:
+    given = KEYS | {"ottla.rest.ssl.key.password": "very-secret"}
+
+    assert "very-secret" not in repr(config(given).rest_security)
