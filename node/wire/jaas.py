@@ -26,7 +26,7 @@ _LETTERS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "
 
 
 class JaasError(ValueError):
-    """A text that is no list of login modules; it says where, and nothing of the values."""
+    """A text that is no list of login modules; it says where, and nothing that may be a value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +59,8 @@ def _module(tokens: Iterator[tuple[str, str]]) -> LoginModule | None:
     short = name.rpartition(".")[2][:80]
     kind, flag = next(tokens)
     if kind not in ("word", "string") or flag.lower() not in FLAGS:
-        raise JaasError(f"after {short} one of {', '.join(FLAGS)} is missing")
+        # Not even the name is told: who forgets all but the password has it there.
+        raise JaasError(f"after the name of a login module one of {', '.join(FLAGS)} is missing")
     options: dict[str, str] = {}
     while (token := next(tokens)) != ("sign", ";"):
         kind, option = token
@@ -68,10 +69,12 @@ def _module(tokens: Iterator[tuple[str, str]]) -> LoginModule | None:
         if kind not in ("word", "string"):
             raise JaasError(f"in {short} there is {option!r} instead of the name of an option")
         if next(tokens) != ("sign", "="):
-            raise JaasError(f"in {short} the option {option[:80]} has no value")
+            # A password without quotes may be what looks like the name of an option.
+            raise JaasError(f"in {short} the option after {len(options)} others has no value")
         kind, value = next(tokens)
         if kind not in ("word", "string"):
-            raise JaasError(f"in {short} the option {option[:80]} has no value")
+            # A password without quotes may be what looks like the name of an option.
+            raise JaasError(f"in {short} the option after {len(options)} others has no value")
         options[option] = value
     return LoginModule(name=name, flag=flag.lower(), options=options)
 

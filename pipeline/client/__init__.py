@@ -4,10 +4,13 @@ moves bytes, not rows.
 The map, bottom-up:
 
 setting_names       which settings of Java's clients have no effect here, which are refused and why; secrets
+setting_files       values of settings that lie in files of their own
 own_options         the options of a format that are no settings of its client
 client_settings     those that are honoured, read from options
 retries             trying again, with pauses that grow (door)
-connection          one socket: requests out, answers in, versions agreed (door)
+first_contact       whether a node that ends connections stops, or wants TLS or a login
+dialling            sockets to nodes, in the clear or over TLS (door)
+connection          one socket: requests out, answers in, versions agreed, logins (door)
 connections         sockets by node and purpose; after a fork none (door)
 answers             errors in answers as exceptions
 metadata            Cluster: topics, leaders, coordinators, and attempts through their changes

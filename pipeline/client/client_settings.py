@@ -10,6 +10,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypeVar
 
+from ottla.node.secure_client.client_security import (
+    PLAINTEXT,
+    ClientSecurity,
+    ClientSecurityError,
+    read_client_security,
+)
+from ottla.node.secure_client.security_names import READ, is_of_security
+from ottla.pipeline.client.setting_files import filled_in
 from ottla.pipeline.client.setting_names import PREFIX, check_names
 from ottla.pipeline.words import OptionError
 
@@ -42,6 +50,7 @@ class ClientSettings:
     """Every setting that has an effect; built by `from_options`."""
 
     bootstrap_servers: tuple[tuple[str, int], ...]
+    security: ClientSecurity = PLAINTEXT
     client_id: str = "ottla-pipeline"
     request_timeout_ms: int = 30_000
     # The time for metadata, offsets and coordinators with all attempts; the producer's name is max.block.ms.
@@ -81,12 +90,14 @@ class ClientSettings:
     def from_options(cls, options: Mapping[str, str], role: Role) -> "ClientSettings":
         """Read the options with the prefix `kafka.`; OptionError for the first that cannot be honoured."""
         given = {
-            name.lower().removeprefix(PREFIX): value.strip()
+            name.lower().removeprefix(PREFIX): filled_in(name, value).strip()
             for name, value in options.items()
             if name.lower().startswith(PREFIX)
         }
-        idle = check_names(given, _READERS)
+        idle = check_names((name for name in given if not is_of_security(name)), _READERS)
         fields: dict[str, object] = {}
+        fields["security"], idle_of_security = _security(given)
+        idle = (*idle, *idle_of_security)
         for name, value in given.items():
             reader = _READERS.get(name)
             if reader is None:
@@ -171,18 +182,28 @@ def _acks(option: str, value: str) -> int:
     return _one_of({"all": -1, "-1": -1, "1": 1})(option, value)
 
 
-def _plaintext(option: str, value: str) -> str:
-    if value.upper() in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-        raise OptionError(
-            option, f"{value.upper()} is not supported yet: this client neither encrypts nor authenticates"
-        )
-    return _one_of({"plaintext": "PLAINTEXT"})(option, value)
-
-
 def _always_true(option: str, value: str) -> bool:
     if not _boolean(option, value):
         raise OptionError(option, "is false, but checksums are always checked")
     return True
+
+
+def _security(given: Mapping[str, str]) -> tuple[ClientSecurity, tuple[str, ...]]:
+    """Return what the settings of security come to, and the names of those that have no effect."""
+    try:
+        security, idle = read_client_security(given)
+    except ClientSecurityError as error:
+        raise OptionError(PREFIX + error.name, error.problem) from None
+    if "security.protocol" not in given:
+        # Who says how to log in does not mean to send everything in the clear, and to whoever answers.
+        for name in idle:
+            if name in READ:
+                raise OptionError(
+                    PREFIX + name,
+                    f"has no effect without {PREFIX}security.protocol: set that to SSL, SASL_SSL or "
+                    "SASL_PLAINTEXT, or to PLAINTEXT if nothing is to be encrypted",
+                )
+    return security, idle
 
 
 def _addresses(option: str, value: str) -> tuple[tuple[str, int], ...]:
@@ -263,7 +284,6 @@ _READERS: Final[Mapping[str, _Reader]] = {
     "request.timeout.ms": _of_both("request_timeout_ms", _integer(1)),
     "retry.backoff.max.ms": _of_both("retry_backoff_max_ms", _integer(0)),
     "retry.backoff.ms": _of_both("retry_backoff_ms", _integer(0)),
-    "security.protocol": _of_both("", _plaintext),
     "send.buffer.bytes": _of_both("send_buffer_bytes", _integer(-1)),
     "socket.connection.setup.timeout.ms": _of_both("socket_connection_setup_timeout_ms", _integer(1)),
     "transaction.timeout.ms": _of_sink("transaction_timeout_ms", _integer(1)),
@@ -275,4 +295,4 @@ _READERS: Final[Mapping[str, _Reader]] = {
 
 def honoured_names() -> Iterable[str]:
     """The names that are read, for the test that holds the list against Java's."""
-    return _READERS.keys()
+    return _READERS.keys() | READ

@@ -3,6 +3,9 @@
 It blocks, for a Spark task is a thread of control of its own. Whatever goes wrong closes it, and all that
 waited for an answer is told so: what has become of a request whose answer is lost, nobody knows. What a node
 sends is judged, never trusted: lengths, order and contents.
+
+Where the settings have a login, a connection begins with it. A login with an end is renewed before the first
+request that would come too late (KIP-368): answers that are under way are received first and kept.
 """
 
 import socket
@@ -15,11 +18,14 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer, schema_of
+from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.framing import NOT_KAFKA, foreign_protocol
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.dialling import dial, is_quiet, receive_into, send_all, words_of
+from ottla.pipeline.client.first_contact import FirstContact
 from ottla.pipeline.client.retries import monotonic_ms
 
 # An answer to a fetch may be larger than was asked for by one batch, and a batch may be a quarter of that.
@@ -43,36 +49,45 @@ class Ticket(NamedTuple):
 
 
 class BrokerConnection:
-    """A socket on which both ends have agreed on versions; made by `connect`."""
+    """A socket on which both ends have agreed on versions, and this one has logged in; made by `connect`."""
 
-    def __init__(self, stream: socket.socket, peer: str, settings: ClientSettings) -> None:
+    def __init__(
+        self,
+        stream: socket.socket,
+        peer: str,
+        settings: ClientSettings,
+        contact: FirstContact | None = None,
+    ) -> None:
         self.peer = peer
         self.versions: Mapping[int, tuple[int, int]] = {}
         self._socket: socket.socket | None = stream
         self._settings = settings
         self._correlation_id = 0
         self._awaited: deque[Ticket] = deque()
+        self._kept: dict[int, memoryview] = {}  # answers that came before a login was renewed, by request
+        self._contact = contact or FirstContact()
+        self._has_served = False  # whether it has answered what only those are answered that are let in
+        self._renew_login_at_ms: int | None = None  # of the monotonic clock; None: it has no end
 
     @classmethod
-    def connect(cls, host: str, port: int, settings: ClientSettings) -> "BrokerConnection":
-        """A connection to that address; NETWORK_EXCEPTION if nobody answers there in time."""
-        peer = f"{host}:{port}"
-        timeout_s = settings.socket_connection_setup_timeout_ms / 1000
+    def connect(
+        cls, host: str, port: int, settings: ClientSettings, contact: FirstContact | None = None
+    ) -> "BrokerConnection":
+        """A connection to that address; `contact` is what is known of its cluster.
+
+        NETWORK_EXCEPTION if nobody answers there in time. INVALID_CONFIG, SASL_AUTHENTICATION_FAILED,
+        UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE, which no other attempt mends, where TLS or the login
+        fails.
+        """
+        contact = contact or FirstContact()
+        connection = cls(dial(host, port, settings, contact), f"{host}:{port}", settings, contact)
         try:
-            stream = socket.create_connection((host, port), timeout_s)
-        except OSError as fault:
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer}: {_words(fault)}") from None
-        except (OverflowError, UnicodeError):  # a port or a name of a node's making
-            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer} is not an address") from None
-        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for option, size in (
-            (socket.SO_SNDBUF, settings.send_buffer_bytes),
-            (socket.SO_RCVBUF, settings.receive_buffer_bytes),
-        ):
-            if size >= 0:
-                stream.setsockopt(socket.SOL_SOCKET, option, size)
-        connection = cls(stream, peer, settings)
-        connection._agree_on_versions()
+            connection._agree_on_versions()
+            if settings.security.login is not None:
+                connection._log_in(settings.security.login)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     # ---- requests and answers ---------------------------------------------------------------------
@@ -109,9 +124,12 @@ class BrokerConnection:
         if self._socket is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: the connection was closed")
         assert ticket == self._awaited[0], "an earlier request still waits for its answer"
-        frame = self._receive_frame(ticket)
+        frame = self._kept.pop(ticket.correlation_id, None) or self._receive_frame(ticket)
         self._awaited.popleft()
-        return self._open(ticket, frame)
+        answer = self._open(ticket, frame)
+        self._has_served = True
+        self._contact.answered()
+        return answer
 
     def request(self, request: object, *, most: int | None = None) -> Any:
         """Send and receive."""
@@ -128,14 +146,8 @@ class BrokerConnection:
             return False
         if self._awaited:
             return True
-        try:
-            self._socket.settimeout(0)
-            self._socket.recv(1, socket.MSG_PEEK)
-        except (BlockingIOError, InterruptedError):
+        if is_quiet(self._socket):
             return True
-        except OSError:
-            pass
-        # It ended while it rested; or there is an answer to what nobody asked.
         self.close()
         return False
 
@@ -143,12 +155,25 @@ class BrokerConnection:
         """Twice does no harm."""
         stream, self._socket = self._socket, None
         self._awaited.clear()
+        self._kept.clear()
         if stream is not None:
             stream.close()
 
     # ---- the socket -------------------------------------------------------------------------------
 
     def _send(self, request: object, api_version: int) -> Ticket:
+        if self._renew_login_at_ms is not None and monotonic_ms() >= self._renew_login_at_ms:
+            self._renew_login()
+        ticket = self._write(request, api_version)
+        self._awaited.append(ticket)
+        return ticket
+
+    def _exchange(self, request: object, api_version: int) -> tuple[Ticket, memoryview]:
+        """Send a request of the connection's own, and receive its answer, while nothing else is under way."""
+        ticket = self._write(request, api_version)
+        return ticket, self._receive_frame(ticket)
+
+    def _write(self, request: object, api_version: int) -> Ticket:
         api_key = schema_of(type(request)).api_key
         assert api_key is not None, request
         if self._socket is None:
@@ -160,12 +185,9 @@ class BrokerConnection:
         deadline_ms = monotonic_ms() + self._settings.request_timeout_ms
         ticket = Ticket(self._correlation_id, api_key, api_version, deadline_ms)
         try:
-            self._socket.settimeout(self._settings.request_timeout_ms / 1000)
-            for buffer in buffers:
-                self._socket.sendall(buffer)
+            send_all(self._socket, buffers, deadline_ms)
         except OSError as fault:
             self._lose(fault)
-        self._awaited.append(ticket)
         return ticket
 
     def _receive_frame(self, ticket: Ticket) -> memoryview:
@@ -176,7 +198,11 @@ class BrokerConnection:
             foreign = foreign_protocol(head)
             if foreign is not None:
                 self.close()
-                where = "is this the REST port?" if foreign == "HTTP" else "is there a listener without TLS?"
+                where = (
+                    "is this the REST port?"
+                    if foreign == "HTTP"
+                    else "set security.protocol to SSL or SASL_SSL, or use a listener without TLS"
+                )
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"{self.peer} answers {foreign}, {NOT_KAFKA}: {where}"
                 )
@@ -192,17 +218,7 @@ class BrokerConnection:
         assert self._socket is not None
         try:
             with view:
-                filled = 0
-                while filled < len(view):
-                    left_ms = ticket.deadline_ms - monotonic_ms()
-                    if left_ms <= 0:
-                        raise TimeoutError
-                    self._socket.settimeout(left_ms / 1000)
-                    with view[filled:] as rest:
-                        count = self._socket.recv_into(rest)
-                    if not count:
-                        raise ConnectionError("it closed the connection")
-                    filled += count
+                receive_into(self._socket, view, ticket.deadline_ms)
         except TimeoutError:
             self.close()
             name = ApiKey(ticket.api_key).api_name
@@ -224,7 +240,33 @@ class BrokerConnection:
 
     def _lose(self, fault: OSError) -> NoReturn:
         self.close()
-        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {_words(fault)}") from None
+        if not self._has_served and not isinstance(fault, TimeoutError):
+            raise self._of_a_first_request(fault) from None
+        raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {words_of(fault)}") from None
+
+    def _of_a_first_request(self, fault: OSError) -> KafkaError:
+        """The error of a connection that ended before it was of use: it may be none for such a client."""
+        from ottla.node.secure_client.dial_refusals import tls_refusal, without_login
+
+        security = self._settings.security
+        if security.tls is not None:
+            import ssl
+
+            # A server of TLS 1.3 judges a client's certificate after the client has begun to send.
+            if isinstance(fault, ssl.SSLError) and not self.versions:
+                return tls_refusal(self.peer, fault)
+        if self._contact.has_answered or (self.versions and security.login is not None):
+            return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {words_of(fault)}")
+        if self.versions:
+            return self._contact.ended(without_login(self.peer).detail)
+        hint = (
+            "it may be a listener with TLS (security.protocol), or another program"
+            if security.tls is None
+            else "it may ask for a certificate of this client (ssl.keystore.location)"
+        )
+        return self._contact.ended(
+            f"{self.peer} ended the connection before it reported its API versions; {hint}"
+        )
 
     def _refuse(self, problem: str) -> NoReturn:
         # Not retriable: what answers there speaks no Kafka, or not as this client does.
@@ -232,6 +274,43 @@ class BrokerConnection:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"{self.peer} sent a response that cannot be read: {problem}"
         )
+
+    # ---- login ------------------------------------------------------------------------------------
+
+    def _log_in(self, login: SaslLogin) -> None:
+        from ottla.node.secure_client.authentication import (
+            RENEWED_AT,
+            Response,
+            authentication,
+            next_step,
+            takes_no_logins,
+        )
+
+        if ApiKey.SASL_HANDSHAKE not in self.versions:
+            raise takes_no_logins(self.peer)
+        begun_ms = monotonic_ms()
+        steps = authentication(login, self.peer)
+        answer: Response | None = None
+        while True:
+            request, lifetime_ms = next_step(steps, answer)
+            if request is None:
+                break
+            answer = self._open(*self._exchange(request, self.version_of(type(request))))
+        # A lifetime of thousands of years is as good as none, and no number that arithmetic fails of.
+        self._renew_login_at_ms = begun_ms + int(RENEWED_AT * lifetime_ms) if lifetime_ms else None
+
+    def _renew_login(self) -> None:
+        """Log in once more, after all that is under way was answered; what has come is kept for `receive`."""
+        login = self._settings.security.login
+        assert login is not None, "only logins end"
+        try:
+            for ticket in self._awaited:
+                if ticket.correlation_id not in self._kept:
+                    self._kept[ticket.correlation_id] = self._receive_frame(ticket)
+            self._log_in(login)
+        except BaseException:
+            self.close()  # it is not known who this client is to the node now
+            raise
 
     # ---- versions ---------------------------------------------------------------------------------
 
@@ -248,9 +327,7 @@ class BrokerConnection:
     def _ask_versions(self, api_version: int) -> ApiVersionsResponse | None:
         """None if the node does not know that version: it answers then in version 0 (KIP-511)."""
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=_release())
-        ticket = self._send(request, api_version)
-        frame = self._receive_frame(ticket)
-        self._awaited.popleft()
+        ticket, frame = self._exchange(request, api_version)
         if api_version and _says_unsupported(frame):
             return None
         response: ApiVersionsResponse = self._open(ticket, frame)
@@ -270,9 +347,3 @@ def _release() -> str:
         return version("ottla")
     except PackageNotFoundError:  # a checkout that was not installed
         return "0"
-
-
-def _words(fault: OSError) -> str:
-    if isinstance(fault, TimeoutError):
-        return "no answer in time"
-    return fault.strerror or str(fault) or type(fault).__name__

@@ -13,6 +13,7 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.client_settings import ClientSettings
 from ottla.pipeline.client.connection import BrokerConnection
+from ottla.pipeline.client.first_contact import FirstContact
 from ottla.pipeline.client.setting_names import PREFIX
 from ottla.pipeline.words import OptionError
 
@@ -37,6 +38,7 @@ class BrokerConnections:
         self._open: dict[tuple[str, int, Purpose], BrokerConnection] = {}
         self._asked: tuple[str, int] | None = None  # who was asked last of those that anybody may be
         self._passed_over: dict[tuple[str, int], int] = {}  # how often
+        self._contact = FirstContact()
 
     def learn(self, nodes: Iterable[tuple[int, str, int]]) -> None:
         """The cluster's nodes as (id, host, port) now; connections to others are closed."""
@@ -119,7 +121,7 @@ class BrokerConnections:
         connection = self._open.get(key)
         if connection is None or not connection.is_open():
             self._open.pop(key, None)
-            connection = self._open[key] = BrokerConnection.connect(*address, self.settings)
+            connection = self._open[key] = BrokerConnection.connect(*address, self.settings, self._contact)
         return connection
 
     def _mind_the_process(self) -> None:

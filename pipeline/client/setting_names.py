@@ -1,13 +1,15 @@
 """What becomes of each setting of Java's clients: read, without use here, or refused. The list is theirs.
 
 Names are those of Java's producer, consumer and admin client (kafka-clients 3.9 to 4.4); which of them are
-read stands in `client_settings`. A name that is of no use here changes nothing that a user could miss. Where
+read stands in `client_settings`, and those of encryption and logins in `security_names`, which the command
+line shares. A name that is of no use here changes nothing that a user could miss. Where
 one would be missed it is refused with the reason: better no query than one that does otherwise than it says.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from ottla.node.secure_client import security_names
 from ottla.pipeline.words import HIDDEN, OptionError, with_nearest
 
 PREFIX: Final = "kafka."  # of a client's settings among Spark's options
@@ -54,10 +56,10 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "share.acknowledgement.mode": _NO_MEMBERSHIP,
     "share.acquire.mode": _NO_MEMBERSHIP,
     "socket.connection.setup.timeout.max.ms": "the first attempt's time is that of all",
+    **security_names.WITHOUT_EFFECT,
 }
 
 _A_JAVA_CLASS = "names a Java class, and this client is written in Python"
-_NOT_SERVED = "is not supported yet: this client neither encrypts nor authenticates"
 _ROWS_ARE_COLUMNS = "does not apply to this format: key and value are binary columns, convert them in Spark"
 
 REFUSED: Final[Mapping[str, str]] = {
@@ -73,14 +75,11 @@ REFUSED: Final[Mapping[str, str]] = {
     "metric.reporters": _A_JAVA_CLASS,
     "partitioner.class": _A_JAVA_CLASS,
     "partitioner.ignore.keys": "is not supported: rows with a key are partitioned as by Java's producer",
-    "security.providers": _A_JAVA_CLASS,
     "transactional.id": "is an option of this format; use it without the prefix",
     "value.deserializer": _ROWS_ARE_COLUMNS,
     "value.serializer": _ROWS_ARE_COLUMNS,
 }
 
-# Names by their beginnings: all of encryption and authentication.
-_REFUSED_BEGINNINGS = ("sasl.", "ssl.")
 # `ssl.keystore.certificate.chain` and `ssl.truststore.certificates` are passwords to Java, so to us.
 _SECRET_ENDS = (
     ".password",
@@ -95,9 +94,16 @@ _SECRET_ENDS = (
 
 def why_refused(name: str) -> str | None:
     """The rest of the sentence that begins with the setting's name, or None where it is not refused."""
-    if name.startswith(_REFUSED_BEGINNINGS):
-        return _NOT_SERVED
-    return REFUSED.get(name)
+    return security_names.why_refused(name) or REFUSED.get(name)
+
+
+def why_idle(name: str, security_protocol: str) -> str:
+    """The rest of the sentence that says why a setting that was given changes nothing in a source."""
+    if name in security_names.READ:
+        return f"{PREFIX}security.protocol is {security_protocol}"
+    if security_names.is_of_security(name):
+        return WITHOUT_EFFECT.get(name, "it names what is done anyway")
+    return WITHOUT_EFFECT.get(name, "is a setting of the sink")
 
 
 def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition, check_topic_name
 from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.own_options import own_options
-from ottla.pipeline.client.setting_names import PREFIX, WITHOUT_EFFECT
+from ottla.pipeline.client.setting_names import PREFIX, why_idle
 from ottla.pipeline.option_values import OptionValues, shown
 from ottla.pipeline.source.java_regex import PatternError, translated
 from ottla.pipeline.source.option_names import (
@@ -288,7 +288,7 @@ def _without_effect(
         if "groupIdPrefix" in own and client.group_id is not None:
             found["groupIdPrefix"] = f"{PREFIX}group.id says the whole name"
     for name in client.without_effect:
-        found[PREFIX + name] = WITHOUT_EFFECT.get(name, "is a setting of the sink")
+        found[PREFIX + name] = why_idle(name, client.security.protocol)
     return tuple(sorted(found.items()))
 
 

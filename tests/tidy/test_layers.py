@@ -26,6 +26,7 @@ PIPELINE_MAY_HAVE = (
     "logstore.record_batch",
     "logstore.words",
     "node.secure_client",
+    "node.settings.properties_file",  # of the settings of a node it knows the notation alone
     "node.wire",
 )
 # The modules that may touch the world: files, sockets, clocks, threads, the process.
@@ -84,6 +85,7 @@ DOORS = {
     "node/rest_api/tls_door.py",
     "node/rest_api/probe_server.py",
     "pipeline/client/connection.py",
+    "pipeline/client/dialling.py",
     "pipeline/client/connections.py",
     "pipeline/client/retries.py",
     "pipeline/connect/table_reader.py",  # the clock says when a table was read whole

@@ -40,8 +40,9 @@ def test_several_modules_are_several() -> None:
         ("a.B maybe;", "one of required"),
         ("a.B required", "semicolon"),
         ("a.B required user=x", "semicolon"),
-        ("a.B required user;", "option user has no value"),
-        ("a.B required user=;", "option user has no value"),
+        ("a.B required user;", "option after 0 others has no value"),
+        ("a.B required user=;", "option after 0 others has no value"),
+        ("a.B required user=x password=two words;", "option after 2 others has no value"),
         ("a.B required user=12345;", "double quotes"),
         ("a.B required user=-x;", "double quotes"),
         ('a.B required user="x;', "cannot be read"),
@@ -54,6 +55,16 @@ def test_several_modules_are_several() -> None:
 def test_what_is_no_configuration_is_refused_without_its_values(text: str, said: str) -> None:
     with pytest.raises(JaasError, match=said):
         parse_jaas(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["s3cret", "s3cret;", "a.s3cret", "a.B required password=my s3cret;", "a.B required s3cret;"]
+)
+def test_a_password_in_the_wrong_place_is_not_told(text: str) -> None:
+    with pytest.raises(JaasError) as refused:
+        parse_jaas(text)
+
+    assert "s3cret" not in str(refused.value)
 
 
 def test_a_module_does_not_show_its_passwords() -> None:

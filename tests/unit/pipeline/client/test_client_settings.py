@@ -1,9 +1,11 @@
 """The settings of Kafka's clients: what is read, what is of no use here, what is refused in what words."""
 
+from pathlib import Path
+
 import pytest
 
 from ottla.pipeline.client.client_settings import ClientSettings, Role, TwoPhase
-from ottla.pipeline.client.setting_names import redacted
+from ottla.pipeline.client.setting_names import redacted, why_idle
 from ottla.pipeline.words import HIDDEN, OptionError
 
 
@@ -120,8 +122,6 @@ def test_what_cannot_be_honoured_is_refused_by_name(given: dict[str, str], optio
         "key.deserializer",
         "key.serializer",
         "partitioner.class",
-        "sasl.jaas.config",
-        "ssl.truststore.location",
         "transactional.id",
         "value.deserializer",
         "value.serializer",
@@ -136,14 +136,115 @@ def test_what_another_part_decides_is_refused(name: str) -> None:
     assert "s3cret" not in str(refused.value)
 
 
-@pytest.mark.parametrize("protocol", ["SSL", "SASL_SSL", "sasl_plaintext"])
-def test_encryption_is_refused_rather_than_left_out(protocol: str) -> None:
-    with pytest.raises(OptionError, match="not supported yet"):
-        settings_of(security_protocol=protocol)
+JAAS = 'org.apache.kafka.common.security.{}LoginModule required username="anna" password="hunter22-canary";'
+SCRAM = JAAS.format("scram.Scram")
 
 
-def test_plaintext_and_checked_sums_can_be_said() -> None:
-    settings_of(Role.SOURCE, security_protocol="PLAINTEXT", check_crcs="true")
+def test_encryption_and_login_are_read_for_both_sides() -> None:
+    given = {
+        "kafka.bootstrap.servers": "a:1",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.ssl.truststore.location": "/etc/ca.pem",
+        "kafka.ssl.endpoint.identification.algorithm": "",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": SCRAM,
+    }
+
+    source, sink = (ClientSettings.from_options(given, role).security for role in Role)
+
+    assert source == sink and hash(source) == hash(sink)
+    assert source.protocol == "SASL_SSL"
+    assert source.tls is not None and source.tls.truststore is not None and source.login is not None
+    assert source.tls.truststore.location == "/etc/ca.pem" and not source.tls.checks_host_names
+    assert (source.login.user, source.login.password) == ("anna", "hunter22-canary")
+
+
+def test_a_connection_is_in_the_clear_by_default() -> None:
+    assert settings_of().security.protocol == "PLAINTEXT"
+    assert settings_of(security_protocol="plaintext").security.protocol == "PLAINTEXT"
+
+
+def test_no_secret_is_in_the_representation_of_settings() -> None:
+    settings = settings_of(
+        security_protocol="SASL_SSL",
+        ssl_keystore_key="-----BEGIN PRIVATE KEY----- canary-key",
+        ssl_keystore_certificate_chain="-----BEGIN CERTIFICATE----- canary-chain",
+        ssl_key_password="canary-password",
+        sasl_mechanism="PLAIN",
+        sasl_jaas_config=JAAS.format("plain.Plain"),
+    )
+
+    assert "canary" not in repr(settings) and "canary" not in str(settings)
+    assert settings.security.tls is not None and "canary-key" in str(settings.security.tls.keystore.key)
+
+
+@pytest.mark.parametrize(
+    ("given", "option", "problem"),
+    [
+        ({"security_protocol": "TLS"}, "kafka.security.protocol", "it must be one of PLAINTEXT, SSL"),
+        ({"security_protocol": "SSL", "ssl_foo": "canary"}, "kafka.ssl.foo", "is not a security setting"),
+        ({"ssl_trustore_location": "canary"}, "kafka.ssl.trustore.location", "ssl.truststore.location?"),
+        ({"sasl_username": "canary"}, "kafka.sasl.username", "give user and password in sasl.jaas.config"),
+        ({"security_providers": "canary"}, "kafka.security.providers", "names a Java class"),
+        ({"sasl_login_class": "canary"}, "kafka.sasl.login.class", "names a Java class"),
+        ({"security_protocol": "SASL_SSL"}, "kafka.sasl.mechanism", "GSSAPI, is not supported"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": SCRAM},
+            "kafka.sasl.jaas.config",
+            "needs a PlainLoginModule",
+        ),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "PLAIN",
+                "sasl_jaas_config": "hunter22-canary",
+            },
+            "kafka.sasl.jaas.config",
+            "cannot be read",
+        ),
+        (
+            {"ssl_truststore_location": "canary"},
+            "kafka.ssl.truststore.location",
+            "without kafka.security.protocol",
+        ),
+        ({"sasl_jaas_config": SCRAM}, "kafka.sasl.jaas.config", "without kafka.security.protocol"),
+    ],
+)
+def test_what_would_leave_a_connection_less_secure_is_refused_by_name(
+    given: dict[str, str], option: str, problem: str
+) -> None:
+    for role in Role:
+        with pytest.raises(OptionError) as refused:
+            settings_of(role, **given)
+
+        assert refused.value.option == option and problem in refused.value.problem
+        assert "canary" not in str(refused.value)
+
+
+def test_settings_of_a_protocol_that_is_not_chosen_have_no_effect() -> None:
+    settings = settings_of(Role.SOURCE, security_protocol="PLAINTEXT", sasl_jaas_config=SCRAM)
+
+    assert settings.without_effect == ("sasl.jaas.config",)
+    assert why_idle("sasl.jaas.config", "PLAINTEXT") == "kafka.security.protocol is PLAINTEXT"
+    assert why_idle("ssl.trustmanager.algorithm", "SSL").startswith("OpenSSL")
+    assert why_idle("batch.size", "SSL") == "is a setting of the sink"
+
+
+def test_a_secret_may_lie_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "kafka.properties").write_text("user = anna\npassword = hunter22\n")
+    refers = f"${{file:{tmp_path}/kafka.properties:"
+    jaas = f'x.ScramLoginModule required username="{refers}user}}" password="{refers}password}}";'
+
+    settings = settings_of(
+        security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-256", sasl_jaas_config=jaas
+    )
+
+    login = settings.security.login
+    assert login is not None and (login.user, login.password) == ("anna", "hunter22")
+
+
+def test_checked_sums_can_be_said() -> None:
+    settings_of(Role.SOURCE, check_crcs="true")
 
     with pytest.raises(OptionError, match="always checked"):
         settings_of(Role.SOURCE, check_crcs="false")

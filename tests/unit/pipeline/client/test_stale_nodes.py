@@ -119,7 +119,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Iterator[Make]:
 
     def make(known: set[str]) -> tuple[Cluster, Nodes]:
         nodes = {STALE: Node(STALE, known, True), OTHER: Node(OTHER, {"flights"}, False)}
-        connect = lambda host, _port, _settings: nodes[int(host[-1])]  # noqa: E731
+        connect = lambda host, *_: nodes[int(host[-1])]  # noqa: E731
         monkeypatch.setattr(BrokerConnection, "connect", connect)
         settings = settings_for("node1:9092,node2:9092", Role.SOURCE, retry_backoff_ms="0")
         return Cluster(settings), nodes

@@ -1,0 +1,36 @@
+"""Whether nodes that end connections are about to stop, or want something else of a client.
+
+A node that stops ends a connection without a word, and so does a listener that wants TLS, a certificate or a
+login. As long as no node of a cluster has answered, the second is as likely, and waiting would not mend it.
+"""
+
+from typing import Final
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.pipeline.client.retries import monotonic_ms
+
+# A node that starts or stops ends connections for a second or two, and a proxy until another node is there.
+PATIENCE_MS: Final = 15_000
+
+
+class FirstContact:
+    """What is known of one cluster: shared by its connections."""
+
+    def __init__(self) -> None:
+        self.has_answered = False
+        self._ended_since_ms: int | None = None
+
+    def answered(self) -> None:
+        """Remember that a node has answered what is answered only to those that are let in."""
+        self.has_answered = True
+
+    def ended(self, said: str) -> KafkaError:
+        """Return the error for a connection that a node has ended before it answered such a request.
+
+        NETWORK_EXCEPTION at first; INVALID_CONFIG, which is not tried again, once it has gone on for long.
+        """
+        now_ms = monotonic_ms()
+        if self._ended_since_ms is None:
+            self._ended_since_ms = now_ms
+        is_settled = not self.has_answered and now_ms - self._ended_since_ms >= PATIENCE_MS
+        return KafkaError(ErrorCode.INVALID_CONFIG if is_settled else ErrorCode.NETWORK_EXCEPTION, said)

@@ -1,0 +1,65 @@
+"""`${file:/PATH:KEY}` in a setting stands for the value of a key in a file of properties.
+
+It is the notation of Kafka Connect's FileConfigProvider. Options lie in Spark's plans and in catalogs, where
+others read them; a file has rights of its own. It is read where an option is judged, and the value goes no
+further than to the client.
+"""
+
+import re
+from pathlib import Path
+from typing import Final
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
+from ottla.pipeline.words import OptionError
+
+BEGINNING: Final = "${file:"
+_REFERENCE: Final = re.compile(r"\$\{file:([^}:]*):([^}]*)\}")
+
+
+def has_reference(text: str) -> bool:
+    """Return whether a text has a reference to a file, well written or not."""
+    return BEGINNING in text
+
+
+def filled_in(option: str, text: str) -> str:
+    """Return the text with what its references stand for; OptionError for one that leads nowhere.
+
+    A value is not looked into again.
+    """
+    if not has_reference(text):
+        return text
+    if len(_REFERENCE.findall(text)) < text.count(BEGINNING):
+        raise OptionError(option, f"contains {BEGINNING} without a path and a key; write ${{file:/PATH:KEY}}")
+    files: dict[str, dict[str, str]] = {}
+
+    def value_of(match: re.Match[str]) -> str:
+        path, key = match[1].strip(), match[2].strip()
+        if path not in files:
+            files[path] = _properties(option, path)
+        if key not in files[path]:
+            raise OptionError(
+                option, f"refers to the key {key[:80]!r} of {path}, which that file does not have"
+            )
+        return files[path][key]
+
+    return _REFERENCE.sub(value_of, text)
+
+
+def _properties(option: str, path: str) -> dict[str, str]:
+    if not path.startswith("/"):
+        raise OptionError(
+            option, f"refers to the file {path[:80]!r}; give its whole path, which begins with /"
+        )
+    try:
+        with Path(path).open("rb") as file:
+            return parse_properties(file.read(MAX_PROPERTIES_BYTES + 1), path)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "that is no path"
+        raise OptionError(
+            option, f"refers to the file {path[:200]}, which cannot be read: {reason}"
+        ) from None
+    except KafkaError as error:
+        raise OptionError(
+            option, f"refers to a file that cannot be read: {error.detail.rstrip('.')}"
+        ) from None

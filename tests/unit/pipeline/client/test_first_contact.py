@@ -1,0 +1,37 @@
+"""Nodes that end connections at once: tried again for a while, or for long once one has answered."""
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.pipeline.client import first_contact
+from ottla.pipeline.client.first_contact import PATIENCE_MS, FirstContact
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    now = [1_000]
+    monkeypatch.setattr(first_contact, "monotonic_ms", lambda: now[0])
+    return now
+
+
+def test_what_goes_on_for_long_is_not_tried_again(clock: list[int]) -> None:
+    contact = FirstContact()
+
+    first = contact.ended("it wants a login")
+    clock[0] += PATIENCE_MS - 1
+    before = contact.ended("it wants a login")
+    clock[0] += 1
+    then = contact.ended("it wants a login")
+
+    assert first.code is before.code is ErrorCode.NETWORK_EXCEPTION
+    assert then.code is ErrorCode.INVALID_CONFIG and not then.code.retriable
+    assert then.detail == "it wants a login"
+
+
+def test_a_cluster_that_has_answered_lets_such_clients_in(clock: list[int]) -> None:
+    contact = FirstContact()
+    contact.ended("it is about to stop")
+    contact.answered()
+    clock[0] += 10 * PATIENCE_MS
+
+    assert contact.ended("it is about to stop").code is ErrorCode.NETWORK_EXCEPTION

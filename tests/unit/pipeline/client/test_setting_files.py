@@ -1,0 +1,63 @@
+"""`${file:/PATH:KEY}` in a setting: what it becomes, and what is told of one that leads nowhere."""
+
+from pathlib import Path
+
+import pytest
+
+from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES
+from ottla.pipeline.client.setting_files import filled_in, has_reference
+from ottla.pipeline.words import OptionError
+
+OPTION = "kafka.ssl.key.password"
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    file = tmp_path / "secrets.properties"
+    file.write_text("key = s3cret-canary\nodd = ${file:/etc/passwd:root}\n# comment\nkey.two: a\\tb\n")
+    return file
+
+
+def test_references_are_replaced_wherever_they_stand(secrets: Path) -> None:
+    text = f"a ${{file:{secrets}:key}} b ${{file:{secrets}:key.two}}"
+
+    assert has_reference(text)
+    assert filled_in(OPTION, text) == "a s3cret-canary b a\tb"
+
+
+@pytest.mark.parametrize("text", ["", "plain", "$", "${NAME}", "{file:/x:y}", "$file:/x:y"])
+def test_other_texts_stay_as_they_are(text: str) -> None:
+    assert not has_reference(text) and filled_in(OPTION, text) == text
+
+
+def test_a_value_is_not_looked_into_again(secrets: Path) -> None:
+    assert filled_in(OPTION, f"${{file:{secrets}:odd}}") == "${file:/etc/passwd:root}"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("${file:SECRETS}", "write ${file:/PATH:KEY}"),
+        ("${file:SECRETS:key", "write ${file:/PATH:KEY}"),
+        ("${file:SECRETS:key} ${file:", "write ${file:/PATH:KEY}"),
+        ("${file:secrets.properties:key}", "give its whole path"),
+        ("${file:SECRETS:nothing}", "the key 'nothing'"),
+        ("${file:SECRETS.old:key}", "cannot be read: No such file"),
+        ("${file:/:key}", "cannot be read: Is a directory"),
+        ("${file:/a\0b:key}", "that is no path"),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_refused(secrets: Path, text: str, problem: str) -> None:
+    with pytest.raises(OptionError) as refused:
+        filled_in(OPTION, text.replace("SECRETS", str(secrets)))
+
+    assert refused.value.option == OPTION and problem in refused.value.problem
+    assert "canary" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"#" * (MAX_PROPERTIES_BYTES + 1)])
+def test_a_file_that_is_none_of_properties_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "odd").write_bytes(content)
+
+    with pytest.raises(OptionError, match="cannot be read"):
+        filled_in(OPTION, f"${{file:{tmp_path}/odd:key}}")
