@@ -30,6 +30,7 @@ election_control       ElectLeaders, preferred and unclean elections
 due_elections          when leaders are elected without that anybody asks (soft state)
 reassignment_control   moving partitions to other brokers
 drain_plan             how a broker is emptied before it goes
+mutation_charge        what a command takes of the quota of its client (soft state)
 configuration_control  settings of topics, brokers, groups
 topic_control          create, delete, grow topics
 acl_control            create and delete access control entries

@@ -54,10 +54,23 @@ class NewTopic:
     configs: Sequence[NewTopicConfig] = schema.array(NewTopicConfig)
 
 
+@struct
+class MutationPayer:
+    """The client for whose quota a command counts; without a principal it counts for none.
+
+    Clients of newer versions are refused what is beyond the quota, others are served and have to wait.
+    """
+
+    principal: str = schema.string(default="")
+    client_id: str | None = schema.string(nullable_since=0, default=None)
+    is_strict: bool = schema.boolean()
+
+
 @message(api_key=1, versions=(0, 0), flexible_since=0)
 class CreateTopics:
     topics: Sequence[NewTopic] = schema.array(NewTopic)
     validate_only: bool = schema.boolean()
+    payer: MutationPayer = schema.struct_(MutationPayer, tag=0)
 
 
 @struct
@@ -77,6 +90,7 @@ class TopicCreation:
 @message(api_key=1, versions=(0, 0), flexible_since=0)
 class CreateTopicsReply:
     topics: Sequence[TopicCreation] = schema.array(TopicCreation)
+    throttle_time_ms: int = schema.int32(tag=0)
 
 
 @struct
@@ -90,6 +104,7 @@ class TopicReference:
 @message(api_key=2, versions=(0, 0), flexible_since=0)
 class DeleteTopics:
     topics: Sequence[TopicReference] = schema.array(TopicReference)
+    payer: MutationPayer = schema.struct_(MutationPayer, tag=0)
 
 
 @struct
@@ -103,6 +118,7 @@ class TopicDeletion:
 @message(api_key=2, versions=(0, 0), flexible_since=0)
 class DeleteTopicsReply:
     topics: Sequence[TopicDeletion] = schema.array(TopicDeletion)
+    throttle_time_ms: int = schema.int32(tag=0)
 
 
 @struct
@@ -125,6 +141,7 @@ class NewPartitions:
 class CreatePartitions:
     topics: Sequence[NewPartitions] = schema.array(NewPartitions)
     validate_only: bool = schema.boolean()
+    payer: MutationPayer = schema.struct_(MutationPayer, tag=0)
 
 
 @struct
@@ -137,6 +154,7 @@ class NamedResult:
 @message(api_key=3, versions=(0, 0), flexible_since=0)
 class CreatePartitionsReply:
     topics: Sequence[NamedResult] = schema.array(NamedResult)
+    throttle_time_ms: int = schema.int32(tag=0)
 
 
 # ---- configs -----------------------------------------------------------------------------------------------

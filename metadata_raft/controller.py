@@ -65,6 +65,7 @@ from ottla.metadata_raft.election_control import elect_leaders
 from ottla.metadata_raft.feature_control import first_features, update_features
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.isr_control import alter_partition
+from ottla.metadata_raft.mutation_charge import MutationCharge
 from ottla.metadata_raft.producer_id_control import allocate_producer_ids
 from ottla.metadata_raft.reassignment_control import alter_partition_reassignments
 from ottla.metadata_raft.record_codec import MetadataBatch
@@ -118,20 +119,21 @@ class Controller:
         now_ms: int,
         request: RequestId | None = None,
         client: Asker | None = None,
+        charge: MutationCharge | None = None,
     ) -> Decision:
         """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused.
 
         `now_ms` is monotonic; no record has a time of its own. With `request`, a command that was carried out
         before is answered as it was then. `client` must have the rights that the command asks for; where it
-        is None a node of the cluster speaks for itself.
+        is None a node of the cluster speaks for itself. `charge` takes what topics cost; by default nothing.
         """
         if request is None:
-            return self._decide(command, now_ms, client)
+            return self._decide(command, now_ms, client, charge)
         reply = known_reply(self.image, request) or self._answered.recall(request)
         if reply is not None:
             return Decision(reply=reply)
         try:
-            decision = self._decide(command, now_ms, client)
+            decision = self._decide(command, now_ms, client, charge)
         except KafkaError as refusal:
             self._answered.note(command, request, refusal)
             raise
@@ -192,17 +194,19 @@ class Controller:
         """Forget what was decided after `image`."""
         self.image = image
 
-    def _decide(self, command: Command, now_ms: int, client: Asker | None) -> Decision:
+    def _decide(
+        self, command: Command, now_ms: int, client: Asker | None, charge: MutationCharge | None
+    ) -> Decision:
         image, config, sessions = self.image, self.config, self._sessions
         _check_size(command)
         self.check_client(command, client)
         match command:
             case CreateTopics():
-                return create_topics(image, command, config)
+                return create_topics(image, command, config, charge)
             case DeleteTopics():
-                return delete_topics(image, command, config)
+                return delete_topics(image, command, config, charge)
             case CreatePartitions():
-                return create_partitions(image, command)
+                return create_partitions(image, command, charge)
             case AlterConfigs():
                 return alter_configs(image, command, config)
             case RegisterBroker():

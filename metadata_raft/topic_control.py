@@ -24,6 +24,7 @@ from ottla.metadata_raft.configuration_control import checked_topic_configs
 from ottla.metadata_raft.controller_config import MAX_PARTITIONS, MAX_RECORDS_PER_COMMAND, ControllerConfig
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage, TopicImage, normalized_name
+from ottla.metadata_raft.mutation_charge import MutationCharge, free_of_charge
 from ottla.metadata_raft.partition_control import (
     NewReplicas,
     check_manual_assignment,
@@ -43,8 +44,17 @@ from ottla.metadata_raft.replica_placement import place_replicas
 # ---- create ------------------------------------------------------------------------------------------------
 
 
-def create_topics(image: MetadataImage, command: CreateTopics, config: ControllerConfig) -> Decision:
-    """POLICY_VIOLATION for the whole command when it would need more records than one may have."""
+def create_topics(
+    image: MetadataImage,
+    command: CreateTopics,
+    config: ControllerConfig,
+    charge: MutationCharge | None = None,
+) -> Decision:
+    """POLICY_VIOLATION for the whole command when it would need more records than one may have.
+
+    By default no quota counts what it makes.
+    """
+    charge = charge or free_of_charge()
     times = Counter(topic.name for topic in command.topics)
     records: list[MetadataRecord] = []
     results: dict[str, TopicCreation] = {}
@@ -58,6 +68,7 @@ def create_topics(image: MetadataImage, command: CreateTopics, config: Controlle
             configs = checked_topic_configs(topic.configs, config)
             room = MAX_RECORDS_PER_COMMAND - len(records) - 1 - len(configs)
             partitions = _new_partitions_of(image, topic, config, room)
+            charge.take(topic.name, len(partitions))
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
@@ -82,7 +93,8 @@ def create_topics(image: MetadataImage, command: CreateTopics, config: Controlle
         )
     if command.validate_only:
         records = []
-    return Decision(records=records, reply=CreateTopicsReply(topics=list(results.values())))
+    reply = CreateTopicsReply(topics=list(results.values()), throttle_time_ms=charge.throttle_ms)
+    return Decision(records=records, reply=reply)
 
 
 def _check_new_name(image: MetadataImage, name: str) -> None:
@@ -220,8 +232,14 @@ def _seed(topic_id: bytes) -> int:
 # ---- delete ------------------------------------------------------------------------------------------------
 
 
-def delete_topics(image: MetadataImage, command: DeleteTopics, config: ControllerConfig) -> Decision:
-    """A topic that is named twice, by name or id or both, stays."""
+def delete_topics(
+    image: MetadataImage,
+    command: DeleteTopics,
+    config: ControllerConfig,
+    charge: MutationCharge | None = None,
+) -> Decision:
+    """A topic that is named twice, by name or id or both, stays. By default no quota counts what goes."""
+    charge = charge or free_of_charge()
     if not config.delete_topic_enable:
         raise KafkaError(ErrorCode.TOPIC_DELETION_DISABLED, "Topic deletion is disabled.")
     references = [(topic.name, topic.topic_id) for topic in command.topics]
@@ -243,6 +261,11 @@ def delete_topics(image: MetadataImage, command: DeleteTopics, config: Controlle
             problem = "The provided topic name maps to an ID that was already supplied."
             results.append(_deletion(name, topic.topic_id, ErrorCode.INVALID_REQUEST, problem))
             continue
+        try:
+            charge.take(topic.topic_id, len(topic.partitions))
+        except KafkaError as error:
+            results.append(_deletion(topic.name, topic.topic_id, error.code, error.detail))
+            continue
         records.append(RemoveTopicRecord(topic_id=topic.topic_id))
         results.append(_deletion(topic.name, topic.topic_id, ErrorCode.NONE, None))
     if len(records) > MAX_RECORDS_PER_COMMAND:
@@ -250,7 +273,8 @@ def delete_topics(image: MetadataImage, command: DeleteTopics, config: Controlle
             ErrorCode.POLICY_VIOLATION,
             f"One request may delete at most {MAX_RECORDS_PER_COMMAND} topics: send several requests.",
         )
-    return Decision(records=records, reply=DeleteTopicsReply(topics=results))
+    reply = DeleteTopicsReply(topics=results, throttle_time_ms=charge.throttle_ms)
+    return Decision(records=records, reply=reply)
 
 
 def _deletion(name: str | None, topic_id: bytes, error: ErrorCode, message: str | None) -> TopicDeletion:
@@ -278,8 +302,14 @@ def _resolve(image: MetadataImage, name: str | None, topic_id: bytes) -> TopicIm
 # ---- grow --------------------------------------------------------------------------------------------------
 
 
-def create_partitions(image: MetadataImage, command: CreatePartitions) -> Decision:
-    """POLICY_VIOLATION for the whole command when it would need more records than one may have."""
+def create_partitions(
+    image: MetadataImage, command: CreatePartitions, charge: MutationCharge | None = None
+) -> Decision:
+    """POLICY_VIOLATION for the whole command when it would need more records than one may have.
+
+    By default no quota counts what it makes.
+    """
+    charge = charge or free_of_charge()
     times = Counter(topic.name for topic in command.topics)
     records: list[MetadataRecord] = []
     results: dict[str, NamedResult] = {}
@@ -289,7 +319,9 @@ def create_partitions(image: MetadataImage, command: CreatePartitions) -> Decisi
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            records.extend(_grow(image, topic, MAX_RECORDS_PER_COMMAND - len(records)))
+            grown = _grow(image, topic, MAX_RECORDS_PER_COMMAND - len(records))
+            charge.take(topic.name, len(grown))
+            records.extend(grown)
             results[topic.name] = NamedResult(name=topic.name)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
@@ -299,7 +331,8 @@ def create_partitions(image: MetadataImage, command: CreatePartitions) -> Decisi
             )
     if command.validate_only:
         records = []
-    return Decision(records=records, reply=CreatePartitionsReply(topics=list(results.values())))
+    reply = CreatePartitionsReply(topics=list(results.values()), throttle_time_ms=charge.throttle_ms)
+    return Decision(records=records, reply=reply)
 
 
 def _grow(image: MetadataImage, topic: NewPartitions, room: int) -> list[PartitionRecord]:

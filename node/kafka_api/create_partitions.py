@@ -27,6 +27,8 @@ API: Final = ApiDescription(
     echoes=(Echo("topics", "results", ("name",)),),
 )
 
+KNOWS_QUOTAS_SINCE: Final = 3  # KIP-599
+
 
 async def handle(
     services: Services, context: RequestContext, request: CreatePartitionsRequest
@@ -52,9 +54,15 @@ async def handle(
         there = known.get(topic.name)
         return 0 if there is None else max(topic.count - len(there.partitions), 0)
 
+    payer = context.mutation_payer(strict_since=KNOWS_QUOTAS_SINCE)
+    throttle_ms = 0
+
     async def submit(part: list[NewPartitions], timeout_ms: int) -> Sequence[NamedResult]:
-        command = CreatePartitions(topics=part, validate_only=request.validate_only)
-        return (await services.metadata.submit(command, timeout_ms, context.client)).topics
+        nonlocal throttle_ms
+        command = CreatePartitions(topics=part, validate_only=request.validate_only, payer=payer)
+        reply = await services.metadata.submit(command, timeout_ms, context.client)
+        throttle_ms = max(throttle_ms, reply.throttle_time_ms)
+        return reply.topics
 
     results = await submit_in_parts(
         list(compress(topics, may_alter)),
@@ -76,4 +84,5 @@ async def handle(
         )
         for result in (*results, *refusals)
     )
-    return CreatePartitionsResponse(results=await listed(answered, is_large=context.is_large))
+    results_answered = await listed(answered, is_large=context.is_large)
+    return CreatePartitionsResponse(throttle_time_ms=context.mutated(throttle_ms), results=results_answered)

@@ -52,6 +52,7 @@ API: Final = ApiDescription(
 )
 
 SHOWS_CONFIGS_SINCE = 5
+KNOWS_QUOTAS_SINCE = 6  # KIP-599
 
 
 async def handle(
@@ -73,9 +74,15 @@ async def handle(
         count = config.num_partitions if topic.num_partitions == USE_DEFAULT else max(topic.num_partitions, 0)
         return 1 + len(topic.configs) + (len(topic.assignments) or count)
 
+    payer = context.mutation_payer(strict_since=KNOWS_QUOTAS_SINCE)
+    throttle_ms = 0
+
     async def submit(part: list[NewTopic], timeout_ms: int) -> Sequence[TopicCreation]:
-        command = CreateTopics(topics=part, validate_only=request.validate_only)
-        return (await services.metadata.submit(command, timeout_ms, context.client)).topics
+        nonlocal throttle_ms
+        command = CreateTopics(topics=part, validate_only=request.validate_only, payer=payer)
+        reply = await services.metadata.submit(command, timeout_ms, context.client)
+        throttle_ms = max(throttle_ms, reply.throttle_time_ms)
+        return reply.topics
 
     results = await submit_in_parts(
         allowed,
@@ -86,7 +93,8 @@ async def handle(
         timeout_ms=command_timeout_ms(request.timeout_ms),
     )
     answered = (_result(services, context, result) for result in (*results, *refused))
-    return CreateTopicsResponse(topics=await listed(answered, is_large=is_large))
+    topics_answered = await listed(answered, is_large=is_large)
+    return CreateTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), topics=topics_answered)
 
 
 def _may(access: Access, operation: AclOperation, topic: str) -> bool:

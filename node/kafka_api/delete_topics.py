@@ -41,6 +41,7 @@ API: Final = ApiDescription(
 
 BY_ID_SINCE = 6
 DELETION_DISABLED_SINCE = 3
+KNOWS_QUOTAS_SINCE = 5  # KIP-599
 
 
 async def handle(
@@ -58,8 +59,15 @@ async def handle(
         topic = known.get(reference.name)
         return reference.name if topic is None else topic.topic_id
 
+    payer = context.mutation_payer(strict_since=KNOWS_QUOTAS_SINCE)
+    throttle_ms = 0
+
     async def submit(part: list[TopicReference], timeout_ms: int) -> Sequence[TopicDeletion]:
-        return (await services.metadata.submit(DeleteTopics(topics=part), timeout_ms, context.client)).topics
+        nonlocal throttle_ms
+        command = DeleteTopics(topics=part, payer=payer)
+        reply = await services.metadata.submit(command, timeout_ms, context.client)
+        throttle_ms = max(throttle_ms, reply.throttle_time_ms)
+        return reply.topics
 
     def refused(part: Sequence[TopicReference], error: KafkaError) -> Iterable[TopicDeletion]:
         code = error.code
@@ -87,7 +95,8 @@ async def handle(
         )
         for result in (*results, *denied)
     )
-    return DeleteTopicsResponse(responses=await listed(answered, is_large=context.is_large))
+    responses = await listed(answered, is_large=context.is_large)
+    return DeleteTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), responses=responses)
 
 
 def _judged(

@@ -17,6 +17,7 @@ from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.commands import MutationPayer
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
 from ottla.node.authorization.access import Access
 from ottla.node.kafka_api import authorized_operations
@@ -188,6 +189,7 @@ async def _missing(
     services: Services, context: RequestContext, request: MetadataRequest, names: Sequence[str]
 ) -> dict[str, ErrorCode]:
     """The error of each topic that does not exist, after creating what may be created."""
+    access = context.access
     errors: dict[str, ErrorCode] = {}
     await take_turns(_judge_names(names, errors))
     wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -201,7 +203,8 @@ async def _missing(
         ]
         errors |= dict.fromkeys(denied, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         wanted = [name for name in wanted if errors[name] is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-        await _create(services, context.client, wanted[:MAX_AUTO_CREATED_TOPICS])
+        payer = context.mutation_payer(strict_since=0)
+        await _create(services, context.client, payer, wanted[:MAX_AUTO_CREATED_TOPICS])
     return errors
 
 
@@ -225,11 +228,13 @@ def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[No
         yield
 
 
-async def _create(services: Services, client: Asker | None, names: Sequence[str]) -> None:
+async def _create(
+    services: Services, client: Asker | None, payer: MutationPayer, names: Sequence[str]
+) -> None:
     """Ask for these topics. In this answer they are unknown whatever comes of it, as in Apache Kafka."""
     for first in range(0, len(names), CREATED_AT_ONCE):
         some = names[first : first + CREATED_AT_ONCE]
-        command = auto_created(some, services.metadata.image, services.config, services.unique)
+        command = auto_created(some, services.metadata.image, services.config, services.unique, payer)
         # No leader of the quorum at the moment: the client asks again.
         with suppress(KafkaError):
             await services.metadata.submit(command, client=client)

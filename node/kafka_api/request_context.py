@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.commands import MutationPayer
 from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.kafka_api.request_charge import RequestCharge
@@ -23,6 +24,25 @@ class RequestContext:
     is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
     counters: RequestCounters | None = None  # of its API: errors of parts of its answer are counted there
     charge: RequestCharge | None = None  # where the client has a quota
+
+    def mutation_payer(self, *, strict_since: int) -> MutationPayer:
+        """Return for whom new and deleted partitions count, which nodes make for nobody's quota.
+
+        Clients know since the version `strict_since` of an API that a quota may refuse them.
+        """
+        if self.connection.peer_id != NO_PEER:
+            return MutationPayer()
+        return MutationPayer(
+            principal=self.access.principal,
+            client_id=self.client_id,
+            is_strict=self.api_version >= strict_since,
+        )
+
+    def mutated(self, throttle_ms: int) -> int:
+        """Note, and return, how long the controller wants the client to wait."""
+        if self.charge is not None:
+            self.charge.mutated(throttle_ms)
+        return throttle_ms
 
     @property
     def access(self) -> Access:

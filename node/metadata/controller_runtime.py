@@ -21,6 +21,7 @@ from ottla.metadata_raft.commands import (
     Command,
     CreatePartitions,
     CreateTopics,
+    DeleteTopics,
     RemoveRaftVoter,
     Reply,
     RequestId,
@@ -30,6 +31,7 @@ from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.delta import MetadataChanges, replay_steps
 from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.mutation_charge import MutationCharge, TakeMutations
 from ottla.metadata_raft.quorum import Quorum, ReplicaStatus
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.records import MetadataRecord, NoOpRecord
@@ -72,12 +74,20 @@ class ControllerRuntime:
     """All of its methods run on the event loop of the node."""
 
     def __init__(
-        self, *, quorum: Quorum, image: MetadataImage, config: ControllerConfig, clock: Clock
+        self,
+        *,
+        quorum: Quorum,
+        image: MetadataImage,
+        config: ControllerConfig,
+        clock: Clock,
+        take_mutations: TakeMutations | None = None,
     ) -> None:
+        """`take_mutations` counts new and deleted partitions for the quotas of clients; by default none."""
         self._quorum = quorum
         self._controller = Controller(image, config)
         self._committed = image
         self._clock = clock
+        self._take_mutations = take_mutations
         self._pending: deque[_Pending] = deque()
         self.commit_times = LatencyHistogram()  # from a decision until it is on a majority of disks
 
@@ -95,10 +105,11 @@ class ControllerRuntime:
         `client` is who asked for it, None for a node of the cluster.
         """
         await self._prepare_quorum(command, client)
+        charge = self._charge_of(command)
         if _is_large(command):
-            decided, committed = await self._begin_in_turns(command, request, client)
+            decided, committed = await self._begin_in_turns(command, request, client, charge)
         else:
-            decided, committed = self.begin(command, request, client)
+            decided, committed = self.begin(command, request, client, charge)
         if committed is not None:
             await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
         return decided
@@ -149,19 +160,36 @@ class ControllerRuntime:
         silent = [one.node_id for one in staying if now_ms - one.last_fetch_ms > SILENCE_MS]
         return silent if len(staying) > 1 and 2 * len(silent) >= len(staying) else []
 
+    def _charge_of(self, command: Command) -> MutationCharge | None:
+        """Return the account of a command that makes or deletes partitions for a client."""
+        match command:
+            case CreateTopics() | DeleteTopics() | CreatePartitions() if command.payer.principal:
+                take = self._take_mutations
+                return None if take is None else MutationCharge(command.payer, take)
+            case _:
+                return None
+
     def begin(
-        self, command: Command, request: RequestId | None = None, client: Asker | None = None
+        self,
+        command: Command,
+        request: RequestId | None = None,
+        client: Asker | None = None,
+        charge: MutationCharge | None = None,
     ) -> "tuple[Decided, Future[None] | None]":
         """The decision, and what its reply has to wait for; None if nothing."""
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
-        decision = self._controller.decide(command, self._now_ms(), request, client)
+        decision = self._controller.decide(command, self._now_ms(), request, client, charge)
         if decision.records:
             self._append(self._batch_of(decision.records))
         return self._decided(decision)
 
     async def _begin_in_turns(
-        self, command: Command, request: RequestId | None, client: Asker | None
+        self,
+        command: Command,
+        request: RequestId | None,
+        client: Asker | None,
+        charge: MutationCharge | None,
     ) -> "tuple[Decided, Future[None] | None]":
         """Do what `begin` does, but work out the next image in turns with the loop.
 
@@ -172,7 +200,7 @@ class ControllerRuntime:
             if not self._quorum.is_leader:
                 break
             before = self._controller.image
-            decision = self._controller.decide(command, self._now_ms(), request, client)
+            decision = self._controller.decide(command, self._now_ms(), request, client, charge)
             if not decision.records:
                 return self._decided(decision)
             await give_way()
@@ -184,7 +212,7 @@ class ControllerRuntime:
             if self._controller.image is before and is_same_reign:
                 self._append(batch, replayed)
                 return self._decided(decision)
-        return self.begin(command, request, client)
+        return self.begin(command, request, client, charge)
 
     def _decided(self, decision: Decision) -> "tuple[Decided, Future[None] | None]":
         # Without records the reply may still show what is not committed yet.

@@ -67,6 +67,7 @@ from ottla.metadata_raft.commands import (
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage
+from ottla.metadata_raft.mutation_charge import TakeMutations
 from ottla.metadata_raft.quorum import Quorum, QuorumStatus
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.request_control import REMEMBERED
@@ -110,10 +111,15 @@ class MetadataRuntime:
         is_connected: Callable[[int], bool] = lambda broker_id: False,
         encoded_answers: EncodedAnswers | None = None,
         before_image: Callable[[MetadataImage], None] = lambda image: None,
+        take_mutations: TakeMutations | None = None,
     ) -> None:
-        """`before_image` gets each image before anybody sees it, so that clients are judged by its ACLs."""
+        """`before_image` gets each image before anybody sees it, so that clients are judged by its ACLs.
+        `take_mutations` counts for the quotas of clients what this node decides while it leads.
+        """
         self._quorum = quorum
-        self._controller = ControllerRuntime(quorum=quorum, image=image, config=config, clock=clock)
+        self._controller = ControllerRuntime(
+            quorum=quorum, image=image, config=config, clock=clock, take_mutations=take_mutations
+        )
         self._image = image
         self._sender = sender
         self._voters = voters  # whom to ask who leads, where that is not known

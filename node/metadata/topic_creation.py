@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Callable, Sequence
 
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
-from ottla.metadata_raft.commands import USE_DEFAULT, CreateTopics, NewTopic, NewTopicConfig
+from ottla.metadata_raft.commands import USE_DEFAULT, CreateTopics, MutationPayer, NewTopic, NewTopicConfig
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.settings.config import BrokerConfig
 
@@ -20,10 +20,15 @@ def random_uuid(unique: Callable[[int], bytes]) -> bytes:
 
 
 def auto_created(
-    names: Sequence[str], image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]
+    names: Sequence[str],
+    image: MetadataImage,
+    config: BrokerConfig,
+    unique: Callable[[int], bytes],
+    payer: MutationPayer | None = None,
 ) -> CreateTopics:
-    """The command that creates the topics that a client asked for by name."""
-    return CreateTopics(topics=[_auto_created(name, image, config, unique) for name in names])
+    """The command that creates the topics that a client, for whose quota they count, asked for by name."""
+    topics = [_auto_created(name, image, config, unique) for name in names]
+    return CreateTopics(topics=topics, payer=payer or MutationPayer())
 
 
 def _auto_created(

@@ -6,7 +6,9 @@ Where there are none `are_set` is false, and that is all that a request asks for
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from ottla.metadata_raft.commands import MutationPayer
 from ottla.metadata_raft.image import QuotaEntity
+from ottla.metadata_raft.mutation_charge import FREE, Taken
 from ottla.node.quota.quota_buckets import QuotaBuckets
 from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, Sharers
 from ottla.node.quota.rate import MAX_THROTTLE_MS, Rate, Windows, most_in_windows
@@ -20,13 +22,6 @@ CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 
 PERCENT_PER_SECOND: Final = 100.0  # a second of each second is one thread in full
 _RATE_WINDOWS: Final = Windows(2, 30_000)  # of what is only shown
-
-
-class Taken(NamedTuple):
-    """Whether tokens were refused to a client, and how long it has to wait in any case."""
-
-    is_refused: bool
-    throttle_ms: int
 
 
 class QuotaReading(NamedTuple):
@@ -150,16 +145,16 @@ class MutationQuotas:
         """Return whether there is a quota for a client; `principal` is "TYPE:NAME"."""
         return self._of(principal, client_id) is not None
 
-    def take(self, principal: str, client_id: str | None, mutations: int, *, is_strict: bool) -> Taken:
+    def take(self, payer: MutationPayer, mutations: int) -> Taken:
         """Take a token for each mutation. Strictly, none are taken while the quota is exhausted; else they
         are taken at any rate, and the client has to wait afterwards.
         """
-        quota = self._of(principal, client_id)
+        quota = self._of(payer.principal, payer.client_id)
         if quota is None:
-            return Taken(False, 0)
+            return FREE
         now_ms = self._now_ms()
         mutated = self._mutated.of(quota.sharers, now_ms)
-        if is_strict:
+        if payer.is_strict:
             wait_ms = mutated.tokens.take_if_any(quota.limit, mutations, now_ms)
             if wait_ms is not None:
                 return Taken(True, wait_ms)

@@ -43,6 +43,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         is_connected=lambda node_id: _has_peer(listeners, node_id),
         encoded_answers=EncodedAnswers(base.memory.encoded_answers),
         before_image=lambda image: _judge_by(base, image),
+        take_mutations=base.dispatcher.quotas.mutations.take,
     )
     base.addresses.follow(lambda: runtime.image)
     _judge_by(base, opened.image)

@@ -1,0 +1,185 @@
+"""The time of a request counts for request_percentage, and its answer tells of a throttle."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast
+
+import pytest
+
+from ottla.logstore.words.schema_compiler import encoder
+from ottla.node.kafka_api import charged_results, request_charge
+from ottla.node.kafka_api.dispatch import Dispatcher
+from ottla.node.net.answers import Answer, BuiltInThread, Delayed, EncodedBody, Pending
+from ottla.node.quota.client_quotas import REQUEST_PERCENTAGE, ClientQuotas
+from ottla.node.quota.rate import Windows
+from ottla.node.wire import codec
+from ottla.node.wire.api_keys import ApiKey
+from ottla.node.wire.messages.api_versions import ApiVersionsRequest
+from ottla.node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tests.unit.node.kafka_api.serving import dispatcher_of
+from tests.unit.node.kafka_api.test_byte_quotas import Throttled
+from tests.unit.node.replica.replica_world import CONNECTION, OTHER_ID, ReplicaWorld
+from tests.unit.node.stand_ins import connection_of
+
+# Over ten seconds, the first request being the only one: 1 ms is 0.01 % of a thread.
+TINY = 0.001
+
+
+@pytest.fixture
+def dispatcher() -> Dispatcher:
+    world = ReplicaWorld()
+    world.supported_features = {}  # type: ignore[attr-defined]
+    made = dispatcher_of(world, large_requests=world.large_requests)
+    made.quotas = ClientQuotas(Windows(), Windows(), lambda: 5_000)
+    return made
+
+
+def limit(dispatcher: Dispatcher, percent: float) -> None:
+    dispatcher.quotas.set({(("client-id", "test"),): {REQUEST_PERCENTAGE: percent}})
+
+
+def frame(key: int, version: int, request: object) -> memoryview:
+    return memoryview(bytearray(b"".join(codec.encode_request(key, version, 7, "test", request))[4:]))
+
+
+async def finished(answer: Answer | Pending) -> Answer:
+    while isinstance(answer, Pending):
+        answer = answer.encode(await answer.awaitable)
+    return answer
+
+
+def serve(dispatcher: Dispatcher, connection: Throttled, key: int, version: int, request: object) -> Any:
+    async def ask() -> Answer:
+        return await finished(dispatcher.serve(cast(Any, connection), frame(key, version, request)))
+
+    sent = asyncio.run(ask())
+    return codec.decode_response(key, version, b"".join(cast(Any, sent)), 4)[1]
+
+
+def spend() -> None:
+    until = time.thread_time() + 0.01
+    while time.thread_time() < until:
+        pass
+
+
+def at_once(response: ListGroupsResponse) -> Any:
+    spend()
+    return response
+
+
+def in_a_thread(response: ListGroupsResponse) -> Any:
+    return BuiltInThread(partial(at_once, response))
+
+
+def encoded(response: ListGroupsResponse) -> Any:
+    spend()
+    return EncodedBody(codec_body(response))
+
+
+def codec_body(response: ListGroupsResponse) -> list[Any]:
+    return encoder(ListGroupsResponse, 4)(response, bytearray())
+
+
+async def awaited(response: ListGroupsResponse) -> Any:
+    await asyncio.sleep(0)
+    return at_once(response)
+
+
+def delayed(response: ListGroupsResponse) -> Any:
+    future = asyncio.get_running_loop().create_future()
+    future.set_result(response)
+    return Delayed(future, at_once)
+
+
+@pytest.mark.parametrize("way", [at_once, in_a_thread, encoded, awaited, delayed])
+def test_whatever_way_a_handler_answers_its_time_counts_and_the_answer_tells(
+    dispatcher: Dispatcher, way: Callable[[ListGroupsResponse], Any]
+) -> None:
+    limit(dispatcher, TINY)
+    connection = Throttled()
+    route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
+    response = ListGroupsResponse(error_code=15)
+    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=lambda *_: way(response))
+
+    told = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+
+    assert told.error_code == 15
+    # Never longer than one window, as in Apache Kafka.
+    assert connection.throttled == [told.throttle_time_ms] == [1_000]
+    assert dispatcher.quotas.requests.readings(1)[0].value * 10 >= 1.0, "10 ms are 1 % of a second"
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_versions_of_apis_that_were_encoded_before_tell_of_a_throttle(
+    dispatcher: Dispatcher, version: int
+) -> None:
+    asked = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+    free = serve(dispatcher, Throttled(), ApiKey.API_VERSIONS, version, asked)
+    limit(dispatcher, 1e-6)
+    connection = Throttled()
+
+    told = serve(dispatcher, connection, ApiKey.API_VERSIONS, version, asked)
+    again = serve(dispatcher, Throttled(), ApiKey.API_VERSIONS, version, asked)
+
+    assert told.api_keys == again.api_keys == free.api_keys
+    assert told.throttle_time_ms == (1_000 if version else 0)
+    assert connection.throttled == [1_000]
+
+
+def test_a_client_within_its_quota_waits_for_nothing(dispatcher: Dispatcher) -> None:
+    limit(dispatcher, 100_000.0)
+    connection = Throttled()
+
+    told = serve(dispatcher, connection, ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
+
+    assert told.throttle_time_ms == 0 and connection.throttled == []
+    assert dispatcher.quotas.requests.readings(1)[0].value > 0
+
+
+def test_a_request_that_fails_counts_too(dispatcher: Dispatcher) -> None:
+    def fails(*_: Any) -> Any:
+        spend()
+        raise ValueError("a bug")
+
+    limit(dispatcher, TINY)
+    connection = Throttled()
+    route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
+    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=fails)
+
+    with pytest.raises(ValueError, match="a bug"):
+        serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+
+    assert connection.throttled == [1_000]
+
+
+def test_nodes_of_the_cluster_are_exempt(dispatcher: Dispatcher) -> None:
+    limit(dispatcher, 1e-6)
+    node = connection_of(replace(CONNECTION, peer_id=OTHER_ID))
+
+    told = serve(dispatcher, cast(Any, node), ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
+
+    assert told.throttle_time_ms == 0 and dispatcher.quotas.requests.readings(1) == []
+
+
+def test_what_only_nodes_ask_in_apache_kafka_is_exempt() -> None:
+    quotas = ClientQuotas(Windows(), Windows(), lambda: 5_000)
+    quotas.set({(("client-id", "test"),): {REQUEST_PERCENTAGE: 1e-6}})
+    charge = request_charge.RequestCharge(quotas, cast(Any, Throttled()), ApiKey.WRITE_TXN_MARKERS, "test")
+
+    charge.run(spend)
+
+    assert charge.decide() == 0 and quotas.exempt_percentage() > 0
+
+
+def test_what_has_no_answer_is_exempt() -> None:
+    quotas = ClientQuotas(Windows(), Windows(), lambda: 5_000)
+    quotas.set({(("client-id", "test"),): {REQUEST_PERCENTAGE: 1e-6}})
+    charge = request_charge.RequestCharge(quotas, cast(Any, Throttled()), ApiKey.PRODUCE, "test")
+    charge.run(spend)
+
+    assert charged_results.charged(None, charge, cast(Any, None)) is None
+
+    assert quotas.exempt_percentage() > 0 and quotas.requests.readings(1) == []
