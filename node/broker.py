@@ -187,6 +187,7 @@ class Broker:
             services.tell_coordinators(image, changes)
             if changes.client_quotas:
                 base.dispatcher.quotas.set(image.client_quotas)
+                base.connection_quota.rates.set(image.client_quotas)
             if any(broker_id != config.node_id for broker_id in changes.brokers):
                 quorum.lifecycle.report_soon()
 

@@ -22,6 +22,7 @@ handshake_lane      where handshakes of TLS are computed: in two threads beside 
 tls_transport       TLS between the socket and a connection
 peer_network        connections of this node to the others of its cluster
 connection          bytes in, requests in order, bytes out: the moves of `connection_states`, made
+arrivals            connections that wait to be let in, since they come too fast
 connection_quota    how many connections a node lets in over all its listeners
 listener            a listening socket and the connections that came in through it, with their limits
 """

@@ -8,7 +8,10 @@ as in Apache Kafka.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ottla.node.clock import monotonic_s
 from ottla.node.net.connection_reserve import ConnectionReserve
+from ottla.node.quota.connection_rates import ConnectionRates
+from ottla.node.quota.rate import Windows
 
 NO_LIMIT = 2**31 - 1
 
@@ -26,10 +29,12 @@ class ConnectionLimits:
 class ConnectionQuota:
     """Counts the open connections of a node against `limits`, which may be replaced at any time."""
 
-    __slots__ = ("_by_address", "_by_listener", "_count", "_open", "_seen", "limits", "reserve")
+    __slots__ = ("_by_address", "_by_listener", "_count", "_open", "_seen", "limits", "rates", "reserve")
 
-    def __init__(self, limits: ConnectionLimits | None = None) -> None:
+    def __init__(self, limits: ConnectionLimits | None = None, rates: ConnectionRates | None = None) -> None:
+        """`rates` limit how fast connections come; by default nothing does."""
         self.limits = limits if limits is not None else ConnectionLimits()
+        self.rates = rates or ConnectionRates(Windows(), lambda: int(monotonic_s() * 1_000))
         self.reserve = ConnectionReserve()
         self._count = 0
         self._seen = 0

@@ -16,6 +16,7 @@ from typing import Any
 
 from ottla.node.authorization.access import ANONYMOUS, Access
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
+from ottla.node.net.arrivals import Arrivals
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
 from ottla.node.net.connection_quota import ConnectionQuota
@@ -72,6 +73,7 @@ class Listener:
         on_peer_lost: Callable[[int], None] | None = None,
         must_rest: Callable[[], bool] = lambda: False,
         is_for_peers: bool = False,
+        is_protected: bool = False,
         unsent: UnsentAnswers | None = None,
         receive_windows: ReceiveWindows | None = None,
         send_buffers: SendBuffers | None = None,
@@ -80,6 +82,7 @@ class Listener:
         login_gate: LoginGate[Connection] | None = None,
     ) -> None:
         """`access_of` gives the rights of a principal from an address; by default everything is allowed.
+        Connections to a listener that `is_protected` do not count for the rate of the node.
 
         With `tls` its connections are encrypted, and shake hands in `handshakes`; with a `login_gate` its
         clients have to log in. The lane of `handshakes`, `unsent`, `receive_windows` and `send_buffers` are
@@ -91,6 +94,7 @@ class Listener:
         self.access_of = access_of
         self.opening_service = Service(serve=self._serve_opening, fail=service.fail)
         self._is_for_peers = is_for_peers  # whether nodes of the cluster dial it
+        self._is_protected = is_protected
         self.memory = memory
         self.quota = quota
         self.limits = limits
@@ -112,6 +116,7 @@ class Listener:
         self.port = 0
         self._congestion_control = b""  # the system's choice where connections of other machines get it back
         self._on_peer_lost = on_peer_lost
+        self._arrivals = Arrivals(self, quota.rates)
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._complaints = 0
         self._is_stopping = False
@@ -157,11 +162,23 @@ class Listener:
         self.host, self.port = host, bound.getsockname()[1]
 
     def _new_protocol(self) -> asyncio.BufferedProtocol:
-        """Make what serves one accepted socket."""
+        """Make what takes one accepted socket, which may have to wait first."""
+        if self.quota.rates.are_set:
+            return self._arrivals.new()
+        self.quota.rates.enter(self.name, is_protected=self._is_protected)
+        return self.make_protocol()
+
+    def make_protocol(self) -> asyncio.BufferedProtocol:
+        """Make what serves one socket."""
         if self.tls is None:
             return Connection(self)
         assert self._shared_tls is not None
         return TlsTransport(Connection(self), self.tls.current, self._shared_tls)
+
+    @property
+    def is_protected(self) -> bool:
+        """Return whether its connections do not count for the rate of the node."""
+        return self._is_protected
 
     async def start(self) -> None:
         """Let clients in."""
@@ -172,6 +189,7 @@ class Listener:
     def stop_accepting(self) -> None:
         """Take no more connections; those that are open go on."""
         self._is_stopping = True
+        self._arrivals.close()
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -33,7 +33,7 @@ from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.node_tasks import NodeTasks
-from ottla.node.start.part_settings import client_quotas, connection_limits
+from ottla.node.start.part_settings import client_quotas, connection_limits, connection_rates
 from ottla.node.start.peer_addresses import PeerAddresses, own_hosts
 from ottla.node.start.signals import Signal
 from ottla.node.start.world import World
@@ -156,7 +156,8 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     unsent = UnsentAnswers(memory.unsent_answers)
     receive_windows = ReceiveWindows(widest_bytes(), memory.receive_windows)
     send_buffers = SendBuffers(config.socket_send_buffer_bytes, memory.send_buffers)
-    connection_quota = ConnectionQuota(connection_limits(config))
+    rates = connection_rates(config, _monotonic_ms)
+    connection_quota = ConnectionQuota(connection_limits(config), rates)
     opened_batches = OpenedBatches(memory.opened_batches)
     uses = MemoryUses()
     uses.count("receive_buffers", receive_memory)
@@ -220,6 +221,10 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             served_apis=served_apis,
             large_requests=large_requests,
             peer_gate=peer_gate,
-            quotas=client_quotas(config, lambda: int(monotonic_s() * 1_000)),
+            quotas=client_quotas(config, _monotonic_ms),
         ),
     )
+
+
+def _monotonic_ms() -> int:
+    return int(monotonic_s() * 1_000)

@@ -6,6 +6,7 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPoli
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.node.net.connection_quota import ConnectionLimits
 from ottla.node.quota.client_quotas import ClientQuotas
+from ottla.node.quota.connection_rates import ConnectionRates, RateLimits
 from ottla.node.quota.rate import Windows
 from ottla.node.replica.follower_fetcher import FetcherSettings
 from ottla.node.replica.follower_state import FetchBounds
@@ -23,10 +24,29 @@ def connection_limits(config: BrokerConfig) -> ConnectionLimits:
     )
 
 
+def rate_limits(config: BrokerConfig) -> RateLimits:
+    """How fast connections are let in."""
+    return RateLimits(
+        max_connection_creation_rate=config.max_connection_creation_rate,
+        listener_max_connection_creation_rate=config.listener_max_connection_creation_rate,
+    )
+
+
+def connection_rates(config: BrokerConfig, now_ms: Callable[[], int]) -> ConnectionRates:
+    """Return what measures connections; no address has a quota yet."""
+    rates = ConnectionRates(_windows(config), now_ms)
+    rates.limit(rate_limits(config))
+    return rates
+
+
+def _windows(config: BrokerConfig) -> Windows:
+    return Windows(config.quota_window_num, config.quota_window_size_seconds * 1_000)
+
+
 def client_quotas(config: BrokerConfig, now_ms: Callable[[], int]) -> ClientQuotas:
     """Return what measures clients; nobody has a quota yet."""
     return ClientQuotas(
-        Windows(config.quota_window_num, config.quota_window_size_seconds * 1_000),
+        _windows(config),
         Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1_000),
         now_ms,
     )

@@ -46,6 +46,7 @@ from ottla.node.start.part_settings import (
     connection_limits,
     coordinator_config,
     fetcher_settings,
+    rate_limits,
     transaction_config,
 )
 
@@ -107,6 +108,7 @@ def apply_settings(
         follower_bytes_per_second=config.follower_replication_throttled_rate,
     )
     base.connection_quota.limits = connection_limits(config)
+    base.connection_quota.rates.limit(rate_limits(config))
     base.listener_tls.settings_changed()
     parts.metadata.reconfigure(controller_config(config))
 

@@ -1,0 +1,176 @@
+"""Connections that were accepted and are not let in yet, since they come faster than a quota allows.
+
+Nothing is read of them beyond a first small piece. Those beyond the rate of the node or their listener are
+let in one by one, addresses taking turns, so that no address makes the others wait for all of its own. Those
+beyond the rate of their address are closed when their throttle time is over, as in Apache Kafka: a client
+that is closed at once would be back at once.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final, Protocol, cast
+
+from ottla.node.net.connection_info import plain_address
+from ottla.node.quota.connection_rates import ConnectionRates
+
+# Of one listener, those that wait and those that are throttled: each takes an open file and some kB.
+MAX_WAITING: Final = 1_000
+MAX_THROTTLED: Final = 1_000
+MAX_EARLY_BYTES: Final = 4_096  # of a client that speaks before it is let in: uvloop reads once
+
+
+class Entrance(Protocol):
+    """The listener, as far as it is needed here."""
+
+    name: str
+    loop: asyncio.AbstractEventLoop
+    file_limit: int
+
+    @property
+    def is_protected(self) -> bool: ...
+    def make_protocol(self) -> asyncio.BufferedProtocol: ...
+
+
+class Arrivals:
+    """Those of one listener."""
+
+    def __init__(self, listener: Entrance, rates: ConnectionRates) -> None:
+        self._listener = listener
+        self._rates = rates
+        self._waiting: dict[str, deque[Arrival]] = {}  # by address, in the order of their turns
+        self._next: Arrival | None = None  # it is counted, and its time is not over
+        self._held: set[Arrival] = set()  # those that wait, the next one too
+        self._throttled: set[Arrival] = set()
+
+    def __len__(self) -> int:
+        return len(self._held) + len(self._throttled)
+
+    def new(self) -> "Arrival":
+        """Return the protocol of a socket that was just accepted."""
+        return Arrival(self)
+
+    def arrived(self, arrival: "Arrival") -> None:
+        """Hold a connection, or let it in at once."""
+        listener = self._listener
+        sock = arrival.transport.get_extra_info("socket")
+        is_too_much = sock is not None and sock.fileno() >= listener.file_limit
+        throttle_ms = 0 if is_too_much else self._rates.enter_address(listener.name, arrival.address)
+        if is_too_much or (throttle_ms and len(self._throttled) >= MAX_THROTTLED):
+            arrival.transport.abort()
+            return
+        if throttle_ms:
+            self._throttled.add(arrival)
+            listener.loop.call_later(throttle_ms / 1_000, arrival.transport.abort)
+            return
+        if len(self._held) >= MAX_WAITING and not self._make_room(arrival.address):
+            arrival.transport.abort()
+            return
+        self._held.add(arrival)
+        self._waiting.setdefault(arrival.address, deque()).append(arrival)
+        self._go_on()
+
+    def left(self, arrival: "Arrival") -> None:
+        """Forget a connection that ended before it was let in."""
+        self._held.discard(arrival)
+        self._throttled.discard(arrival)
+        of_address = self._waiting.get(arrival.address)
+        if of_address is not None and arrival in of_address:
+            of_address.remove(arrival)
+            if not of_address:
+                del self._waiting[arrival.address]
+
+    def close(self) -> None:
+        """Let nobody in any more."""
+        for arrival in (*self._held, *self._throttled):
+            arrival.transport.abort()
+        self._held.clear()
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        """Let in who may come now; the first that may not waits, and all others behind it."""
+        while self._next is None and self._waiting:
+            address = next(iter(self._waiting))
+            of_address = self._waiting.pop(address)
+            arrival = of_address.popleft()
+            if of_address:
+                self._waiting[address] = of_address
+            wait_ms = self._rates.enter(self._listener.name, is_protected=self._listener.is_protected)
+            if not wait_ms:
+                self._let_in(arrival)
+                continue
+            self._next = arrival
+            self._listener.loop.call_later(wait_ms / 1_000, self._time_is_over)
+
+    def _time_is_over(self) -> None:
+        arrival, self._next = self._next, None
+        if arrival is not None and arrival in self._held:
+            self._let_in(arrival)
+        self._go_on()
+
+    def _let_in(self, arrival: "Arrival") -> None:
+        self._held.discard(arrival)
+        transport = arrival.transport
+        if transport.is_closing():
+            return
+        protocol = self._listener.make_protocol()
+        transport.set_protocol(protocol)
+        protocol.connection_made(transport)
+        if transport.is_closing():
+            return
+        transport.resume_reading()
+        early = arrival.early
+        while early and not transport.is_closing():
+            room = memoryview(protocol.get_buffer(len(early)))
+            piece = early[: len(room)]
+            room[: len(piece)] = piece
+            early = early[len(piece) :]
+            protocol.buffer_updated(len(piece))
+
+    def _make_room(self, address: str) -> bool:
+        """Give up the newest connection of the address that has most, unless that is this very one."""
+        most = max(self._waiting, key=lambda one: len(self._waiting[one]), default=address)
+        if len(self._waiting.get(address, ())) + 1 >= len(self._waiting.get(most, ())):
+            return False
+        newest = self._waiting[most].pop()
+        self._held.discard(newest)
+        newest.transport.abort()
+        return True
+
+
+class Arrival(asyncio.BufferedProtocol):
+    """The protocol of a connection that is not let in yet (asyncio demands the base class)."""
+
+    __slots__ = ("_arrivals", "_buffer", "_length", "address", "transport")
+
+    def __init__(self, arrivals: Arrivals) -> None:
+        self._arrivals = arrivals
+        self._buffer = bytearray()
+        self._length = 0
+        self.address = ""
+        self.transport: asyncio.Transport = cast(asyncio.Transport, None)  # set by connection_made
+
+    @property
+    def early(self) -> memoryview:
+        """Return what the client sent already."""
+        return memoryview(self._buffer)[: self._length]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        self.address = plain_address((transport.get_extra_info("peername") or ("", 0))[0])
+        self.transport.pause_reading()
+        self._arrivals.arrived(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._arrivals.left(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if not self._buffer:
+            self._buffer = bytearray(MAX_EARLY_BYTES)
+        return memoryview(self._buffer)[self._length :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self._length += nbytes
+        self.transport.pause_reading()  # uvloop begins to read whatever was said before
+
+    def eof_received(self) -> bool:
+        return False

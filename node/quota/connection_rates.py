@@ -1,0 +1,152 @@
+"""Measures how fast connections come, against the limits of the node, of its listeners and of addresses.
+
+A connection beyond the rate of the node or of its listener waits until the rate is kept again; one beyond
+that of its address is not let in at all, and counts for nothing. No wait is longer than one window.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from ottla.metadata_raft.image import QuotaEntity
+from ottla.node.quota.quota_buckets import QuotaBuckets
+from ottla.node.quota.quota_entities import QuotaEntities
+from ottla.node.quota.rate import Rate, Windows
+from ottla.node.quota.throttle_times import ThrottleTimes
+
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+NO_LIMIT: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateLimits:
+    """Names and defaults are Kafka's; listeners stand in capitals."""
+
+    max_connection_creation_rate: int = NO_LIMIT
+    listener_max_connection_creation_rate: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def are_set(self) -> bool:
+        """Return whether any rate is limited."""
+        rates = (self.max_connection_creation_rate, *self.listener_max_connection_creation_rate.values())
+        return any(rate < NO_LIMIT for rate in rates)
+
+
+class ListenerRates(NamedTuple):
+    """What is measured of one listener."""
+
+    name: str
+    per_second: float
+    throttle_ms: float  # the average of late, of connections that waited for the node or the listener
+    address_throttle_ms: float  # of those that were not let in because of their address
+
+
+class RateReadings(NamedTuple):
+    """How fast connections come."""
+
+    per_second: float
+    listeners: list[ListenerRates]
+    addresses: list[tuple[str, float]]  # those that have a quota, and were seen last
+
+
+class _OfListener:
+    __slots__ = ("address_throttled", "rate", "throttled")
+
+    def __init__(self, windows: Windows) -> None:
+        self.rate = Rate(windows)
+        self.throttled = ThrottleTimes()
+        self.address_throttled = ThrottleTimes()
+
+
+class ConnectionRates:
+    """The rates of one node; `are_set` tells whether any is limited."""
+
+    def __init__(self, windows: Windows, now_ms: Callable[[], int]) -> None:
+        self._windows = windows
+        self._now_ms = now_ms
+        self._limits = RateLimits()
+        self._entities = QuotaEntities({}, CONNECTION_CREATION_RATE)
+        self._of_node = Rate(windows)
+        self._of_listeners: dict[str, _OfListener] = {}
+        self._of_addresses: QuotaBuckets[str, Rate] = QuotaBuckets(lambda: Rate(windows))
+        self.are_set = False
+
+    def limit(self, limits: RateLimits) -> None:
+        """Have these limits of the node and its listeners hold from now on."""
+        self._limits = limits
+        self._look()
+
+    def set(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+        """Have these quotas of addresses hold from now on; what was measured stays."""
+        self._entities = QuotaEntities(client_quotas, CONNECTION_CREATION_RATE)
+        self._look()
+
+    def enter_address(self, listener: str, address: str) -> int:
+        """Count a connection from an address; return how long (ms) until it is closed, 0 if it is let in."""
+        quota = self._entities.of_address(address)
+        if quota is None:
+            return 0
+        now_ms = self._now_ms()
+        rate = self._of_addresses.of(address, now_ms)
+        rate.record(1.0, now_ms)
+        throttle_ms = rate.throttle_ms(quota, now_ms, most_ms=self._windows.window_ms)
+        if throttle_ms:
+            rate.record(-1.0, now_ms)
+            self._of(listener).address_throttled.record(throttle_ms, now_ms)
+        return throttle_ms
+
+    def enter(self, listener: str, *, is_protected: bool) -> int:
+        """Count a connection to a listener; return how long (ms) it has to wait.
+
+        One to a protected listener does not count for the node, which then waits for no client.
+        """
+        now_ms, most_ms = self._now_ms(), self._windows.window_ms
+        of = self._of(listener)
+        throttle_ms = 0
+        if not is_protected:
+            self._of_node.record(1.0, now_ms)
+            limit = self._limits.max_connection_creation_rate
+            if limit < NO_LIMIT:
+                throttle_ms = self._of_node.throttle_ms(limit, now_ms, most_ms=most_ms)
+        of.rate.record(1.0, now_ms)
+        limit = self._limits.listener_max_connection_creation_rate.get(listener, self._listener_default)
+        if limit < NO_LIMIT:
+            throttle_ms = max(throttle_ms, of.rate.throttle_ms(limit, now_ms, most_ms=most_ms))
+        if throttle_ms:
+            of.throttled.record(throttle_ms, now_ms)
+        return throttle_ms
+
+    def readings(self, most: int) -> RateReadings:
+        """Return what is measured now, of `most` addresses."""
+        now_ms = self._now_ms()
+        return RateReadings(
+            self._of_node.per_second(now_ms),
+            [
+                ListenerRates(
+                    name,
+                    one.rate.per_second(now_ms),
+                    one.throttled.average_ms(now_ms),
+                    one.address_throttled.average_ms(now_ms),
+                )
+                for name, one in sorted(self._of_listeners.items())
+            ],
+            [
+                (address, rate.per_second(now_ms))
+                for address, rate in self._of_addresses.latest(most, now_ms)
+                if self._entities.of_address(address) is not None
+            ],
+        )
+
+    @property
+    def _listener_default(self) -> int:
+        # Listeners of Apache Kafka take over the broker's setting where they have none of their own.
+        return self._limits.max_connection_creation_rate
+
+    def _of(self, listener: str) -> _OfListener:
+        found = self._of_listeners.get(listener)
+        if found is None:
+            found = self._of_listeners[listener] = _OfListener(self._windows)
+        return found
+
+    def _look(self) -> None:
+        self.are_set = self._limits.are_set or bool(self._entities)

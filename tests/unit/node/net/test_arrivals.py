@@ -1,0 +1,236 @@
+"""ottla.node.net.arrivals: connections that wait, or are throttled, before they are let in."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from ottla.node.net import arrivals as arrivals_module
+from ottla.node.net.arrivals import Arrival, Arrivals
+from ottla.node.quota.connection_rates import CONNECTION_CREATION_RATE, ConnectionRates, RateLimits
+from ottla.node.quota.rate import Windows
+from tests.unit.node.net.test_listener import Transport
+
+
+class Timers:
+    """A loop that has a clock of the test's and timers alone."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+        self.timers: list[tuple[float, Any, tuple[Any, ...]]] = []
+
+    def call_later(self, delay_s: float, call: Any, *arguments: Any) -> None:
+        self.timers.append((self.now_s + delay_s, call, arguments))
+
+    def advance(self, seconds: float) -> None:
+        until = self.now_s + seconds
+        while due := sorted((one for one in self.timers if one[0] <= until), key=lambda one: one[0]):
+            self.timers.remove(due[0])
+            self.now_s = due[0][0]
+            due[0][1](*due[0][2])
+        self.now_s = until
+
+
+class LetIn(asyncio.BufferedProtocol):
+    """The protocol of a connection that was let in."""
+
+    def __init__(self) -> None:
+        self.received = b""
+        self.transport: Any = None
+        self.room = bytearray(3)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = transport
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return memoryview(self.room)
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.received += bytes(self.room[:nbytes])
+
+
+class Socket(Transport):
+    """A transport that can be handed from one protocol to the next."""
+
+    protocol: Any = None
+    is_reading_now = True
+
+    def pause_reading(self) -> None:
+        self.is_reading_now = False
+
+    def resume_reading(self) -> None:
+        self.is_reading_now = True
+
+    def set_protocol(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+
+class Entrance:
+    """A listener that notes whom it lets in."""
+
+    name = "A"
+    file_limit = 1_000
+    is_protected = False
+
+    def __init__(self, *, rate: int = 2**31 - 1, addresses: dict[str | None, float] | None = None) -> None:
+        self.timers = Timers()
+        self.loop = cast(asyncio.AbstractEventLoop, self.timers)
+        self.let_in: list[LetIn] = []
+        self.rates = ConnectionRates(Windows(), lambda: int(self.timers.now_s * 1_000))
+        self.rates.limit(RateLimits(max_connection_creation_rate=rate))
+        quotas = {
+            (("ip", name),): {CONNECTION_CREATION_RATE: limit} for name, limit in (addresses or {}).items()
+        }
+        self.rates.set(quotas)
+        self.arrivals = Arrivals(self, self.rates)
+
+    def make_protocol(self) -> asyncio.BufferedProtocol:
+        self.let_in.append(LetIn())
+        return self.let_in[-1]
+
+    def connect(self, client: str = "10.0.0.1", file_number: int | None = None) -> Socket:
+        transport = Socket(client, file_number)
+        transport.protocol = self.arrivals.new()
+        transport.protocol.connection_made(transport)
+        return transport
+
+    def addresses(self) -> list[str]:
+        return [one.transport.get_extra_info("peername")[0] for one in self.let_in]
+
+
+def test_within_the_rate_everybody_is_let_in_at_once() -> None:
+    entrance = Entrance(rate=2)
+
+    sockets = [entrance.connect() for _ in range(20)]
+
+    assert len(entrance.let_in) == 20 and len(entrance.arrivals) == 0
+    assert all(one.is_reading_now for one in sockets)
+
+
+def test_beyond_the_rate_connections_come_in_one_by_one_at_that_rate() -> None:
+    entrance = Entrance(rate=2)
+    for _ in range(20):
+        entrance.connect()
+
+    waiting = [entrance.connect() for _ in range(100)]
+
+    assert not any(one.is_reading_now for one in waiting)
+    assert len(entrance.let_in) == 20 and len(entrance.arrivals) == 100
+    entrance.timers.advance(30)
+    assert 20 + 40 <= len(entrance.let_in) <= 20 + 62, "two a second"
+    entrance.timers.advance(40)
+    assert len(entrance.arrivals) == 0 and not any(one.is_aborted for one in waiting)
+
+
+def test_addresses_take_turns_so_none_waits_for_all_of_another() -> None:
+    entrance = Entrance(rate=2)
+    for _ in range(20):
+        entrance.connect("10.0.0.1")
+    for _ in range(100):
+        entrance.connect("10.0.0.1")
+
+    entrance.connect("10.0.0.2")
+    entrance.timers.advance(3)
+
+    assert "10.0.0.2" in entrance.addresses()
+
+
+def test_an_address_beyond_its_rate_is_closed_after_its_throttle_time_and_delays_nobody() -> None:
+    entrance = Entrance(addresses={"10.0.0.1": 2})
+    for _ in range(20):
+        entrance.connect("10.0.0.1")
+
+    throttled = entrance.connect("10.0.0.1")
+    entrance.connect("10.0.0.2")
+
+    assert entrance.addresses() == ["10.0.0.1"] * 20 + ["10.0.0.2"]
+    assert not throttled.is_aborted and not throttled.is_reading_now
+    entrance.timers.advance(0.49)
+    assert not throttled.is_aborted
+    entrance.timers.advance(0.02)
+    assert throttled.is_aborted
+    throttled.protocol.connection_lost(None)
+    assert len(entrance.arrivals) == 0
+
+
+def test_a_client_that_leaves_while_it_waits_is_forgotten() -> None:
+    entrance = Entrance(rate=2)
+    for _ in range(20):
+        entrance.connect()
+    first, second = entrance.connect(), entrance.connect()
+
+    for one in (first, second):
+        assert not one.protocol.eof_received()
+        one.abort()
+        one.protocol.connection_lost(None)
+    entrance.timers.advance(60)
+
+    assert len(entrance.let_in) == 20 and len(entrance.arrivals) == 0
+
+
+def test_what_came_early_is_received_when_the_client_is_let_in() -> None:
+    entrance = Entrance(rate=2)
+    for _ in range(20):
+        entrance.connect()
+    early = entrance.connect()
+    arrival = early.protocol
+    assert isinstance(arrival, Arrival)
+
+    arrival.get_buffer(-1)[:8] = b"a little"
+    early.is_reading_now = True  # as by uvloop
+    arrival.buffer_updated(8)
+    assert not early.is_reading_now
+    entrance.timers.advance(60)
+
+    assert entrance.let_in[-1].received == b"a little" and early.is_reading_now
+
+
+def test_of_too_many_the_newest_of_the_address_that_has_most_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrivals_module, "MAX_WAITING", 10)
+    entrance = Entrance(rate=1)
+    for _ in range(10):
+        entrance.connect()
+    many = [entrance.connect("10.0.0.1") for _ in range(12)]
+
+    other = entrance.connect("10.0.0.2")
+
+    assert [one.is_aborted for one in many] == [False] * 9 + [True] * 3
+    assert not other.is_aborted and len(entrance.arrivals) == 10
+
+
+def test_throttled_connections_of_one_address_take_no_place_of_those_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arrivals_module, "MAX_THROTTLED", 5)
+    monkeypatch.setattr(arrivals_module, "MAX_WAITING", 5)
+    entrance = Entrance(addresses={"10.0.0.1": 1})
+    for _ in range(10):
+        entrance.connect()
+
+    throttled = [entrance.connect() for _ in range(8)]
+
+    assert [one.is_aborted for one in throttled] == [False] * 5 + [True] * 3
+    entrance.connect("10.0.0.2")
+    assert entrance.addresses()[-1] == "10.0.0.2"
+
+
+def test_the_files_of_the_logs_are_not_taken() -> None:
+    entrance = Entrance(rate=2)
+
+    assert entrance.connect(file_number=1_000).is_aborted
+    assert not entrance.let_in
+
+
+def test_whoever_waits_when_the_listener_stops_is_closed() -> None:
+    entrance = Entrance(rate=2)
+    for _ in range(20):
+        entrance.connect()
+    waiting = [entrance.connect() for _ in range(3)]
+
+    entrance.arrivals.close()
+    entrance.timers.advance(60)
+
+    assert all(one.is_aborted for one in waiting) and len(entrance.let_in) == 20
