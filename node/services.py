@@ -38,6 +38,7 @@ from ottla.node.net.peer_network import PeerNetwork
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.node_state import NodeState
+from ottla.node.quota.client_quotas import ClientQuotas
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.replica.replication import Replication
 from ottla.node.security.administrators import Administrators
@@ -126,6 +127,7 @@ class Services:
     txns: TxnRuntime
     txn_gate: TxnGate
     client_metrics: ClientInstances
+    client_quotas: ClientQuotas
 
     @property
     def config(self) -> BrokerConfig:

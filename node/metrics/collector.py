@@ -47,6 +47,7 @@ from ottla.node.metrics.node_families import (
     scrape_families,
 )
 from ottla.node.metrics.pace import Pace
+from ottla.node.metrics.quota_families import quota_families
 from ottla.node.metrics.readings import GroupReading, NodeReading, PartitionReading
 from ottla.node.metrics.replica_families import (
     damage_families,
@@ -123,6 +124,7 @@ class NodeCollector:
         node = await self._in_turns(read_node.read_node)
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
         clients = await self._in_turns(read_node.read_client_metrics)
+        quotas = await self._in_turns(read_node.read_quotas)
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
         told = read_groups.told_one_by_one(
             groups, config.ottla_metrics_groups_max, config.ottla_metrics_bytes_max // 2
@@ -142,6 +144,7 @@ class NodeCollector:
         def families() -> Iterator[Family]:
             yield from self._families(config, node, partitions, groups, told, volumes)
             # Last: what clients make of it takes no room from what the node says of itself.
+            yield from quota_families(quotas)
             yield from client_families(clients)
             took = {"node": read_s - began_s, "lag": lag_s - read_s, "families": monotonic_s() - lag_s}
             yield from scrape_families(took, left_out)

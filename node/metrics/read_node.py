@@ -18,6 +18,7 @@ from ottla.node.metrics.readings import (
     NodeReading,
     PartitionReading,
     QuorumReading,
+    QuotasReading,
 )
 from ottla.node.net.listener import Listener
 from ottla.node.net.login import NO_LOGINS
@@ -29,6 +30,9 @@ from ottla.node.work.turns import Steps
 MAX_SOFTWARE: Final = 20
 OTHER_SOFTWARE: Final = ("other", "other")
 UNKNOWN_SOFTWARE: Final = "unknown"
+
+# Of each kind of quota: client ids and addresses are as many as clients want. One is read in some 5 us.
+MAX_QUOTA_SERIES: Final = 500
 
 
 def read_partitions(services: Services) -> Steps[list[PartitionReading]]:
@@ -127,6 +131,27 @@ def read_log_dirs(log_manager: LogManager, cleaner: CleanerManager) -> list[LogD
         )
         for one in log_manager.dirs
     ]
+
+
+def read_quotas(services: Services) -> Steps[QuotasReading]:
+    """Read what is measured of those who have a quota and were seen last, a step for each kind."""
+    quotas = services.client_quotas
+    produced = quotas.produced.readings(MAX_QUOTA_SERIES)
+    yield
+    fetched = quotas.fetched.readings(MAX_QUOTA_SERIES)
+    yield
+    requests = quotas.requests.readings(MAX_QUOTA_SERIES)
+    yield
+    mutations = quotas.mutations.readings(MAX_QUOTA_SERIES)
+    yield
+    return QuotasReading(
+        produced=produced,
+        fetched=fetched,
+        requests=requests,
+        mutations=mutations,
+        exempt_percentage=quotas.exempt_percentage(),
+        connections=services.listeners[0].quota.rates.readings(MAX_QUOTA_SERIES),
+    )
 
 
 def _read_listener(listener: Listener) -> Steps[ListenerReading]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.node.client_metrics.client_instances import ClientReading
+from ottla.node.quota.client_quotas import QuotaReading
+from ottla.node.quota.connection_rates import RateReadings
 
 
 class PartitionReading(NamedTuple):
@@ -98,6 +100,18 @@ class ClientMetricsReading:
     series: int
     pushes: Mapping[str, int]  # by result
     left_out: Mapping[str, int]  # points, by reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotasReading:
+    """What is measured of those who have a quota, as far as it is shown."""
+
+    produced: Sequence[QuotaReading]
+    fetched: Sequence[QuotaReading]
+    requests: Sequence[QuotaReading]
+    mutations: Sequence[QuotaReading]
+    exempt_percentage: float
+    connections: RateReadings
 
 
 class CommittedReading(NamedTuple):

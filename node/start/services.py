@@ -284,6 +284,7 @@ def make_services(
         marker_sender=marker_sender,
         txns=txns,
         txn_gate=txn_gate,
+        client_quotas=base.dispatcher.quotas,
         client_metrics=client_metrics,
     )
 

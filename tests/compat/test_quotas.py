@@ -1,0 +1,231 @@
+"""Quotas of clients, as a client feels them: the same of a node of ours and of Apache Kafka 4.3.1.
+
+Times are measured, so they agree within a tolerance; the arithmetic agrees to the last bit (`java/test_quotas`).
+"""
+
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode
+from tests.compat.batches import batch_of
+from tests.compat.servers import Server
+from tests.compat.topics import new_topic
+from tests.compat.wire_client import Closed, WireClient, eventually, only
+
+REFUSED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+VALUE_BYTES = 20_000
+# What Kafka does beside, such as to begin its first window a moment before, moves throttle times by so much.
+TOLERANCE_MS = 1_200
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+
+@pytest.fixture(params=["ottla", "reference"])
+def server(request: pytest.FixtureRequest) -> Server:
+    found: Server = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[WireClient]:
+    """A client that has an id of its own, and so a quota of its own."""
+    with WireClient(server.bootstrap, client_id=f"client-{uuid4().hex[:8]}") as made:
+        yield made
+
+
+def set_quota(server: Server, key: str, value: float | None, **entity: str | None) -> None:
+    """Set or (None) remove a quota, and wait until it holds."""
+    parts = [{"entity_type": kind.replace("_", "-"), "entity_name": name} for kind, name in entity.items()]
+    op = {"key": key, "value": value or 0.0, "remove": value is None}
+    with WireClient(server.bootstrap, client_id="admin") as admin:
+        answer = admin.call("alter_client_quotas", 1, entries=[{"entity": parts, "ops": [op]}])
+        assert only(answer.entries).error_code == 0, only(answer.entries).error_message
+        wanted = [] if value is None else [(key, value)]
+
+        def described() -> list[tuple[str, float]]:
+            asked = [
+                {"entity_type": one["entity_type"], "match_type": 0, "match": one["entity_name"]}
+                for one in parts
+            ]
+            found = admin.call("describe_client_quotas", 1, components=asked, strict=True)
+            return [(one.key, one.value) for entry in found.entries or () for one in entry.values]
+
+        assert eventually(described, lambda found: found == wanted, 10) == wanted
+    time.sleep(0.3)  # the metadata are told to all parts of a broker one after another
+
+
+def produce(client: WireClient, topic: str, size: int, acks: int = 1) -> int:
+    """Return the throttle time of one Produce request."""
+    partition = {"index": 0, "records": batch_of(bytes(size))}
+    sent = client.send(
+        "produce",
+        9,
+        acks=acks,
+        timeout_ms=10_000,
+        topic_data=[{"name": topic, "partition_data": [partition]}],
+    )
+    answer = client.receive("produce", 9, sent)
+    assert only(only(answer.responses).partition_responses).error_code == 0
+    throttle_ms: int = answer.throttle_time_ms
+    return throttle_ms
+
+
+def fetch(client: WireClient, topic: str, version: int = 12) -> tuple[int, int]:
+    """Return the throttle time and the bytes of records of one Fetch request."""
+    wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    answer = client.call(
+        "fetch",
+        version,
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[{"topic": topic, "partitions": [wanted]}],
+    )
+    size = sum(len(one.records or b"") for topic in answer.responses for one in topic.partitions)
+    return answer.throttle_time_ms, size
+
+
+def is_muted_for(client: WireClient, throttle_ms: int) -> bool:
+    """Tell whether the next request is answered when the throttle time is over, and not before."""
+    began_s = time.monotonic()
+    client.call("api_versions", 2)
+    took_ms = (time.monotonic() - began_s) * 1_000
+    return throttle_ms * 0.8 - 100 <= took_ms <= throttle_ms + 1_500
+
+
+def test_a_consumer_beyond_its_quota_gets_nothing_and_waits(server: Server, client: WireClient) -> None:
+    topic = new_topic(server.bootstrap)
+    with WireClient(server.bootstrap, client_id="other") as other:
+        produce(other, topic, VALUE_BYTES)
+    set_quota(server, "consumer_byte_rate", VALUE_BYTES * 1.5 / 10, client_id=client.client_id)
+
+    first_ms, first_bytes = fetch(client, topic)
+    second_ms, second_bytes = fetch(client, topic)
+
+    assert first_ms == 0 and first_bytes > VALUE_BYTES
+    # Two answers are 1.34 times what is allowed in ten seconds.
+    assert second_bytes == 0 and second_ms == pytest.approx(3_400, abs=TOLERANCE_MS)
+    assert is_muted_for(client, second_ms)
+
+
+def test_a_producer_beyond_its_quota_is_carried_out_and_waits(server: Server, client: WireClient) -> None:
+    topic = new_topic(server.bootstrap)
+    set_quota(server, "producer_byte_rate", VALUE_BYTES * 1.5 / 10, client_id=client.client_id)
+
+    first_ms = produce(client, topic, VALUE_BYTES)
+    second_ms = produce(client, topic, VALUE_BYTES)
+
+    assert first_ms == 0 and second_ms == pytest.approx(3_400, abs=TOLERANCE_MS)
+    assert is_muted_for(client, second_ms)
+
+
+def test_requests_that_take_longer_than_the_quota_wait_for_a_second_at_most(
+    server: Server, client: WireClient
+) -> None:
+    set_quota(server, "request_percentage", 0.0001, client_id=client.client_id)
+
+    answers = [client.call("metadata", 12, topics=None), client.call("find_coordinator", 2, key="g")]
+    versions = client.call("api_versions", 2)
+
+    # The first request may have no time of its own to be counted.
+    assert [one.throttle_time_ms for one in (*answers[1:], versions)] == [1_000, 1_000]
+    assert is_muted_for(client, 1_000)
+    set_quota(server, "request_percentage", None, client_id=client.client_id)
+    assert client.call("api_versions", 2).throttle_time_ms == 0
+
+
+def test_a_raised_quota_lets_nobody_go_before_the_time_that_was_told(
+    server: Server, client: WireClient
+) -> None:
+    topic = new_topic(server.bootstrap)
+    set_quota(server, "producer_byte_rate", VALUE_BYTES / 13, client_id=client.client_id)
+    produced_ms = produce(client, topic, VALUE_BYTES)
+    began_s = time.monotonic()
+    assert produced_ms > 2_000
+
+    set_quota(server, "producer_byte_rate", 1e9, client_id=client.client_id)
+    client.call("api_versions", 2)
+
+    assert (time.monotonic() - began_s) * 1_000 >= produced_ms * 0.8
+    assert produce(client, topic, VALUE_BYTES) == 0
+
+
+@pytest.mark.parametrize("is_strict", [True, False])
+def test_topics_beyond_the_quota_of_mutations(server: Server, client: WireClient, is_strict: bool) -> None:
+    prefix = uuid4().hex[:8]
+    set_quota(server, "controller_mutation_rate", 1, client_id=client.client_id)
+
+    def create(*partitions: int) -> tuple[list[int], int]:
+        topics = [
+            {"name": f"{prefix}-{number}-{count}", "num_partitions": count, "replication_factor": 1}
+            for number, count in enumerate(partitions)
+        ]
+        answer = client.call("create_topics", 6 if is_strict else 5, timeout_ms=10_000, topics=topics)
+        codes = {one.name: one.error_code for one in answer.topics}
+        return [codes[topic["name"]] for topic in topics], answer.throttle_time_ms
+
+    codes, throttle_ms = create(13, 2)
+
+    # Eleven tokens: the first topic takes more than there are, the second is refused, or waited for.
+    left = 2 if is_strict else 4
+    assert codes == ([0, REFUSED] if is_strict else [0, 0])
+    assert throttle_ms == pytest.approx(left * 1_000, abs=TOLERANCE_MS)
+    assert is_muted_for(client, throttle_ms)
+    time.sleep(0.5)
+    grown = client.call(
+        "create_partitions",
+        3 if is_strict else 2,
+        timeout_ms=10_000,
+        topics=[{"name": f"{prefix}-0-13", "count": 20, "assignments": None}],
+    )
+    assert only(grown.results).error_code == 0
+    deleted = client.call(
+        "delete_topics", 5 if is_strict else 4, timeout_ms=10_000, topic_names=[f"{prefix}-0-13"]
+    )
+    assert only(deleted.responses).error_code == (REFUSED if is_strict else 0)
+    assert deleted.throttle_time_ms > 2_000
+
+
+def test_a_topic_that_is_only_validated_takes_mutations_too(server: Server, client: WireClient) -> None:
+    set_quota(server, "controller_mutation_rate", 1, client_id=client.client_id)
+
+    def validate() -> list[int]:
+        topic = {"name": f"v-{uuid4().hex[:8]}", "num_partitions": 30, "replication_factor": 1}
+        asked = {"timeout_ms": 10_000, "topics": [topic], "validate_only": True}
+        return [one.error_code for one in client.call("create_topics", 7, **asked).topics]
+
+    assert validate() == [0]
+    assert validate() == [REFUSED]
+
+
+def is_served(server: Server) -> bool:
+    """Tell whether a new connection is let in; one that is throttled is closed after a while."""
+    try:
+        with WireClient(server.bootstrap, client_id="many", timeout_s=5) as one:
+            one.call("api_versions", 2)
+            return True
+    except (TimeoutError, Closed, ConnectionError):
+        return False
+
+
+def test_connections_of_an_address_beyond_its_rate_are_closed_after_a_while(server: Server) -> None:
+    set_quota(server, "connection_creation_rate", 2, ip="127.0.0.1")
+    try:
+        served = [is_served(server) for _ in range(25)]
+        began_s = time.monotonic()
+        assert not is_served(server)
+        throttled_s = time.monotonic() - began_s
+    finally:
+        # It needs connections of its own.
+        eventually(lambda: is_served(server), bool, 15)
+        time.sleep(1)
+        set_quota(server, "connection_creation_rate", None, ip="127.0.0.1")
+
+    # Twenty in ten seconds; some are of those who set the quota.
+    assert 12 <= sum(served) <= 21 and not served[-1]
+    assert 0.2 <= throttled_s <= 1.6
