@@ -136,7 +136,6 @@ def _of_deletions(references: Iterable[TopicReference], topics: TopicsImage) -> 
         topic = topics.by_id.get(one.topic_id) if one.name is None else None
         name = one.name if topic is None else topic.name
         if name is not None:  # an id that stands for nothing is unknown to everybody
-            yield every, _of_topic(AclOperation.DESCRIBE, name)
             yield every, _of_topic(AclOperation.DELETE, name)
 
 

@@ -1,6 +1,6 @@
 """What members of a classic group ask: JoinGroup, SyncGroup, Heartbeat, LeaveGroup."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -34,6 +34,8 @@ class JoinGroup:
     can_skip_assignment: bool = (
         True  # KIP-814: since version 9 a returning leader may be told to assign nothing
     )
+    # Whether the member may see a topic, as in a heartbeat of the consumer protocol.
+    may_describe: Callable[[str], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -73,7 +73,7 @@ def classic_join_to_consumer_group(
     taken = 0 if known is None and member_id not in group.members else before.size_bytes
     check_members(shard.member_bytes, after.size_bytes - taken)
     owned = _owned(subscription, shard.topics)
-    moved, effects = _join(shard, group, before, after, known, owned, now_ms, command.reason or "")
+    moved, effects = _join(shard, group, before, after, known, owned, now_ms, command)
     result = JoinGroupResult(
         generation_id=moved.member_epoch,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -109,7 +109,7 @@ def _join(
     known: ConsumerMember | None,
     owned: Sequence[TopicPartitions],
     now_ms: int,
-    reason: str,
+    command: JoinGroup,
 ) -> tuple[ConsumerMember, list[Effect]]:
     """The member after its next step; `known` is who had its instance until now."""
     group_id = group.group_id
@@ -120,7 +120,7 @@ def _join(
         effects += timers_of(group, known.member_id)
     if after != before:
         records.append(checked_member(shard, group_id, after))
-    regex = change_regex(shard, group, before, after, now_ms)
+    regex = change_regex(shard, group, before, after, now_ms, command.may_describe)
     records += [ConsumerGroupRegularExpressionRecord(group_id, one, None) for one in regex.dropped]
     effects += regex.effects
     changed = after.topic_names != before.topic_names or regex.status is not RegexStatus.SAME
@@ -145,7 +145,7 @@ def _join(
                 replaces=replaces,
                 bumps=changed,
                 changed_topics=changed_topics,
-                reason=reason,
+                reason=command.reason or "",
             )
         )
     target = update_target_assignment(shard, group, epoch, before, after, records, now_ms)

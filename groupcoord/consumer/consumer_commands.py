@@ -1,6 +1,6 @@
 """The request of the consumer protocol (KIP-848), and what timers and the node bring to consumer groups."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ottla.groupcoord.assignment import Assignment, TopicPartitions
@@ -33,6 +33,8 @@ class ConsumerGroupHeartbeat:
     hold_ms: int = 0  # for how long it may be held until there is something to tell
     # The client can cope with an answer that comes after its next heartbeat is due.
     tolerates_late_answers: bool = False
+    # Whether the member may see a topic, asked in a thread when expressions are matched; None: it sees all.
+    may_describe: Callable[[str], bool] | None = None
     phase: HeartbeatPhase = HeartbeatPhase.ARRIVED
 
 

@@ -78,7 +78,7 @@ def consumer_group_heartbeat(shard: Shard, command: ConsumerGroupHeartbeat, now_
         check_members(shard.member_bytes, after.size_bytes - taken)
     if after != before or not (replaced or member_id in group.members):
         records.append(checked_member(shard, group.group_id, after))
-    regex = change_regex(shard, group, before, after, now_ms)
+    regex = change_regex(shard, group, before, after, now_ms, command.may_describe)
     records += [ConsumerGroupRegularExpressionRecord(group.group_id, one, None) for one in regex.dropped]
     names_changed = after.topic_names != before.topic_names
     bumps = must_rebalance or names_changed or regex.status is RegexStatus.CHANGED_AND_RESOLVED

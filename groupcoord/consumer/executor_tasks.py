@@ -5,7 +5,7 @@ it may run beside the shard that asked for it. It pauses again and again, so tha
 groups have their turn and nobody waits for it to end.
 """
 
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, TypeAlias
@@ -40,6 +40,7 @@ class ResolveRegexes:
     began_ms: int
     known: Mapping[str, frozenset[str]] = field(default_factory=dict)
     changed_since: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    may_describe: Callable[[str], bool] | None = None  # what the member for whom it is done may see
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +98,8 @@ def _resolve(task: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None
         look_at = names if known is None else [name for name in changed if name in names]
         matching, took_s = yield from _matching(regex, look_at, cpu_s)
         spent_s += took_s
+        if matching is not None and task.may_describe is not None:
+            matching = yield from _visible(matching, task.may_describe, cpu_s)
         if matching is None:
             given_up.append(regex)
         elif known is None or not changed:
@@ -114,6 +117,21 @@ def _resolve(task: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None
         given_up=frozenset(given_up),
         cpu_ms=int(spent_s * 1000),
     )
+
+
+def _visible(
+    names: Sequence[str], may_describe: Callable[[str], bool], cpu_s: Callable[[], float]
+) -> Generator[None, None, list[str]]:
+    """Return the names that the member may see; the time does not count as that of its expression."""
+    visible: list[str] = []
+    began_s = cpu_s()
+    for count, name in enumerate(names, 1):
+        if may_describe(name):
+            visible.append(name)
+        if count % NAMES_BETWEEN_LOOKS == 0 and cpu_s() - began_s >= SLICE_CPU_S:
+            yield
+            began_s = cpu_s()
+    return visible
 
 
 def _matching(

@@ -1,11 +1,14 @@
 """Expressions that members of a consumer group subscribe to: when they are matched, and what comes of it.
 
 Matching thousands of topics takes time, so a thread does it; meanwhile the group goes on without the new
-expression. All expressions of a group are matched together, so that a new topic makes one rebalance.
+expression. All expressions of a group are matched together, so that a new topic makes one rebalance. As in
+Kafka they find what the member may see whose heartbeat has them matched; a changed ACL shows when they are
+matched the next time.
 """
 
+from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
@@ -29,6 +32,16 @@ REFRESH_MIN_INTERVAL_MS = 10_000  # Kafka's; a topic made in a hurry after anoth
 WAITS_PER_CPU_TIME = 20
 
 
+MayDescribe: TypeAlias = Callable[[str], bool] | None
+
+
+class _Asker(NamedTuple):
+    """The member for whom expressions are matched: its host, and which topics it may see."""
+
+    client_host: str
+    may_describe: MayDescribe
+
+
 class RegexStatus(Enum):
     """What a heartbeat changed in its member's expression."""
 
@@ -46,10 +59,15 @@ class RegexChange(NamedTuple):
 
 
 def change_regex(
-    shard: Shard, group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember, now_ms: int
+    shard: Shard,
+    group: ConsumerGroup,
+    before: ConsumerMember,
+    after: ConsumerMember,
+    now_ms: int,
+    may_describe: MayDescribe,
 ) -> RegexChange:
     """What a member's heartbeat means for the expressions; INVALID_REGULAR_EXPRESSION for a new one that is
-    none.
+    none. `may_describe` says which topics the member may see; None: all.
     """
     old, new = before.topic_regex, after.topic_regex
     status, dropped, is_new = RegexStatus.SAME, [], False
@@ -65,13 +83,12 @@ def change_regex(
         elif new in group.regexes:
             status = RegexStatus.CHANGED_AND_RESOLVED
     wanted = (set(group.subscribed_regexes) - set(dropped)) | ({new} if new else set())
-    return RegexChange(
-        status, dropped, _refresh(shard, group, wanted, now_ms, after.client_host, is_new=is_new)
-    )
+    asker = _Asker(after.client_host, may_describe)
+    return RegexChange(status, dropped, _refresh(shard, group, wanted, now_ms, asker, is_new=is_new))
 
 
 def _refresh(
-    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, client_host: str, *, is_new: bool
+    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker, *, is_new: bool
 ) -> list[Effect]:
     """Have the expressions matched if one never was, there are new topics, or it was long ago."""
     if not wanted or group.group_id in shard.resolving:
@@ -104,17 +121,17 @@ def _refresh(
     if not is_due:
         return []
     shard.resolving.add(group.group_id)
-    return [RunTask(_task(shard, group, wanted, now_ms, client_host))]
+    return [RunTask(_task(shard, group, wanted, now_ms, asker))]
 
 
-def _task(
-    shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, client_host: str
-) -> ResolveRegexes:
+def _task(shard: Shard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker) -> ResolveRegexes:
     """Have these matched: those that never were come first, then the oldest. Of those that were matched only
-    with topics that changed since, as far as that is known.
+    with topics that changed since, as far as that is known; where topics are hidden all are looked at, since
+    those that were found were found by the rights of then.
     """
     changed_since: dict[str, frozenset[str]] = {}
-    for version in {group.regexes[regex].version for regex in wanted if regex in group.regexes}:
+    known = wanted if asker.may_describe is None else ()
+    for version in {group.regexes[regex].version for regex in known if regex in group.regexes}:
         changed = shard.recent_topics.since(version)
         if changed is not None:
             alike = (one for one in wanted if one in group.regexes and group.regexes[one].version == version)
@@ -126,12 +143,13 @@ def _task(
 
     return ResolveRegexes(
         group_id=group.group_id,
-        client_host=client_host,
+        client_host=asker.client_host,
         regexes=tuple(sorted(wanted, key=age)),
         topics=shard.topics,
         began_ms=now_ms,
         known={regex: group.regexes[regex].topics for regex in changed_since},
         changed_since=changed_since,
+        may_describe=asker.may_describe,
     )
 
 

@@ -4,6 +4,8 @@ All connections of one principal from one address share an `Access`. It remember
 changes; where there is no authorizer, and for the cluster's own nodes, it allows everything at once.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -127,6 +129,16 @@ class Access:
         if decision is None:
             decision = decisions[asked] = judge.is_allowed_somewhere(self, operation, resource_type)
         return decision
+
+    def sees_topic(self) -> Callable[[str], bool] | None:
+        """Return what tells, in any thread, whether the client may describe a topic; None: it may all.
+
+        Nothing is remembered of it: it may be asked about every topic there is.
+        """
+        judge = self._judge
+        if judge is None:
+            return None
+        return partial(judge.is_allowed, self, AclOperation.DESCRIBE, ResourceType.TOPIC)
 
     def allowed_operations(self, resource_type: ResourceType, name: str) -> int:
         """Return the operations that are allowed: bit n stands for the one that `AclOperation` numbers n."""

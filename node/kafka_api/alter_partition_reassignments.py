@@ -8,7 +8,7 @@ from typing import Final
 from ottla.logstore.words.errors import KafkaError
 from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.commands import AlterPartitionReassignments, ReassignablePartition, ReassignableTopic
-from ottla.node.kafka_api.api_description import ApiDescription, Asks
+from ottla.node.kafka_api.api_description import PARTITIONS, ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.request_timeout import command_timeout_ms
 from ottla.node.services import Services
@@ -25,6 +25,7 @@ API: Final = ApiDescription(
     versions=(0, 1),
     asks=Asks(of_cluster=AclOperation.ALTER),
     limits=RequestLimits(MANY_MOVED, {"topics.name": TOPIC}),
+    echoes=(Echo("topics", "responses", ("name",), PARTITIONS),),
 )
 
 

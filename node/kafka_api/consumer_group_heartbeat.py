@@ -79,6 +79,7 @@ def handle(
             member_id_required=context.api_version >= 1,
             hold_ms=hold_ms,
             tolerates_late_answers=context.connection.software_name in TOLERANT_CLIENTS,
+            may_describe=access.sees_topic(),
         )
 
     if hold_ms:

@@ -104,7 +104,7 @@ def _judged(
 ) -> tuple[Sequence[TopicReference], Sequence[TopicDeletion]]:
     """Return the topics that the client may delete, and the answers to those that it may not.
 
-    Name and id are told together only to a client that may describe the topic.
+    The name of a topic that is named by its id is told only to a client that may describe it.
     """
     if access.allows_of_cluster(AclOperation.DELETE):
         return asked, ()
@@ -116,17 +116,16 @@ def _judged(
         if name is None:
             allowed.append(one)  # an id that stands for nothing, as the controller says
             continue
-        may_describe = access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
-        if may_describe and access.allows(AclOperation.DELETE, ResourceType.TOPIC, name):
+        if access.allows(AclOperation.DELETE, ResourceType.TOPIC, name):
             allowed.append(one)
             continue
-        topic_id = topic.topic_id if may_describe and topic is not None else one.topic_id
+        may_describe = access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name)
         denied.append(
             TopicDeletion(
                 name=name if may_describe else one.name,
-                topic_id=topic_id,
+                topic_id=one.topic_id,
                 error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-                error_message=None,
+                error_message="Topic authorization failed.",
             )
         )
     return allowed, denied

@@ -52,8 +52,13 @@ def _answer(
         for index in topic.partition_indexes:
             yield
             if not is_allowed:
-                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-                partitions.append(PartitionResponse(partition_index=index, error_code=code))
+                partitions.append(
+                    PartitionResponse(
+                        partition_index=index,
+                        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                        error_message="Topic authorization failed.",
+                    )
+                )
             elif (topic.name, index) not in named:
                 named.add((topic.name, index))
                 partitions.append((yield from _describe(services, topic.name, index)))

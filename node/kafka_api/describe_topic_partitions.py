@@ -111,7 +111,7 @@ def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=0,
+        topic_authorized_operations=authorized_operations.NOT_ASKED,
     )
 
 

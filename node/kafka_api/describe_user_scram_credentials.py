@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation
-from ottla.node.kafka_api.api_description import ApiDescription, Asks
+from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_user_scram_credentials import (
@@ -24,6 +24,7 @@ API: Final = ApiDescription(
     versions=(0, 0),
     asks=Asks(of_cluster=AclOperation.DESCRIBE),
     limits=RequestLimits(SEVERAL, {"users.name": NAME}),
+    echoes=(Echo("users", "results"),),
     changes_nothing=True,
 )
 

@@ -118,9 +118,9 @@ async def handle(
         topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
     if request.include_topic_authorized_operations:
         topics = [
-            # Of what has no name nobody can say what is allowed.
+            # Of what has no name nobody can say what is allowed, and of what is hidden it is not told.
             topic
-            if topic.name is None
+            if topic.name is None or topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
             else replace(
                 topic, topic_authorized_operations=authorized_operations.of_topic(context.access, topic.name)
             )

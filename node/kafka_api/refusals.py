@@ -28,6 +28,14 @@ ELEMENTS_AT_ONCE: Final = 4_096
 
 
 _CODES: Final = ("error_code", "partition_error_code")
+_UNKNOWN: Final = ("node_id", "port", "base_offset")  # of elements: -1 beside an error
+_ABSENT: Final = ("protocol_name", "entries")  # at the top: null beside an error, where the version has that
+# Their elements bear the error of the whole, too.
+_NAMES_ELEMENTS_TOO: Final = (
+    ApiKey.ELECT_LEADERS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+)
 
 
 def with_denials(
@@ -42,13 +50,17 @@ def has_top(api: ApiKey | PeerApi, version: int) -> bool:
     """Return whether the response has an error code of its own, so that no element need be named."""
     fields = schema_of(codec.response_class(api)).plain_fields(version)
     # Metadata has one since 13, but clients look at its topics.
-    return any(field.name == "error_code" for field in fields) and api is not ApiKey.METADATA
+    if api is ApiKey.METADATA or api in _NAMES_ELEMENTS_TOO:
+        return False
+    return any(field.name == "error_code" for field in fields)
 
 
 def at_top(api: ApiKey | PeerApi, version: int, error: KafkaError) -> Any:
     """The response with the error at its top alone."""
     cls = codec.response_class(api)
-    return cls(**_error_fields(schema_of(cls).plain_fields(version), error))
+    fields = schema_of(cls).plain_fields(version)
+    absent = {field.name: None for field in fields if field.name in _ABSENT and field.is_nullable(version)}
+    return cls(**_error_fields(fields, error), **absent)
 
 
 def by_element(
@@ -70,7 +82,8 @@ def by_element(
     cls = codec.response_class(api)
     fields = {field.name: field for field in schema_of(cls).plain_fields(version)}
     made = _error_fields(fields.values(), error)
-    if api is ApiKey.DESCRIBE_LOG_DIRS:  # old versions say it of a directory without a name
+    # Old versions say it of a directory without a name. That a client has no right they say by naming none.
+    if api is ApiKey.DESCRIBE_LOG_DIRS and error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         made["results"] = [_element(fields["results"], {}, version, error)]
     for echo in describe(api).echoes:
         target = fields.get(echo.target)
@@ -106,7 +119,7 @@ def _repeated(echo: Echo, target: Field, parent: Any, version: int, error: Kafka
 def _element(target: Field, named: dict[str, Any], version: int, error: KafkaError) -> Any:
     assert target.of is not None
     fields = schema_of(target.of).plain_fields(version)
-    unknown = {field.name: -1 for field in fields if field.name in ("node_id", "port")}
+    unknown = {field.name: -1 for field in fields if field.name in _UNKNOWN}
     return target.of(**{**_error_fields(fields, error), **unknown, **named})
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ottla.logstore.log_reader import ColdRead
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, failure, slice_of
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result
@@ -70,14 +71,21 @@ def handle(
 
 
 def _refuse(context: RequestContext, request: FetchRequest) -> FetchResponse:
-    """Whoever has not proven to be a node of this cluster is shown nothing that is not committed."""
+    """Whoever has not proven to be a node of this cluster is shown nothing that is not committed.
+
+    Without the right of a node each partition bears that error, as in Kafka; with it, the whole.
+    """
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    if context.api_version >= 7:
+    if not context.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
+        code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    elif context.api_version >= 7:
         return FetchResponse(error_code=code)
     return FetchResponse(
         responses=[
             FetchableTopicResponse(
-                topic=topic.topic, partitions=[failure(one.partition, code) for one in topic.partitions]
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[failure(one.partition, code) for one in topic.partitions],
             )
             for topic in request.topics
         ]

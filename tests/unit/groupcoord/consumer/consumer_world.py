@@ -5,7 +5,7 @@ kinds, a tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch
 a member owns.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.groupcoord.assignment import TopicPartitions
 from ottla.groupcoord.commands import Command
@@ -112,6 +112,7 @@ class ConsumerWorld:
         rack: str | None = None,
         client_id: str = "c",
         member_id_required: bool = True,
+        may_describe: Callable[[str], bool] | None = None,
     ) -> ConsumerGroupHeartbeatResult | Refuse:
         """One heartbeat as it is."""
         return self.ask(
@@ -132,6 +133,7 @@ class ConsumerWorld:
                 client_id=client_id,
                 client_host="/127.0.0.1",
                 member_id_required=member_id_required,
+                may_describe=may_describe,
             )
         )
 

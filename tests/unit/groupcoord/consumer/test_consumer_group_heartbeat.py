@@ -728,6 +728,19 @@ def test_an_expression_that_was_given_up_is_tried_again_when_it_is_due() -> None
     assert [effect.task.regexes for effect in world.held] == [("a", "b")]
 
 
+def test_expressions_find_what_the_member_may_see_who_has_them_matched() -> None:
+    world = ConsumerWorld()
+    world.set_topics({"a1": 1, "a2": 1})
+    world.join("m1", regex="a.*", may_describe=lambda name: name == "a1")
+    assert world.group().regexes["a.*"].topics == {"a1"}
+
+    world.set_topics({"a1": 1, "a2": 1, "a3": 1})
+    world.groups.now_ms += 20_000
+    world.stay("m1", world.group().members["m1"].member_epoch, may_describe=lambda name: name != "a1")
+
+    assert world.group().regexes["a.*"].topics == {"a2", "a3"}
+
+
 def test_what_nobody_subscribes_to_any_more_is_not_worth_another_slice() -> None:
     world = ConsumerWorld()
     world.holds_tasks = True

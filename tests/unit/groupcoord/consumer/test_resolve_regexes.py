@@ -1,7 +1,7 @@
 """Expressions are matched in slices, within a budget for each and for the group, and only with new names."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.consumer.executor_tasks import (
@@ -124,3 +124,21 @@ def test_recent_topics_keep_so_many_names() -> None:
     recent.add(MAX_NAMES + 11, frozenset(map(str, range(MAX_NAMES + 1))))
     assert recent.since(MAX_NAMES + 10) is None
     assert recent.since(MAX_NAMES + 11) == set()
+
+
+def test_topics_are_found_that_the_member_may_see_and_judging_them_gives_way() -> None:
+    work = ResolveRegexes(
+        group_id="g",
+        client_host="/h",
+        regexes=("t.*",),
+        topics=MANY,
+        began_ms=1,
+        may_describe=lambda name: name.endswith("7"),
+    )
+    plain = replace(work, may_describe=None)
+
+    result = resolved(work)
+    more = len(list(steps(work, SlowProcessor(SLICE_CPU_S / 10))))
+
+    assert len(result.topics["t.*"]) == 200 == len(result.union) and not result.given_up
+    assert more > len(list(steps(plain, SlowProcessor(SLICE_CPU_S / 10)))) + 15

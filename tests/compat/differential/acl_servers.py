@@ -1,0 +1,167 @@
+"""Two servers with an authorizer and users, asked the same by clients of every role."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from typing import Any, Final
+
+from ottla.metadata_raft.acl import AclPermissionType
+from tests.compat.differential.acl_cases import ADMINISTRATOR, CASES, COMMITTED, AclCase, Names, Role
+from tests.compat.differential.cases import UNKNOWN_ID
+from tests.compat.differential.compare import Difference, differences, normal, prime
+from tests.compat.wire_client import Closed, WireClient, eventually, only, plain
+
+PASSWORD: Final = "secret"
+MECHANISM: Final = "PLAIN"
+MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+ENTRIES_AT_ONCE: Final = 400
+TOPICS_AT_ONCE: Final = 100
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+
+
+def users() -> list[str]:
+    """Return everybody who asks."""
+    return sorted({ADMINISTRATOR, *(role.user for case in CASES for role in case.roles())})
+
+
+def settings(listener: str) -> tuple[str, ...]:
+    """Return the settings of a server whose listener of that name has these users."""
+    known = " ".join(f'user_{user}="{PASSWORD}"' for user in users())
+    login = f'{MODULE} required username="{ADMINISTRATOR}" password="{PASSWORD}" {known};'
+    return (
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        f"super.users=User:{ADMINISTRATOR};User:ANONYMOUS",
+        f"sasl.enabled.mechanisms={MECHANISM}",
+        f"listener.name.{listener}.plain.sasl.jaas.config={login}",
+    )
+
+
+# Its only listener but the controller's: the broker logs in to itself.
+OF_KAFKA: Final = (
+    "listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    f"sasl.mechanism.inter.broker.protocol={MECHANISM}",
+)
+
+
+def log_in(bootstrap: str, user: str, timeout_s: float = 60.0) -> WireClient:
+    """Return a connection of a user."""
+    client = WireClient(bootstrap, client_id="differ", timeout_s=timeout_s)
+    assert client.call("sasl_handshake", 1, mechanism=MECHANISM).error_code == 0
+    said = b"\0".join((b"", user.encode(), PASSWORD.encode()))
+    answer = client.call("sasl_authenticate", 2, auth_bytes=said)
+    assert answer.error_code == 0, answer
+    return client
+
+
+class Side:
+    """One of the two servers, with the resources of all cases."""
+
+    def __init__(self, bootstrap: str, run: str, cases: list[AclCase]) -> None:
+        self.bootstrap = bootstrap
+        self._run = run
+        with log_in(bootstrap, ADMINISTRATOR) as client:
+            self.node = int(only(client.call("metadata", 12, topics=[]).brokers).node_id)
+            prime(client)
+            asked = {"key_type": 1, "coordinator_keys": ["prime"]}
+            eventually(
+                lambda: client.call("find_coordinator", 4, **asked),
+                lambda found: only(found.coordinators).error_code == 0,
+            )
+            self._ids: dict[str, bytes] = {}
+            self._create_topics(client, cases)
+            for case in cases:
+                if case.has_group:
+                    self._commit(client, self.names(case))
+            self._create_entries(client, cases)
+
+    def names(self, case: AclCase) -> Names:
+        return Names(run=self._run, number=case.number, node=self.node, ids=self._ids)
+
+    def _create_topics(self, client: WireClient, cases: list[AclCase]) -> None:
+        wanted = [*(self.names(case).topic for case in cases), self.names(cases[0]).other]
+        for at in range(0, len(wanted), TOPICS_AT_ONCE):
+            some = wanted[at : at + TOPICS_AT_ONCE]
+            made = client.call(
+                "create_topics",
+                7,
+                topics=[{"name": name, "num_partitions": 1, "replication_factor": 1} for name in some],
+                timeout_ms=60_000,
+            )
+            assert all(one.error_code == 0 for one in made.topics), made
+            self._ids |= {one.name: bytes(one.topic_id) for one in made.topics}
+        asked = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]} for name in wanted]
+        eventually(
+            lambda: client.call("list_offsets", 5, replica_id=-1, topics=asked),
+            lambda found: all(only(one.partitions).error_code == 0 for one in found.topics),
+        )
+
+    def _commit(self, client: WireClient, names: Names) -> None:
+        committed = [{"name": name, "partitions": COMMITTED} for name in (names.topic, names.other)]
+        answer = client.call("offset_commit", 8, group_id=names.group, topics=committed)
+        assert all(only(one.partitions).error_code == 0 for one in answer.topics), answer
+
+    def _create_entries(self, client: WireClient, cases: list[AclCase]) -> None:
+        entries = [
+            right.entry(self.names(case), role.user, permission)
+            for case in cases
+            for role in case.roles()
+            for rights, permission in ((role.allowed, ALLOW), (role.denied, DENY))
+            for right in rights
+        ]
+        for at in range(0, len(entries), ENTRIES_AT_ONCE):
+            answer = client.call("create_acls", 3, creations=entries[at : at + ENTRIES_AT_ONCE])
+            assert all(one.error_code == 0 for one in answer.results), answer
+        every = {
+            "resource_type_filter": 1,
+            "resource_name_filter": None,
+            "pattern_type_filter": 1,
+            "principal_filter": None,
+            "host_filter": None,
+            "operation": 1,
+            "permission_type": 1,
+        }
+        found = eventually(
+            lambda: sum(len(one.acls) for one in client.call("describe_acls", 3, **every).resources),
+            lambda count: count >= len(entries),
+        )
+        assert found >= len(entries)
+
+    def answer(self, case: AclCase, role: Role) -> Any:
+        """Return the answer to a client of a role as nested dicts, or in words what happened instead."""
+        with closing(log_in(self.bootstrap, role.user)) as client:
+            try:
+                answer = client.call(case.api, case.version, **case.fields(self.names(case)))
+            except Closed:
+                return "closed"
+            except TimeoutError:
+                return "silent"
+        known = self.names(case)
+        ids = [known.topic_id, known.other_id, UNKNOWN_ID]
+        return normal(_by_id(plain(answer, case.version), ids), "", self.node)
+
+
+def _by_id(value: Any, ids: Sequence[bytes]) -> Any:
+    """Return an answer whose lists have the topics with these ids first, in this order."""
+    if isinstance(value, dict):
+        return {key: _by_id(one, ids) for key, one in value.items()}
+    if not isinstance(value, list):
+        return value
+
+    def place(item: Any) -> int:
+        topic_id = item.get("topic_id") if isinstance(item, dict) else None
+        return ids.index(topic_id) if topic_id in ids else len(ids)
+
+    return sorted((_by_id(one, ids) for one in value), key=place)
+
+
+def compare(ottla: str, kafka: str, run: str, api: str = "", text: str = "") -> Iterator[Difference]:
+    """Give all differences of the cases of an API whose name has `text`."""
+    cases = [one for one in CASES if api in ("", one.api) and text in one.name]
+    mine, theirs = (Side(bootstrap, run, cases) for bootstrap in (ottla, kafka))
+    for case in cases:
+        for role in case.roles():
+            found = differences(mine.answer(case, role), theirs.answer(case, role))
+            for path, one, other in found:
+                label = f"{case.name}, {role.name}"
+                yield Difference(
+                    case=label, api=case.api, version=case.version, path=path, ottla=one, kafka=other
+                )
