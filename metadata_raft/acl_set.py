@@ -45,6 +45,7 @@ class DefaultRule(Enum):
     ALLOW = "DefaultAllow"
     DENY = "DefaultDeny"
     NOT_LOADED = "NotLoaded"  # the metadata of this node has not been read yet
+    NO_AUTHORIZER = "NoAuthorizer"  # only from the machines of nodes the cluster itself may be changed
 
 
 class Decision(NamedTuple):
@@ -88,6 +89,7 @@ SUPER_USER: Final = Decision(True, DefaultRule.SUPER_USER)
 DEFAULT_ALLOW: Final = Decision(True, DefaultRule.ALLOW)
 DEFAULT_DENY: Final = Decision(False, DefaultRule.DENY)
 NOT_LOADED: Final = Decision(False, DefaultRule.NOT_LOADED)
+NO_AUTHORIZER: Final = Decision(False, DefaultRule.NO_AUTHORIZER)
 
 
 def _bits(*operations: AclOperation) -> int:

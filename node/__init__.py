@@ -11,6 +11,7 @@ settings       the settings of a node, from file, environment and command line
 counters       what the hot path counts: of topics, of requests
 quota          how much clients may ask of a node, measured as Kafka measures it
 secure_client  how a client proves who it is, and checks whom it speaks to
+audit          who was refused, failed to log in or changed the cluster: a logger and a file
 authorization  what a client may do with topics, groups, transactions, the cluster
 net            listeners and connections; the client side of a connection
 work           work that would hold up the loop: in turns, or beside it

@@ -32,7 +32,7 @@ from ottla.node.rest_api.readiness import STILL_STARTING, problem_of
 from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.start.foundation import lay_foundation
+from ottla.node.start.foundation import lay_foundation, open_audit_log
 from ottla.node.start.log_dirs import claim_directories, load_logs
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
 from ottla.node.start.node_tasks import cause_of, in_thread_to_the_end
@@ -123,6 +123,7 @@ class Broker:
     async def _start_parts(self, gathered: GatheredAnswers, when_loaded: Callable[[], None]) -> None:
         """From bound sockets to served clients."""
         base, tasks = self.base, self.base.tasks
+        await in_thread_to_the_end(partial(open_audit_log, base))
         found = await find_quorum(base)
         await in_thread_to_the_end(partial(claim_directories, base, found))
         await tasks.begin()
@@ -228,6 +229,7 @@ class Broker:
                 raise cause_of(group) from None
         finally:
             self.base.log_manager.release()
+            await asyncio.to_thread(self.base.audit.close)
             await self.probes.stop()
 
     # ---- stop ------------------------------------------------------------------------------------
@@ -264,6 +266,7 @@ class Broker:
         try:
             await asyncio.to_thread(base.log_manager.close, broker_epoch=broker_epoch)
         finally:
+            await asyncio.to_thread(base.audit.close)
             await self.probes.stop()
         log_notes(base.log_manager)
         if failure is not None:
@@ -310,4 +313,5 @@ class Broker:
                 await self.base.tasks.end()
         finally:
             self.base.log_manager.release()
+            await asyncio.to_thread(self.base.audit.close)
             await self.probes.stop()

@@ -11,7 +11,11 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 ROOT: Final = "root"
 OURS: Final = "ottla"
-PARTS: Final = tuple(f"{OURS}.{part}" for part in ("groupcoord", "logstore", "metadata_raft", "node"))
+PARTS: Final = tuple(
+    f"{OURS}.{part}" for part in ("audit", "groupcoord", "logstore", "metadata_raft", "node")
+)
+# Loggers under the names that Apache Kafka has for them, too.
+KAFKAS: Final = {"kafka.authorizer.logger": f"{OURS}.audit"}
 TRACE: Final = 5  # below Python's DEBUG: nothing is logged there
 # Kafka's names, the most severe first.
 LEVELS: Final = {
@@ -27,10 +31,7 @@ LEVELS: Final = {
 def levels() -> dict[str, str]:
     """The effective level of each logger, by name."""
     names = {name for name in (OURS, *PARTS, *logging.root.manager.loggerDict) if _is_ours(name)}
-    return {
-        name: level_name(logging.getLogger(None if name == ROOT else name).getEffectiveLevel())
-        for name in sorted({ROOT, *names})
-    }
+    return {name: level_name(_logger(name).getEffectiveLevel()) for name in sorted({ROOT, *KAFKAS, *names})}
 
 
 def level_name(level: int) -> str:
@@ -56,8 +57,11 @@ def check_change(name: str, level: str | None) -> None:
 
 def change(name: str, level: str | None) -> None:
     """Set a level that `check_change` lets pass; None takes it back, and the logger above says."""
-    logger = logging.getLogger(None if name == ROOT else name)
-    logger.setLevel(logging.NOTSET if level is None else LEVELS[level])
+    _logger(name).setLevel(logging.NOTSET if level is None else LEVELS[level])
+
+
+def _logger(name: str) -> logging.Logger:
+    return logging.getLogger(None if name == ROOT else KAFKAS.get(name, name))
 
 
 def _is_ours(name: str) -> bool:

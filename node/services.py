@@ -13,6 +13,7 @@ from ottla.logstore.log_manager import LogManager
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import Quorum
+from ottla.node.audit.audit_log import AuditLog
 from ottla.node.client_metrics.client_instances import ClientInstances
 from ottla.node.clock import Clock
 from ottla.node.coordinators.group_lag import GroupLag
@@ -107,6 +108,7 @@ class Services:
     peers: PeerNetwork
     listeners: Sequence[Listener]
     administrators: Administrators
+    audit: AuditLog
     listener_tls: SecurityReload
     request_counters: AllRequestCounters
     refused_requests: RefusedRequests

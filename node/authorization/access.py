@@ -16,6 +16,7 @@ from ottla.metadata_raft.acl import (
     ResourceType,
     operation_bits,
 )
+from ottla.metadata_raft.acl_set import Decision
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 MAX_DECISIONS: Final = 4_096  # that one Access remembers; then it begins anew
@@ -32,6 +33,9 @@ REFUSALS: Final = {
 _ALL_OPERATIONS: Final = {one: operation_bits(one) for one in KNOWN_OPERATIONS}
 GROUP_DENIED: Final = KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
+# Takes a decision for the audit log: principal, address, API, operation, type and name of the resource.
+Tell = Callable[[str, str, str, AclOperation, ResourceType, str, Decision], None]
+
 
 class AccessDenied(KafkaError):
     """Raised by a handler that refuses a request as a whole; each of its elements is answered so, too."""
@@ -40,10 +44,22 @@ class AccessDenied(KafkaError):
 class Judge(Protocol):
     """Decides for the first time."""
 
-    def is_allowed(
+    def decide(
         self, access: "Access", operation: AclOperation, resource_type: ResourceType, name: str
-    ) -> bool:
-        """Return whether the client may do this to the resource of this name."""
+    ) -> Decision:
+        """Return whether the client may do this to the resource of this name, and by which rule."""
+        ...
+
+    def tell(
+        self,
+        access: "Access",
+        api: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        decision: Decision,
+    ) -> None:
+        """Have the audit log tell a decision about a request of an API."""
         ...
 
     def is_allowed_somewhere(
@@ -60,14 +76,21 @@ class Judge(Protocol):
 class Access:
     """The rights of one principal from one address, judged when they are first asked for.
 
+    That of a single request (`of_request`) asks the one of its connection, and has the audit log tell what is
+    refused, once for each resource.
+
     `is_open` says that everything is allowed. `writes` has topics, and `transactional_ids` ids, of which it
     is known that they may be written; what is not in them has to be asked for by `allows`.
     """
 
     __slots__ = (
         "__weakref__",
+        "_api",
         "_decisions",
         "_judge",
+        "_shared",
+        "_somewhere",
+        "_told",
         "host",
         "is_open",
         "principal",
@@ -83,20 +106,57 @@ class Access:
         self.writes: set[str] = set()
         self.transactional_ids: set[str] = set()
         self._judge = judge
-        self._decisions: dict[tuple[AclOperation, ResourceType, str | None], bool] = {}
+        self._decisions: dict[tuple[AclOperation, ResourceType, str], Decision] = {}
+        self._somewhere: dict[tuple[AclOperation, ResourceType], bool] = {}
+        self._shared: Access | None = None  # that of the connection, if this is that of a request
+        self._api = ""
+        self._told: set[tuple[AclOperation, ResourceType, str]] = set()
 
-    def allows(self, operation: AclOperation, resource_type: ResourceType, name: str) -> bool:
-        """Return whether the client may do this to the resource of this name."""
+    def of_request(self, api: str) -> "Access":
+        """Return the same rights for one request of an API, whose refusals the audit log tells."""
+        if self.is_open:
+            return self
+        access = Access(self.principal, self.host, self._judge)
+        access._shared, access._api = self, api
+        return access
+
+    def allows(
+        self,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        *,
+        log_if_denied: bool = True,
+    ) -> bool:
+        """Return whether the client may do this to the resource of this name.
+
+        Without `log_if_denied` a denial is no refusal: a list is filtered, or another right is enough.
+        """
         judge = self._judge
         if judge is None:
             return True
+        shared = self._shared
+        if shared is None:
+            return self._decide(judge, operation, resource_type, name).is_allowed
+        is_new = (operation, resource_type, name) not in shared._decisions
+        decision = shared._decide(judge, operation, resource_type, name)
+        if (is_new if decision.is_allowed else log_if_denied) and (
+            (asked := (operation, resource_type, name)) not in self._told
+        ):
+            self._told.add(asked)
+            judge.tell(self, self._api, operation, resource_type, name, decision)
+        return decision.is_allowed
+
+    def _decide(
+        self, judge: Judge, operation: AclOperation, resource_type: ResourceType, name: str
+    ) -> Decision:
         asked = (operation, resource_type, name)
         decisions, writes, ids = self._decisions, self.writes, self.transactional_ids
         decision = decisions.get(asked)
         if decision is None:
             # A thread that decides while an ACL changes writes into the old dict, which is forgotten.
-            decision = decisions[asked] = judge.is_allowed(self, operation, resource_type, name)
-            if decision and operation is AclOperation.WRITE:
+            decision = decisions[asked] = judge.decide(self, operation, resource_type, name)
+            if decision.is_allowed and operation is AclOperation.WRITE:
                 if resource_type is ResourceType.TOPIC:
                     writes.add(name)
                 elif resource_type is ResourceType.TRANSACTIONAL_ID:
@@ -114,17 +174,17 @@ class Access:
                 f"{resource_type.name} {name!r}.",
             )
 
-    def allows_of_cluster(self, operation: AclOperation) -> bool:
+    def allows_of_cluster(self, operation: AclOperation, *, log_if_denied: bool = True) -> bool:
         """Return whether the client may do this to the cluster."""
-        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+        return self.allows(operation, ResourceType.CLUSTER, CLUSTER_NAME, log_if_denied=log_if_denied)
 
     def allows_somewhere(self, operation: AclOperation, resource_type: ResourceType) -> bool:
         """Return whether the client may do this to any resource of the type, one that exists or not."""
         judge = self._judge
         if judge is None:
             return True
-        asked = (operation, resource_type, None)
-        decisions = self._decisions
+        asked = (operation, resource_type)
+        decisions = (self._shared or self)._somewhere
         decision = decisions.get(asked)
         if decision is None:
             decision = decisions[asked] = judge.is_allowed_somewhere(self, operation, resource_type)
@@ -150,5 +210,6 @@ class Access:
     def forget(self) -> None:
         """Forget all decisions, since an ACL has changed."""
         self._decisions = {}
+        self._somewhere = {}
         self.writes = set()
         self.transactional_ids = set()

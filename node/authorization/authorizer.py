@@ -3,15 +3,17 @@
 from weakref import WeakValueDictionary
 
 from ottla.metadata_raft.acl import AclOperation, ResourceType, host_in_entries
-from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings, decide
-from ottla.node.authorization.access import Access
+from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings, Decision, decide
+from ottla.node.authorization.access import Access, Tell
 
 
 class Authorizer:
     """Hands out what clients may do, and has it judged anew when an ACL changes."""
 
-    def __init__(self, settings: AuthorizerSettings) -> None:
+    def __init__(self, settings: AuthorizerSettings, tell: Tell | None = None) -> None:
+        """`tell` takes the decisions that the audit log tells."""
         self.settings = settings
+        self._tell = tell
         self._acls: AclSet | None = None  # until the metadata of this node are read
         # All connections of a principal from an address share one, which ends with the last of them.
         self._known: WeakValueDictionary[tuple[str, str], Access] = WeakValueDictionary()
@@ -32,12 +34,24 @@ class Authorizer:
         for access in list(self._known.values()):
             access.forget()
 
-    def is_allowed(
+    def decide(
         self, access: Access, operation: AclOperation, resource_type: ResourceType, name: str
-    ) -> bool:
-        """Return whether the client may do this to the resource of this name."""
-        asker = _asker(access)
-        return decide(self._acls, asker, operation, resource_type, name, self.settings).is_allowed
+    ) -> Decision:
+        """Return whether the client may do this to the resource of this name, and by which rule."""
+        return decide(self._acls, _asker(access), operation, resource_type, name, self.settings)
+
+    def tell(
+        self,
+        access: Access,
+        api: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        decision: Decision,
+    ) -> None:
+        """Have the audit log tell a decision about a request of an API."""
+        if self._tell is not None:
+            self._tell(access.principal, access.host, api, operation, resource_type, name, decision)
 
     def is_allowed_somewhere(
         self, access: Access, operation: AclOperation, resource_type: ResourceType

@@ -155,7 +155,9 @@ async def _refusal_of_brokers(
     """Return why this client may not change brokers, or None if it may or does not ask to."""
     if any(one.resource_type in OF_BROKERS for one in resources):
         try:
-            await services.administrators.check(context.connection, AclOperation.ALTER_CONFIGS)
+            await services.administrators.check(
+                context.connection, AclOperation.ALTER_CONFIGS, access=context.access, api=context.api_name
+            )
         except KafkaError as error:
             return kept(error)
     return None

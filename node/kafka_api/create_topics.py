@@ -16,7 +16,6 @@ from ottla.metadata_raft.commands import (
     ReplicaAssignment,
     TopicCreation,
 )
-from ottla.node.authorization.access import Access
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.config_entries import source_for_new_topic, topic_entries
 from ottla.node.kafka_api.request_context import RequestContext
@@ -61,8 +60,12 @@ async def handle(
     is_large = context.is_large
     topics = await listed((_new_topic(topic, services.unique) for topic in request.topics), is_large=is_large)
     access = context.access
-    may_create_all = access.allows_of_cluster(AclOperation.CREATE)
-    allowed = [one for one in topics if may_create_all or _may(access, AclOperation.CREATE, one.name)]
+    may_create_all = access.allows_of_cluster(AclOperation.CREATE, log_if_denied=False)
+    allowed = [
+        one
+        for one in topics
+        if may_create_all or access.allows(AclOperation.CREATE, ResourceType.TOPIC, one.name)
+    ]
     allowed_names = {one.name for one in allowed}
     denied = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     refused = _refused([one for one in topics if one.name not in allowed_names], denied)
@@ -97,10 +100,6 @@ async def handle(
     return CreateTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), topics=topics_answered)
 
 
-def _may(access: Access, operation: AclOperation, topic: str) -> bool:
-    return access.allows(operation, ResourceType.TOPIC, topic)
-
-
 def _refused(topics: Sequence[NewTopic], error: KafkaError) -> Iterable[TopicCreation]:
     """Each name once, as where the controller answers."""
     names = dict.fromkeys(topic.name for topic in topics)
@@ -126,8 +125,8 @@ def _result(services: Services, context: RequestContext, result: TopicCreation) 
         return CreatableTopicResult(
             name=result.name, error_code=result.error_code, error_message=result.error_message
         )
-    if context.api_version >= SHOWS_CONFIGS_SINCE and not _may(
-        context.access, AclOperation.DESCRIBE_CONFIGS, result.name
+    if context.api_version >= SHOWS_CONFIGS_SINCE and not context.access.allows(
+        AclOperation.DESCRIBE_CONFIGS, ResourceType.TOPIC, result.name, log_if_denied=False
     ):
         return CreatableTopicResult(
             name=result.name,

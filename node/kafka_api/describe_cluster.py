@@ -41,7 +41,9 @@ NOT_TOLD = -2
 def handle(
     services: Services, context: RequestContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse | Coroutine[Any, Any, DescribeClusterResponse]:
-    if not request.include_counts or not context.access.allows_of_cluster(AclOperation.DESCRIBE):
+    if not request.include_counts or not context.access.allows_of_cluster(
+        AclOperation.DESCRIBE, log_if_denied=False
+    ):
         return _describe(services, context, request, None)
     return one_turn_at_once(_with_counts(services, context, request))
 

@@ -51,7 +51,7 @@ def _answer(
     hidden: set[str] = set()
     for name in () if access.is_open else wanted:
         yield
-        if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name):
+        if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, name, log_if_denied=not is_all):
             hidden.add(name)
     refused = [] if is_all else [_hidden(name) for name in sorted(hidden)]
     names = sorted(name for name in wanted - hidden if cursor is None or name >= cursor.topic_name)

@@ -80,6 +80,6 @@ def _state(access: Access, found: DescribedTransaction) -> TransactionState:
         topics=[
             TopicData(topic=topic, partitions=partitions)
             for topic, partitions in (found.topics or {}).items()
-            if access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
+            if access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic, log_if_denied=False)
         ],
     )

@@ -21,6 +21,7 @@ from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.image import ScramCredential, ScramKey
 from ottla.metadata_raft.peer_certificate import check_certificate_names
 from ottla.metadata_raft.scram import ScramMechanism
+from ottla.node.audit.audit_log import AuditLog
 from ottla.node.authorization.access import AccessDenied
 from ottla.node.clock import monotonic_s
 from ottla.node.counters.refused_requests import RefusedRequests
@@ -32,6 +33,7 @@ from ottla.node.counters.request_counters import (
 )
 from ottla.node.kafka_api import api_versions, refusals
 from ottla.node.kafka_api.api_description import ApiDescription, RepeatedRequests
+from ottla.node.kafka_api.changes import CHANGES, Changes
 from ottla.node.kafka_api.charged_results import Written, charged, told, told_in_body
 from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
@@ -46,6 +48,7 @@ from ottla.node.kafka_api.served_apis import (
     is_served,
     is_served_early,
 )
+from ottla.node.kafka_api.told_changes import ToldChanges
 from ottla.node.net.answers import (
     Answer,
     BuiltInThread,
@@ -98,6 +101,7 @@ USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, Api
 
 # What makes and deletes partitions, and counts for the quotas of mutations.
 MUTATING_APIS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
+PEER_MECHANISM = "cluster.secret"  # how nodes prove themselves, as the audit log names it
 FOLLOWERS_FETCH = "FetchFollower"  # as Kafka counts these apart
 
 log = logging.getLogger(__name__)
@@ -120,6 +124,7 @@ class Route(NamedTuple):
     small_bytes: int  # beyond them a request is read and answered beside the loop
     description: ApiDescription
     of_cluster: AclOperation | None  # the right on the cluster that a client needs
+    changes: Changes | None  # of the cluster, that the audit log tells
 
 
 class Read(NamedTuple):
@@ -142,9 +147,11 @@ class Dispatcher:
         large_requests: LargeRequests | None = None,
         peer_gate: PeerGate | None = None,
         quotas: ClientQuotas | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         """`peer_gate` is None where no node can prove itself."""
         self._state = state
+        self._audit = AuditLog() if audit is None else audit
         self._served_apis = served_apis
         self._large_requests = LargeRequests() if large_requests is None else large_requests
         self._peer_gate = peer_gate
@@ -245,9 +252,9 @@ class Dispatcher:
             return Pending(work, _as_it_is)
         try:
             if charge is None:
-                result = route.handle(route.services, context, request)
+                result = self._handle(route, context, request)
             else:
-                result = charge.run(partial(route.handle, route.services, context, request))
+                result = charge.run(partial(self._handle, route, context, request))
         except AccessDenied as error:
             return self._refuse(route, api_key, frame, error)
         # A client that is refused gets a response of its own instead.
@@ -419,6 +426,9 @@ class Dispatcher:
             log.warning(
                 "The handshake of a peer at %s was rejected: %s", connection.info.client_host, error.detail
             )
+            self._audit.failed_login(
+                "", connection.info.client_host, connection.info.listener_name, PEER_MECHANISM, error.detail
+            )
             return PeerHandshakeResponse(error_code=error.code, error_message=error.detail)
         connection.recognize(peer.node_id)
         return PeerHandshakeResponse(
@@ -442,6 +452,20 @@ class Dispatcher:
         assert self._services is not None, "clients are held until it is there"
         return self._services.administrators
 
+    def _handle(self, route: Route, context: RequestContext, request: object) -> Result[object]:
+        """Return what the handler makes of a request, and have the audit log tell what it changes."""
+        changes = route.changes
+        if changes is None or context.connection.peer_id != NO_PEER:
+            return route.handle(route.services, context, request)
+        told = ToldChanges(self._audit, changes, context, request, route.response_class)
+        return told.of(route.handle(route.services, context, request))
+
+    async def _check_of_cluster(self, context: RequestContext, operation: AclOperation) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has this right on the cluster."""
+        await self._administrators.check(
+            context.connection, operation, access=context.access, api=context.api_name
+        )
+
     async def _ask_first(
         self,
         route: Route,
@@ -454,10 +478,10 @@ class Dispatcher:
     ) -> Answer | Pending:
         """Handle a request whose client has to be looked up, or refuse it."""
         try:
-            await self._administrators.check(context.connection, operation)
+            await self._check_of_cluster(context, operation)
         except KafkaError as error:
             return self._refuse(route, context.api_key, frame, error)
-        result = route.handle(route.services, context, request)
+        result = self._handle(route, context, request)
         if context.charge is not None:
             result = charged(result, context.charge, self._written(route, context.api_version, counters))
         return self._answer(route, context.correlation_id, result, counters, began_s)
@@ -492,7 +516,7 @@ class Dispatcher:
         began_s = monotonic_s()
         if route.of_cluster is not None:
             try:
-                await self._administrators.check(context.connection, route.of_cluster)
+                await self._check_of_cluster(context, route.of_cluster)
             except KafkaError as error:
                 return await self._refuse_large(route, context, frame, error)
         is_peer = context.connection.peer_id != NO_PEER
@@ -543,7 +567,7 @@ class Dispatcher:
         """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
         charge = context.charge
         try:
-            result = route.handle(route.services, context, request)
+            result = self._handle(route, context, request)
         except AccessDenied as error:
             return await self._refuse_large(route, context, frame, error)
         del request
@@ -728,6 +752,7 @@ class Dispatcher:
             small_bytes=described.small_bytes,
             description=described,
             of_cluster=described.asks.of_cluster,
+            changes=CHANGES.get(api_key),
         )
         return route
 

@@ -59,9 +59,10 @@ def _refusal(access: Access, request: InitProducerIdRequest) -> ErrorCode | None
     """Return why the client may not have a producer id, or None if it may."""
     transactional_id = request.transactional_id
     if transactional_id is None:
-        may_write = access.allows_of_cluster(AclOperation.IDEMPOTENT_WRITE) or access.allows_somewhere(
+        # The last question is the one whose denial is told.
+        may_write = access.allows_somewhere(
             AclOperation.WRITE, ResourceType.TOPIC
-        )
+        ) or access.allows_of_cluster(AclOperation.IDEMPOTENT_WRITE)
         return None if may_write else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     asked = (
         [AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT] if request.enable2_pc else [AclOperation.WRITE]

@@ -42,7 +42,7 @@ def handle(
 
 
 def _build(answers: Sequence[ListGroupsResult | KafkaError], access: Access) -> ListGroupsResponse:
-    sees_all = access.allows_of_cluster(AclOperation.DESCRIBE)
+    sees_all = access.allows_of_cluster(AclOperation.DESCRIBE, log_if_denied=False)
     error = ErrorCode.NONE
     groups: list[ListedGroup] = []
     for answer in answers:
@@ -59,7 +59,8 @@ def _build(answers: Sequence[ListGroupsResult | KafkaError], access: Access) -> 
                 group_type=group.group_type,
             )
             for group in answer.groups
-            if sees_all or access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
+            if sees_all
+            or access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id, log_if_denied=False)
         ]
     if error is not ErrorCode.NONE:
         return ListGroupsResponse(error_code=error)

@@ -56,7 +56,12 @@ def handle(
             listed = [
                 one
                 for one in listed
-                if access.allows(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one.transactional_id)
+                if access.allows(
+                    AclOperation.DESCRIBE,
+                    ResourceType.TRANSACTIONAL_ID,
+                    one.transactional_id,
+                    log_if_denied=False,
+                )
             ]
         if pattern:
             try:

@@ -194,8 +194,7 @@ async def _missing(
     await take_turns(_judge_names(names, errors))
     wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     if wanted and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
-        access = context.access
-        may_create_all = access.allows_of_cluster(AclOperation.CREATE)
+        may_create_all = access.allows_of_cluster(AclOperation.CREATE, log_if_denied=False)
         denied = [
             name
             for name in wanted
@@ -269,7 +268,7 @@ def _response(
 
 def _of_cluster(access: Access) -> int:
     """Return what the client may do with the cluster; nothing is told to one that may not describe it."""
-    is_told = access.allows_of_cluster(AclOperation.DESCRIBE)
+    is_told = access.allows_of_cluster(AclOperation.DESCRIBE, log_if_denied=False)
     return authorized_operations.of_cluster(access) if is_told else 0
 
 
@@ -280,7 +279,9 @@ def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:
 def _topics(view: _View, access: Access, topics: Iterable[TopicImage]) -> Steps[list[MetadataResponseTopic]]:
     answers = []
     for topic in topics:
-        if access.is_open or access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        if access.is_open or access.allows(
+            AclOperation.DESCRIBE, ResourceType.TOPIC, topic.name, log_if_denied=False
+        ):
             answers.append(_topic(view, topic))
         yield
     return answers

@@ -126,7 +126,7 @@ def _commit_packed(
 
     def build(answer: OffsetCommitResult | KafkaError) -> EncodedBody:
         error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
-        return EncodedBody([encode_answer(context.api_version, request, error)])
+        return EncodedBody([encode_answer(context.api_version, request, error)], error)
 
     return services.groups.ask(request.group_id, _commands(context, request, offsets), build)
 

@@ -179,7 +179,7 @@ def _handle_one_group(
                 ]
             )
         refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-        told = [one for one in answer.topics if topics is not None or _may_describe(access, one[0])]
+        told = [one for one in answer.topics if topics is not None or _may_see(access, one[0])]
         told += [(name, [_no_offset(each, refused) for each in partitions]) for name, partitions in hidden]
         return OffsetFetchResponse(
             topics=[
@@ -255,6 +255,11 @@ def _may_describe(access: Access, topic: str) -> bool:
     return access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
+def _may_see(access: Access, topic: str) -> bool:
+    """Return whether a topic is told to a client that asked for all of them."""
+    return access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic, log_if_denied=False)
+
+
 def _build_group(
     image: MetadataImage,
     access: Access,
@@ -271,7 +276,7 @@ def _build_group(
         topic = image.topics.by_name.get(name)
         if by_id and topic is None:
             continue  # all topics were asked for, and this one was deleted: it has no id to be named by
-        if group.topics is None and not _may_describe(access, name):
+        if group.topics is None and not _may_see(access, name):
             continue
         topic_id = topic.topic_id if topic is not None else bytes(16)
         topics.append((yield from _build_topic(name, topic_id, partitions, lags)))

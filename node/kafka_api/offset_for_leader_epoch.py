@@ -45,7 +45,7 @@ def handle(
 def _answer(
     services: Services, access: Access, request: OffsetForLeaderEpochRequest
 ) -> Steps[OffsetForLeaderEpochResponse]:
-    is_replica = access.allows_of_cluster(AclOperation.CLUSTER_ACTION)
+    is_replica = access.allows_of_cluster(AclOperation.CLUSTER_ACTION, log_if_denied=False)
     topics = []
     for topic in request.topics:
         is_allowed = is_replica or access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, topic.topic)

@@ -8,6 +8,7 @@ from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo
+from ottla.node.wire.peer_api import api_of
 
 __all__ = ["ConnectionInfo", "RequestContext"]
 
@@ -24,6 +25,7 @@ class RequestContext:
     is_large: bool = False  # whether it has so many elements that others must have their turn meanwhile
     counters: RequestCounters | None = None  # of its API: errors of parts of its answer are counted there
     charge: RequestCharge | None = None  # where the client has a quota
+    _access: Access | None = None
 
     def mutation_payer(self, *, strict_since: int) -> MutationPayer:
         """Return for whom new and deleted partitions count, which nodes make for nobody's quota.
@@ -45,9 +47,18 @@ class RequestContext:
         return throttle_ms
 
     @property
+    def api_name(self) -> str:
+        """The name of the API, as Kafka writes it."""
+        return api_of(self.api_key).api_name
+
+    @property
     def access(self) -> Access:
-        """The rights of the client."""
-        return self.connection.access
+        """The rights of the client, whose refusals are told with the name of the API."""
+        access = self._access
+        if access is None:
+            shared = self.connection.access
+            access = self._access = shared if shared.is_open else shared.of_request(self.api_name)
+        return access
 
     @property
     def client(self) -> Asker | None:

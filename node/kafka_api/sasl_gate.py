@@ -36,7 +36,7 @@ from ottla.node.kafka_api.served_apis import SERVED, is_advertised
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection import Connection
 from ottla.node.net.handshake_lane import HandshakeLane
-from ottla.node.net.login import LOGIN_SECONDS, LoginCounts
+from ottla.node.net.login import LOGIN_SECONDS, LoginCounts, OnFailedLogin
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.exchange import Exchange
 from ottla.node.security.sasl.failed_logins import FailedLogins
@@ -126,6 +126,7 @@ class SaslGate:
         credential_of: CredentialOf | None = None,
         verify: Callable[[str], VerifiedToken] | None = None,
         now_ms: Callable[[], int] | None = None,
+        on_failed_login: OnFailedLogin | None = None,
         loop_of: Callable[[], asyncio.AbstractEventLoop] = asyncio.get_running_loop,
     ) -> None:
         """`settings` are those that hold now; a login keeps those that it began with.
@@ -145,6 +146,7 @@ class SaslGate:
         self._credential_of = credential_of or dispatcher.scram_credential
         self._verify = verify
         self._now_ms = now_ms
+        self._on_failed_login = on_failed_login
         self._loop_of = loop_of
         self._login_service = Service(serve=self._serve, fail=self._fail)
         self._failed_service = Service(serve=_serve_failed, fail=self._fail)
@@ -291,7 +293,9 @@ class SaslGate:
         address, exchange = login.connection.info.client_host, login.exchange
         assert exchange is not None
         if self._failures.is_refused(address, self._loop_of().time()):
-            raise CloseConnection("too many logins from its address have failed")
+            reason = "too many logins from its address have failed"
+            self._tell(login, reason)
+            raise CloseConnection(reason)
         if not exchange.is_slow:
             return self._judge(login, _respond(exchange, token), read)
         done: asyncio.Future[object] = self._loop_of().create_future()
@@ -384,6 +388,7 @@ class SaslGate:
     def _failed(self, login: SaslLogin, answer: Answer, reason: str) -> Answer | Pending:
         """Hold the answer for a while, then send it and close the connection."""
         connection, loop = login.connection, self._loop_of()
+        self._tell(login, reason)
         login.end()
         login.state, login.exchange = State.FAILED, None
         if login.before is None:
@@ -410,7 +415,16 @@ class SaslGate:
             self.counts.failed += 1
         else:
             self.counts.failed_again += 1
-        login.connection.abort(f"its {login.kind} took longer than {LOGIN_SECONDS:.0f} s")
+        reason = f"its {login.kind} took longer than {LOGIN_SECONDS:.0f} s"
+        self._tell(login, reason)
+        login.connection.abort(reason)
+
+    def _tell(self, login: SaslLogin, reason: str) -> None:
+        """Have the audit log tell a login that failed."""
+        if self._on_failed_login is not None:
+            info, exchange = login.connection.info, login.exchange
+            user = exchange.user if exchange is not None else ""
+            self._on_failed_login(user, info.client_host, info.listener_name, login.mechanism, reason)
 
     def _fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
         log.error("The login of connection %s failed.", connection.info.connection_id, exc_info=error)

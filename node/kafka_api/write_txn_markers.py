@@ -52,7 +52,9 @@ async def _answer_stranger(
 ) -> Result[WriteTxnMarkersResponse]:
     """Look up whether a client that is not known may write markers into the logs of others."""
     try:
-        await services.administrators.check(context.connection, AclOperation.CLUSTER_ACTION)
+        await services.administrators.check(
+            context.connection, AclOperation.CLUSTER_ACTION, access=context.access, api=context.api_name
+        )
     except KafkaError as error:
         markers = await take_turns(from_wire(request))
         return to_response(markers, [[error.code] * len(each.partitions) for each in markers])

@@ -55,6 +55,7 @@ class EncodedBody(NamedTuple):
     """Answer with a body that was encoded before, in the request's version."""
 
     buffers: list[Buffer]
+    error_code: int = 0  # of an answer that has one for all of its parts
 
 
 # The response itself, one of the above, an awaitable of any of these, or None for no answer at all.

@@ -24,7 +24,7 @@ from ottla.node.net.connection_reserve import is_opening
 from ottla.node.net.file_pipe import FilePipe
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.handshake_lane import HandshakeLane
-from ottla.node.net.login import LoginGate
+from ottla.node.net.login import LoginGate, OnFailedLogin
 from ottla.node.net.pacing import pace, stop_pacing
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
@@ -40,6 +40,7 @@ STALLED_SWEEPS = 6  # A half-sent frame that does not grow for so long is given 
 # Open files, or a quarter of ulimit -n, that connections leave to the logs: one that can open none fails.
 MAX_RESERVED_FILES = 1024
 STOPS = "the node is stopping"
+TLS_MECHANISM = "SSL"  # of logins by certificates, as the audit log names it
 
 log = logging.getLogger(__name__)
 
@@ -80,13 +81,15 @@ class Listener:
         tls: ListenerTls | None = None,
         handshakes: HandshakeLane | None = None,
         login_gate: LoginGate[Connection] | None = None,
+        on_failed_login: OnFailedLogin | None = None,
     ) -> None:
         """`access_of` gives the rights of a principal from an address; by default everything is allowed.
         Connections to a listener that `is_protected` do not count for the rate of the node.
 
         With `tls` its connections are encrypted, and shake hands in `handshakes`; with a `login_gate` its
-        clients have to log in. The lane of `handshakes`, `unsent`, `receive_windows` and `send_buffers` are
-        the node's; by default each has its own.
+        clients have to log in. `on_failed_login` is told of certificates that are refused. The lane of
+        `handshakes`, `unsent`, `receive_windows` and `send_buffers` are the node's; by default each has its
+        own.
         """
         self.name = name
         self.security_protocol = security_protocol
@@ -110,6 +113,7 @@ class Listener:
         self.unsent = unsent or UnsentAnswers()
         self.tls = tls
         self.login_gate = login_gate
+        self._on_failed_login = on_failed_login
         self._handshakes = handshakes
         self._shared_tls: TlsShared | None = None
         self.host = ""
@@ -142,7 +146,9 @@ class Listener:
         if self.tls is not None:
             lane = self._handshakes or HandshakeLane()
             failed_delay_s = self.limits.connection_failed_authentication_delay_ms / 1000
-            self._shared_tls = TlsShared(self.loop, lane, self.start_task, failed_delay_s)
+            self._shared_tls = TlsShared(
+                self.loop, lane, self.start_task, failed_delay_s, self._certificate_refused
+            )
         backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():
             self._server = await self.loop.create_server(
@@ -286,6 +292,10 @@ class Listener:
         self._complaints += 1
         if self._complaints <= COMPLAINTS_PER_SWEEP:
             log.warning("Closed connection %s: %s", info.connection_id, reason)
+
+    def _certificate_refused(self, client_host: str, reason: str) -> None:
+        if self._on_failed_login is not None:
+            self._on_failed_login("", plain_address(client_host), self.name, TLS_MECHANISM, reason)
 
     def _serve_opening(self, connection: Connection, frame: memoryview) -> Answer | Pending:
         """Serve the handshake of peers to a connection beyond the limits, and close it for anything else."""

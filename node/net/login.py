@@ -1,7 +1,10 @@
 """Logins of clients, as connections and listeners see them; SASL itself is `kafka_api/sasl_gate`."""
 
+from collections.abc import Callable
 from typing import Final, Generic, Protocol, TypeVar
 
+# Takes a login that failed: user as claimed (or empty), address, listener, mechanism, reason without secrets.
+OnFailedLogin = Callable[[str, str, str, str, str], None]
 C_contra = TypeVar("C_contra", contravariant=True)  # a connection
 
 LOGIN_SECONDS = 10.0  # from the first byte until a client must have logged in

@@ -74,18 +74,26 @@ class Upper(Protocol):
 class _Step:
     """The result of a step of a handshake."""
 
-    __slots__ = ("is_done", "principal", "refusal")
+    __slots__ = ("is_done", "is_of_certificate", "principal", "refusal")
 
-    def __init__(self, *, is_done: bool = False, principal: str = "", refusal: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        is_done: bool = False,
+        principal: str = "",
+        refusal: str = "",
+        is_of_certificate: bool = False,
+    ) -> None:
         self.is_done = is_done
         self.principal = principal
         self.refusal = refusal
+        self.is_of_certificate = is_of_certificate  # refused by either side
 
 
 class TlsShared:
     """The parts that all connections with TLS of a listener share."""
 
-    __slots__ = ("failed_delay_s", "lane", "loop", "scratch", "start_task")
+    __slots__ = ("failed_delay_s", "lane", "loop", "on_refused", "scratch", "start_task")
 
     def __init__(
         self,
@@ -93,12 +101,17 @@ class TlsShared:
         lane: HandshakeLane,
         start_task: Callable[[Coroutine[Any, Any, None]], object],
         failed_delay_s: float = 0.0,
+        on_refused: Callable[[str, str], None] = lambda address, reason: None,
     ) -> None:
-        """A connection is closed so many seconds after its handshake failed."""
+        """A connection is closed so many seconds after its handshake failed.
+
+        `on_refused` is told the address of a client, and why, when a certificate is refused.
+        """
         self.loop = loop
         self.lane = lane
         self.start_task = start_task
         self.failed_delay_s = failed_delay_s
+        self.on_refused = on_refused
         # The loop asks for room, reads, and says how much it was, before it serves another.
         self.scratch = memoryview(bytearray(READ_BYTES))
 
@@ -228,7 +241,10 @@ class TlsTransport(asyncio.BufferedProtocol):
         except ssl.SSLWantReadError:
             return _Step()
         except (OSError, ValueError) as error:  # Errors of TLS, and PermissionError, are such.
-            return _Step(refusal=f"the TLS handshake failed: {_said_by(error)}")
+            return _Step(
+                refusal=f"the TLS handshake failed: {_said_by(error)}",
+                is_of_certificate=_is_of_certificate(error),
+            )
         except Exception as error:  # a bug of ours must not take the thread's result with it
             return _Step(refusal=f"the TLS handshake failed: {error!r}")
 
@@ -240,6 +256,8 @@ class TlsTransport(asyncio.BufferedProtocol):
             return
         self._flush()
         if step.refusal:
+            if step.is_of_certificate:
+                self._shared.on_refused(self._address, step.refusal)
             self._stop_timer()  # The alert that says so to the peer is on its way.
             self._timer = self._shared.loop.call_later(
                 self._shared.failed_delay_s, self._refuse_handshake, step.refusal
@@ -538,6 +556,14 @@ def _only_goodbye_is_left(descriptor: int, family: int, kind: int) -> bool:
     size = int.from_bytes(head[3:5], "big")
     is_alert = head[0] == ALERT_RECORD or (head[0] == DATA_RECORD and size == _CLOSE_NOTIFY_BYTES)
     return is_alert and unread == 5 + size
+
+
+def _is_of_certificate(error: Exception) -> bool:
+    """Return whether a handshake failed by a certificate: the client's, or ours that the client refuses."""
+    if not isinstance(error, ssl.SSLError):
+        return True  # no rule makes a principal of its name
+    reason = error.reason or ""
+    return isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE" in reason or "_CA" in reason
 
 
 def _said_by(error: Exception) -> str:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.acl import AclOperation
-from ottla.node.authorization.access import ANONYMOUS, Access
+from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
+from ottla.metadata_raft.acl_set import NO_AUTHORIZER
+from ottla.node.authorization.access import ANONYMOUS, Access, Tell
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
 
 # The rights on the cluster that not everybody has even where there is no authorizer.
@@ -26,6 +27,7 @@ CHANGES_THE_CLUSTER: Final = frozenset(
 )
 LOOK_UP_SECONDS: Final = 5.0  # between two looks for addresses that have changed
 TIMEOUT_SECONDS: Final = 2.0
+REST: Final = "REST"  # the API of requests over REST, in the audit log
 
 
 class Administrators:
@@ -39,8 +41,13 @@ class Administrators:
         host_names: Callable[[], Iterable[str]],
         may_be_anywhere: Callable[[], bool],
         access_of: Callable[[str, str], Access] = Access,
+        tell: Tell | None = None,
     ) -> None:
-        """`access_of` gives the rights of a principal from an address; open ones where nobody judges."""
+        """`access_of` gives the rights of a principal from an address; open ones where nobody judges.
+
+        `tell` takes refusals for the audit log.
+        """
+        self._tell = tell
         self._host_names = host_names
         self._access_of = access_of
         self._may_be_anywhere = may_be_anywhere
@@ -64,26 +71,44 @@ class Administrators:
             or self._may_be_anywhere()
         )
 
-    async def check(self, connection: ConnectionInfo, operation: AclOperation) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has this right on the cluster."""
+    async def check(
+        self,
+        connection: ConnectionInfo,
+        operation: AclOperation,
+        *,
+        access: Access | None = None,
+        api: str = "",
+    ) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has this right on the cluster.
+
+        `access` is that of the request, and `api` its API, so that the audit log tells the refusal.
+        """
         if self.allows(connection, operation):
             return
-        if not connection.access.is_open:
-            raise _refusal(connection.access, operation)
-        await self._check_address(connection.client_host, connection.local_host)
+        access = connection.access if access is None else access
+        if not access.is_open:
+            access.allows_of_cluster(operation)
+            raise _refusal(access, operation)
+        await self._check_address(connection.client_host, connection.local_host, operation, api)
 
     async def check_anonymous(self, client_host: str, local_host: str) -> None:
         """Raise CLUSTER_AUTHORIZATION_FAILED unless an unknown client there may change the cluster."""
-        access = self._access_of(ANONYMOUS, client_host)
+        access = self._access_of(ANONYMOUS, client_host).of_request(REST)
         if access.is_open:
-            await self._check_address(client_host, local_host)
+            await self._check_address(client_host, local_host, AclOperation.ALTER, REST)
         elif not access.allows_of_cluster(AclOperation.ALTER):
             raise _refusal(access, AclOperation.ALTER)
 
-    async def _check_address(self, client_host: str, local_host: str) -> None:
+    async def _check_address(
+        self, client_host: str, local_host: str, operation: AclOperation, api: str
+    ) -> None:
         if not self._includes(client_host, local_host):
             await self._look_up()
         if not self._includes(client_host, local_host):
+            if self._tell is not None:
+                self._tell(
+                    ANONYMOUS, client_host, api, operation, ResourceType.CLUSTER, CLUSTER_NAME, NO_AUTHORIZER
+                )
             raise KafkaError(
                 ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
                 "There is no authorizer, so only the machines of the cluster's nodes "

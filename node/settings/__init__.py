@@ -3,6 +3,7 @@
 listener_settings      `listeners` and its relatives
 properties_file        Java's properties files
 setting                how the tables of settings are written
+audit_settings         the broker settings of the audit log, and what they come to
 authorization_settings  the broker settings of the authorizer, and what they come to
 first_users            the SCRAM users that a new cluster begins with
 oauthbearer_settings   the broker settings of OAUTHBEARER, and what they come to

@@ -25,6 +25,7 @@ from ottla.logstore.words.config_def import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.memory.memory_budget import MIN_MEMORY_BYTES
+from ottla.node.settings.audit_settings import AUDIT_SETTINGS
 from ottla.node.settings.authorization_settings import AUTHORIZATION_SETTINGS
 from ottla.node.settings.cluster_settings import CLUSTER_SETTINGS
 from ottla.node.settings.first_users import ADD_SCRAM
@@ -442,6 +443,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *TLS_SETTINGS,
         *SASL_SETTINGS,
         *AUTHORIZATION_SETTINGS,
+        *AUDIT_SETTINGS,
         *_TOPICS,
         *_STORAGE,
         *GROUP_SETTINGS,

@@ -20,6 +20,7 @@ from ottla.logstore.words.config_def import ConfigScope, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_from_text
 from ottla.metadata_raft.acl_set import AuthorizerSettings
+from ottla.node.settings.audit_settings import AuditFileSettings, audit_file_settings
 from ottla.node.settings.authorization_settings import (
     AUTHORIZER_CLASS,
     OF_AUTHORIZER,
@@ -105,6 +106,7 @@ class BrokerConfig:
     first_users: tuple[FirstUser, ...]  # ottla.add.scram
     listener_sasl: Mapping[str, ListenerSasl]  # of each listener whose clients log in
     authorizer: AuthorizerSettings | None  # None: clients are not judged
+    audit_file: AuditFileSettings | None  # None: the audit log has no file
     controller_security: ListenerSecurity | None  # of the connections to controllers; None: PLAINTEXT
     # By which this node dials others that have TLS. It may have none for the listener that they dial.
     peer_security: ListenerSecurity | None
@@ -534,6 +536,7 @@ def _build(
         "listener_sasl": MappingProxyType(of_sasl),
         "first_users": parse_first_users(typed["ottla_add_scram"]),
         "authorizer": authorizer_settings(values),
+        "audit_file": audit_file_settings(values),
         "listener_security": MappingProxyType(security),
         "controller_security": None if first_controller is None else security.get(first_controller.name),
         "peer_security": _peer_security(inter_broker, listeners, security),

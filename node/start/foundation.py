@@ -10,7 +10,10 @@ from typing import Any, Final
 from ottla.logstore.log_dir import LogDir
 from ottla.logstore.log_manager import LogManager
 from ottla.logstore.volume import DirectoryLock
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
+from ottla.node.audit.audit_file import AuditFile
+from ottla.node.audit.audit_log import AuditLog
 from ottla.node.authorization.access import Access
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.clock import monotonic_s
@@ -31,6 +34,7 @@ from ottla.node.node_state import NodeState
 from ottla.node.security.certificate_problems import OwnNode
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
+from ottla.node.settings.audit_settings import AUDIT_FILE
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.node_tasks import NodeTasks
 from ottla.node.start.part_settings import client_quotas, connection_limits, connection_rates
@@ -83,6 +87,7 @@ class Foundation:
     failed_logins: FailedLogins
     lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to be begun with the node's tasks
     listener_tls: SecurityReload
+    audit: AuditLog
     authorizer: Authorizer | None  # None: clients are not judged
     served_apis: Served
     dispatcher: Dispatcher
@@ -159,6 +164,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
     rates = connection_rates(config, _monotonic_ms)
     connection_quota = ConnectionQuota(connection_limits(config), rates)
     opened_batches = OpenedBatches(memory.opened_batches)
+    audit = _audit_log(config, world)
     uses = MemoryUses()
     uses.count("receive_buffers", receive_memory)
     uses.count("large_requests", large_requests)
@@ -213,7 +219,8 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         handshakes=HandshakeLane(),
         failed_logins=FailedLogins(),
         lasting_work=[],
-        authorizer=None if config.authorizer is None else Authorizer(config.authorizer),
+        audit=audit,
+        authorizer=None if config.authorizer is None else Authorizer(config.authorizer, audit.judged),
         listener_tls=listener_tls,
         served_apis=served_apis,
         dispatcher=Dispatcher(
@@ -222,9 +229,36 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             large_requests=large_requests,
             peer_gate=peer_gate,
             quotas=client_quotas(config, _monotonic_ms),
+            audit=audit,
         ),
     )
 
 
 def _monotonic_ms() -> int:
     return int(monotonic_s() * 1_000)
+
+
+def open_audit_log(base: Foundation) -> None:
+    """Open the file of the audit log; INVALID_CONFIG if it cannot be written."""
+    try:
+        base.audit.open()
+    except OSError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{AUDIT_FILE}={base.config.audit_file and base.config.audit_file.path}: the file cannot be "
+            f"written: {error.strerror or error}.",
+        ) from error
+
+
+def _audit_log(config: BrokerConfig, world: World) -> AuditLog:
+    """Make the audit log; its file is opened later."""
+    wanted = config.audit_file
+    file = None
+    if wanted is not None:
+        file = AuditFile(wanted.path, max_bytes=wanted.max_bytes, max_files=wanted.max_files)
+    return AuditLog(
+        node_id=config.node_id,
+        file=file,
+        now_ms=world.clock.now_ms,
+        knows_clients=config.authorizer is not None or bool(config.listener_sasl),
+    )

@@ -53,6 +53,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 login_gate=await _login_gate(base, address.name)
                 if address.name in config.listener_sasl
                 else None,
+                on_failed_login=base.audit.failed_login,
             )
             listeners.append(listener)
             try:
@@ -92,6 +93,7 @@ async def _login_gate(base: Foundation, name: str) -> SaslGate:
         secret=base.world.unique(32) if secret is None else b"salts:" + secret.encode(),
         verify=verify,
         now_ms=clock.now_ms,
+        on_failed_login=base.audit.failed_login,
     )
 
 

@@ -54,6 +54,8 @@ DOORS = {
     "node/embedded/cluster.py",
     "node/embedded/network.py",
     "node/node_facts.py",
+    "node/audit/audit_file.py",
+    "node/audit/audit_log.py",  # its thread
     "node/kafka_api/dispatch.py",
     "node/kafka_api/sasl_gate.py",  # the timers of logins
     "src/ottla/__main__.py",

@@ -8,7 +8,7 @@ class Exchange(Protocol):
 
     is_slow: bool  # takes more than a millisecond, so that it is done in a thread
     is_complete: bool
-    user: str  # proven when it is complete
+    user: str  # once the client has said who it is; proven when it is complete
     expires_ms: int | None  # when what the client showed ends, None for never
 
     def respond(self, token: bytes) -> bytes:

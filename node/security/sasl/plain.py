@@ -71,8 +71,9 @@ class PlainExchange:
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the client's message; SaslError where the authentication has failed."""
         given = read_plain(token)
+        self.user = given.user
         check_password(given, self._password_of(given.user))
-        self.user, self.is_complete = given.user, True
+        self.is_complete = True
         return b""
 
 
@@ -93,6 +94,7 @@ class StoredPlainExchange:
     def respond(self, token: bytes) -> bytes:
         """Return the answer to the client's message; SaslError where the authentication has failed."""
         given = read_plain(token)
+        self.user = given.user
         mechanism = ScramMechanism.SCRAM_SHA_512
         credential = self._credential_of(given.user, mechanism)
         if credential is None:
@@ -108,5 +110,5 @@ class StoredPlainExchange:
         expected = bytes(len(found)) if credential is None else credential.stored_key
         if not hmac.compare_digest(found, expected) or credential is None:
             raise SaslError("wrong user or password", told=INVALID)
-        self.user, self.is_complete = given.user, True
+        self.is_complete = True
         return b""

@@ -37,6 +37,7 @@ def test_every_attribute_is_a_setting() -> None:
         "listener_sasl",
         "first_users",
         "authorizer",
+        "audit_file",
         "is_voter",
         "may_vote",
         "controller_listeners",

@@ -1,0 +1,96 @@
+"""The lines of the audit log, as a text for the logger and as an object for the file.
+
+The text of a decision is that of Kafka's StandardAuthorizer, so what reads Kafka's kafka-authorizer.log reads
+ours. Names are what clients chose: in a text a character that is no printable one is escaped, in the file
+every character beyond ASCII.
+"""
+
+import json
+from datetime import UTC, datetime
+from typing import Final
+
+from ottla.node.audit.alike_events import LeftOutLine, Line
+from ottla.node.audit.audit_event import Change, FailedLogin, Judged
+
+LOST: Final = "lost"  # the kind of a line about lines that are missing in the file
+
+
+def escaped(text: str) -> str:
+    """Return a text without anything that a terminal or a reader of lines takes for something else."""
+    if text.isprintable() and "\\" not in text:
+        return text
+    return "".join(
+        one if one.isprintable() and one != "\\" else one.encode("unicode_escape").decode() for one in text
+    )
+
+
+def text_of(line: Line) -> str:
+    """Return the line as the logger writes it."""
+    if isinstance(line, LeftOutLine):
+        whose = f" from host = {escaped(line.address)}" if line.address else " from several hosts"
+        return f"{line.events} more events of kind = {line.kind}{whose} are left out"
+    event, times = line.event, "" if line.events == 1 else f" ({line.events} times)"
+    match event:
+        case Judged():
+            return (
+                f"Principal = {escaped(event.principal)} is {'Allowed' if event.is_allowed else 'Denied'} "
+                f"operation = {event.operation} from host = {escaped(event.address)} on resource = "
+                f"{event.resource_type}:LITERAL:{escaped(event.resource_name)} for request = {event.api} "
+                f"with resourceRefCount = {line.events} based on rule {escaped(event.rule)}"
+            )
+        case FailedLogin():
+            user = escaped(event.user) if event.user else "unknown"
+            return (
+                f"User = {user} failed to log in by mechanism = {escaped(event.mechanism)} from host = "
+                f"{escaped(event.address)} on listener = {escaped(event.listener)}: "
+                f"{escaped(event.reason)}{times}"
+            )
+        case Change():
+            detail = f" ({escaped(event.detail)})" if event.detail else ""
+            return (
+                f"Principal = {escaped(event.principal)} from host = {escaped(event.address)} asked for a "
+                f"change of resource = {event.resource_type}:{escaped(event.resource_name)}{detail} by "
+                f"request = {escaped(event.api)} with outcome = {event.outcome}{times}"
+            )
+
+
+def object_of(line: Line, node_id: int) -> bytes:
+    """Return the line as the file has it: one JSON object, with its line break."""
+    if isinstance(line, LeftOutLine):
+        return _encoded(
+            {
+                "time": time_text(line.last_ms),
+                "node": node_id,
+                "kind": "left_out",
+                "of": line.kind,
+                "address": line.address or None,
+                "count": line.events,
+            }
+        )
+    event = line.event
+    told: dict[str, object] = {
+        "time": time_text(line.last_ms),
+        "node": node_id,
+        "kind": event.kind,
+        **{name: value for name, value in event._asdict().items() if name != "is_allowed"},
+        "count": line.events,
+    }
+    if line.first_ms != line.last_ms:
+        told["first"] = time_text(line.first_ms)
+    return _encoded(told)
+
+
+def lost_object(count: int, now_ms: int, node_id: int) -> bytes:
+    """Return the object that tells how many lines before it could not be written."""
+    return _encoded({"time": time_text(now_ms), "node": node_id, "kind": LOST, "count": count})
+
+
+def time_text(time_ms: int) -> str:
+    """Return a time of ISO 8601 in UTC, to the millisecond."""
+    moment = datetime.fromtimestamp(time_ms / 1000, UTC)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{time_ms % 1000:03d}Z"
+
+
+def _encoded(told: dict[str, object]) -> bytes:
+    # Beyond ASCII everything is escaped, line breaks of other scripts too.
+    return json.dumps(told, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,285 @@
+"""The audit log of a node: takes events from any thread, and never holds up who tells them.
+
+Lines go to the logger `ottla.audit` and to the file, if there is one, in a thread that begins with the first
+of them. Where neither takes any, events are only counted.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.metadata_raft.acl_set import Decision
+from ottla.node.audit.alike_events import AlikeEvents, EventLine, Limits, Line
+from ottla.node.audit.audit_event import (
+    MAX_DETAIL_CHARACTERS,
+    Change,
+    Event,
+    FailedLogin,
+    Kind,
+    cut,
+    judged,
+)
+from ottla.node.audit.audit_file import AuditFile
+from ottla.node.audit.audit_line import lost_object, object_of, text_of
+
+LOGGER: Final = "ottla.audit"
+# By kind, so that a flood of refusals leaves no change out: some ten lines a second of one address, and a
+# hundred of all. Those who may change a cluster may do so by the hundred.
+LIMITS: Final = {
+    Kind.DENIED: Limits(per_address=100, total=1_000),
+    Kind.ALLOWED: Limits(per_address=1_000, total=1_000),
+    Kind.FAILED_LOGIN: Limits(per_address=100, total=1_000),
+    Kind.CHANGE: Limits(per_address=2_000, total=4_000),
+}
+MAX_WAITING: Final = 20_000  # lines, while the disk is slow: some 10 MB
+MAX_LOST_WARNINGS_S: Final = 60.0  # between two warnings that the file cannot be written
+CLOSE_PATIENCE_S: Final = 5.0  # for the last lines when the node stops
+
+audit_log = logging.getLogger(LOGGER)
+log = logging.getLogger(__name__)
+
+
+class AuditLog:
+    """Events of one node; every method may be called in any thread."""
+
+    def __init__(
+        self,
+        *,
+        node_id: int = -1,
+        file: AuditFile | None = None,
+        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        knows_clients: bool = True,
+    ) -> None:
+        """Where nobody logs in and nobody is judged (`knows_clients` is false) the logger takes changes at
+        DEBUG alone: all are made by ANONYMOUS.
+        """
+        self._node_id = node_id
+        self._file = file
+        self._now_ms = now_ms
+        self._level_of_changes = logging.INFO if knows_clients else logging.DEBUG
+        self._turn = threading.Condition()
+        self._windows = {kind: AlikeEvents(kind, limits) for kind, limits in LIMITS.items()}
+        self._waiting: list[Line] = []
+        self._events = dict.fromkeys((Kind.DENIED, Kind.FAILED_LOGIN, Kind.CHANGE), 0)
+        self._lost_lines = 0  # since the node started
+        self._untold = 0  # of them, those that no line of the file tells yet
+        self._warned_s = -MAX_LOST_WARNINGS_S
+        self._is_failing = False
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    # ---- events --------------------------------------------------------------------------------------
+
+    def judged(
+        self,
+        principal: str,
+        address: str,
+        api: str,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        name: str,
+        decision: Decision,
+    ) -> None:
+        """Tell that a request is refused; or that it is allowed, which only a logger at DEBUG takes."""
+        if decision.is_allowed and not audit_log.isEnabledFor(logging.DEBUG):
+            return
+        self._add(judged(principal, address, api, operation, resource_type, name, decision))
+
+    def failed_login(self, user: str, address: str, listener: str, mechanism: str, reason: str) -> None:
+        """Tell that a client did not prove to be whom it claims to be, empty if it did not say.
+
+        The reason is a sentence of ours: never what the client sent to prove it.
+        """
+        self._add(
+            FailedLogin(
+                cut(user),
+                cut(address),
+                cut(listener),
+                cut(mechanism),
+                cut(reason, MAX_DETAIL_CHARACTERS),
+            )
+        )
+
+    def changed(
+        self,
+        principal: str,
+        address: str,
+        api: str,
+        resource_type: str,
+        resource_name: str,
+        outcome: str,
+        detail: str = "",
+    ) -> None:
+        """Tell that a client asked for a change, and what became of it.
+
+        The detail has names alone: those of settings, never their values.
+        """
+        self._add(
+            Change(
+                cut(principal),
+                cut(address),
+                api,
+                resource_type,
+                cut(resource_name),
+                cut(detail, MAX_DETAIL_CHARACTERS),
+                outcome,
+            )
+        )
+
+    def left_out(self, kind: Kind, address: str, count: int) -> None:
+        """Tell that so many events of an address get no line."""
+        with self._turn:
+            self._events[kind] += count
+            if self._takes(kind):
+                self._windows[kind].leave_out(cut(address), count, self._now_ms())
+                self._wake()
+
+    def counts(self) -> dict[str, int]:
+        """Return how many events there were, by kind."""
+        with self._turn:
+            return {kind.value: count for kind, count in self._events.items()}
+
+    @property
+    def lost_lines(self) -> int:
+        """Return how many lines the file lacks, since the disk did not take them."""
+        return self._lost_lines
+
+    def _takes(self, kind: Kind) -> bool:
+        if self._is_closed:
+            return False
+        return self._file is not None or audit_log.isEnabledFor(self._level_of(kind))
+
+    def _level_of(self, kind: Kind) -> int:
+        if kind is Kind.CHANGE:
+            return self._level_of_changes
+        return logging.DEBUG if kind is Kind.ALLOWED else logging.INFO
+
+    def _add(self, event: Event) -> None:
+        kind = event.kind
+        with self._turn:
+            if kind is not Kind.ALLOWED:
+                self._events[kind] += 1
+            if not self._takes(kind):
+                return
+            now_ms, window = self._now_ms(), self._windows[kind]
+            if window.has_ended(now_ms):
+                self._queue(window.end())
+            was_open = window.ends_ms is not None
+            line = window.add(event, now_ms)
+            if line is not None:
+                self._queue((line,))
+            if line is not None or not was_open:
+                self._wake()
+
+    def _queue(self, lines: Iterable[Line]) -> None:
+        for line in lines:
+            if len(self._waiting) < MAX_WAITING:
+                self._waiting.append(line)
+            else:
+                self._lose(1)
+
+    def _lose(self, count: int) -> None:
+        self._lost_lines += count
+        self._untold += count
+
+    def _wake(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+            self._thread.start()
+        self._turn.notify()
+
+    # ---- the thread ----------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Open the file; OSError if it cannot be written."""
+        if self._file is not None:
+            self._file.open()
+
+    def close(self) -> None:
+        """Write what is left, and take nothing more; it may wait for the disk."""
+        with self._turn:
+            if not self._is_closed:
+                self._is_closed = True
+                for window in self._windows.values():
+                    self._queue(window.end())
+            thread = self._thread
+            self._turn.notify()
+        if thread is not None:
+            thread.join(CLOSE_PATIENCE_S)
+            if thread.is_alive():
+                log.warning("The audit log could not be written to its end when the node stopped.")
+        elif self._file is not None:
+            self._file.close()
+
+    def _run(self) -> None:
+        is_last = False
+        while not is_last:
+            with self._turn:
+                while not (self._waiting or self._is_closed):
+                    self._turn.wait(self._pause_s())
+                    self._end_windows()
+                lines, self._waiting = self._waiting, []
+                is_last = self._is_closed
+            self._write(lines)
+        if self._file is not None:
+            self._file.close()
+
+    def _pause_s(self) -> float | None:
+        """Return how long nothing is to be done unless somebody wakes the thread."""
+        ends = [one.ends_ms for one in self._windows.values() if one.ends_ms is not None]
+        return None if not ends else max(0.05, (min(ends) - self._now_ms()) / 1000)
+
+    def _end_windows(self) -> None:
+        now_ms = self._now_ms()
+        for window in self._windows.values():
+            if window.has_ended(now_ms):
+                self._queue(window.end())
+
+    def _write(self, lines: list[Line]) -> None:
+        for line in lines:
+            audit_log.log(self._level_of(_kind_of(line)), "%s", text_of(line))
+        if self._file is None:
+            return
+        objects = [object_of(line, self._node_id) for line in lines if _kind_of(line) is not Kind.ALLOWED]
+        if not objects:
+            return
+        with self._turn:
+            untold = self._untold
+        if untold:
+            objects.insert(0, lost_object(untold, self._now_ms(), self._node_id))
+        written, reason = 0, ""
+        try:
+            written = self._file.write(objects)
+            if written < len(objects):
+                reason = "the disk took only a part of the lines"
+        except OSError as error:
+            reason = error.strerror or str(error)
+        with self._turn:
+            if untold and written:
+                self._untold -= untold
+            self._lose(len(objects) - written - (1 if untold and not written else 0))
+        self._tell_state(self._file, reason)
+
+    def _tell_state(self, file: AuditFile, reason: str) -> None:
+        """Log that the file cannot be written, now and then, and that it can be again."""
+        if not reason:
+            if self._is_failing:
+                log.warning("The audit file %s is written again.", file.path)
+                self._is_failing, self._warned_s = False, -MAX_LOST_WARNINGS_S
+            return
+        self._is_failing = True
+        if time.monotonic() - self._warned_s >= MAX_LOST_WARNINGS_S:
+            self._warned_s = time.monotonic()
+            log.error(
+                "The audit file %s cannot be written: %s. %d of its lines are lost; the node goes on.",
+                file.path,
+                reason,
+                self._lost_lines,
+            )
+
+
+def _kind_of(line: Line) -> Kind:
+    return line.event.kind if isinstance(line, EventLine) else line.kind

@@ -1,0 +1,106 @@
+"""Tells the audit log the changes that a client asked for, once their outcome is there."""
+
+from collections.abc import Awaitable, Iterable
+from itertools import islice
+from typing import Final, TypeVar
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.audit.audit_event import CLUSTER, Kind
+from ottla.node.audit.audit_log import AuditLog
+from ottla.node.kafka_api.changes import ChangeOutcome, Changes
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import BuiltInThread, Delayed, EncodedBody, Result
+
+R = TypeVar("R")
+
+# Of one request; the rest is counted.
+MAX_TOLD: Final = 500
+# Told as refusals already, with the rule.
+_REFUSALS: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
+
+
+class ToldChanges:
+    """The changes of one request; `of` wraps what its handler returned."""
+
+    __slots__ = ("_audit", "_changes", "_context", "_request", "_response_class")
+
+    def __init__(
+        self,
+        audit: AuditLog,
+        changes: Changes,
+        context: RequestContext,
+        request: object,
+        response_class: type,
+    ) -> None:
+        self._audit = audit
+        self._changes = changes
+        self._context = context
+        self._request = request
+        self._response_class = response_class
+
+    def of(self, result: Result[R]) -> Result[R]:
+        """Return the result, which tells the changes when the response is there."""
+        if type(result) in (self._response_class, EncodedBody):
+            self.tell(result)
+            return result
+        if type(result) is Delayed:
+            build = result.answer
+            return result._replace(answer=lambda outcome: self.of(build(outcome)))
+        if type(result) is BuiltInThread:
+            make = result.make
+            return result._replace(make=lambda: self.of(make()))
+        if result is None or not isinstance(result, Awaitable):
+            return result
+        return self._awaited(result)
+
+    async def _awaited(self, result: Awaitable[Result[R]]) -> Result[R]:
+        try:
+            awaited = await result
+        except KafkaError as error:
+            self.failed(error)
+            raise
+        return self.of(awaited)
+
+    def tell(self, response: object) -> None:
+        """Tell the changes and their outcomes by the response."""
+        self._tell(self._changes(self._request, response))
+
+    def failed(self, error: KafkaError) -> None:
+        """Tell that the request failed as a whole."""
+        try:
+            response = self._response_class(error_code=error.code)
+        except TypeError:  # its answers have no such field
+            self._tell((ChangeOutcome(CLUSTER, "", error.code),))
+        else:
+            self.tell(response)
+
+    def _tell(self, outcomes: Iterable[ChangeOutcome]) -> None:
+        access, api = self._context.access, self._context.api_name
+        changes = (one for one in outcomes if one.error_code not in _REFUSALS)
+        for one in islice(changes, MAX_TOLD):
+            self._audit.changed(
+                access.principal,
+                access.host,
+                api,
+                one.resource_type,
+                one.resource_name,
+                _code_name(one.error_code),
+                one.detail,
+            )
+        rest = sum(1 for _ in changes)
+        if rest:
+            self._audit.left_out(Kind.CHANGE, access.host, rest)
+
+
+def _code_name(code: int) -> str:
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
