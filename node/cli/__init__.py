@@ -2,12 +2,17 @@
 
 cut_off_warning    the warnings of every command about the nodes it speaks to
 failure            why a command did not succeed, in one sentence that says what to do
+password_input     passwords from a terminal, a file, standard input, or chance
+acl_words          ACLs in the words of a command line: what is to be created, which are meant
 shell_completion   completion of `ottla` in bash, zsh and fish
 added_commands     commands that other packages add to `ottla`
 log_output         the log of a process on standard error
 record_text        records as lines of text
 standard_streams   standard input, output and error are there
 topic_commands     topics as tables and JSON, and what is done to them
+acl_commands       ACLs as tables and JSON, and what is done to them
+quota_commands     quotas as tables and JSON, and what is done to them
+user_commands      SCRAM users as tables and JSON, and what is done to them
 command_config     how a command connects: `--command-config`
 broker_commands    `ottla broker ...`
 cluster_overrides  settings for all nodes of `ottla cluster up`, judged before anything is started
@@ -15,6 +20,9 @@ command_options    the words that several commands of `ottla` share, and how a c
 config_commands    settings of topics, groups and subscriptions to client metrics
 doctor_command     `ottla doctor`
 free_ports         whether the ports of a local cluster are free, told before its nodes are started
+acl_app            the options of `ottla acl`
+quota_app          the options of `ottla quota`
+user_app           the options of `ottla user`
 group_tables       groups, members, lag and resets as text and as JSON
 hand_over          `ottla hand-over`
 quorum_commands    `ottla quorum ...`

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import typer
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.node.cli.acl_app import acl
 from ottla.node.cli.added_commands import WithAddedCommands
 from ottla.node.cli.client_metrics_app import client_metrics
 from ottla.node.cli.cluster_app import broker, cluster, quorum
@@ -28,6 +29,7 @@ from ottla.node.cli.command_options import (
 )
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.group_app import group
+from ottla.node.cli.quota_app import quota
 from ottla.node.cli.shell_completion import (
     INSTALL,
     PROGRAM,
@@ -39,6 +41,7 @@ from ottla.node.cli.shell_completion import (
 )
 from ottla.node.cli.topic_app import topic
 from ottla.node.cli.txn_app import txn
+from ottla.node.cli.user_app import user
 from ottla.node.client.refusal import Refused
 from ottla.node.tools.closed_pipe import end_quietly, is_of_output, output_refused
 
@@ -65,6 +68,9 @@ app.add_typer(topic, name="topic")
 app.add_typer(group, name="group")
 app.add_typer(txn, name="txn")
 app.add_typer(client_metrics, name="client-metrics")
+app.add_typer(user, name="user")
+app.add_typer(acl, name="acl")
+app.add_typer(quota, name="quota")
 app.add_typer(log, name="log")
 
 

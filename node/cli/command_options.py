@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -13,6 +13,8 @@ from ottla.node.tools.closed_pipe import end_quietly
 
 if TYPE_CHECKING:  # loaded late, with what is asked of a cluster
     from ottla.node.client.cluster_client import Client
+
+R = TypeVar("R")
 
 LOCAL = "localhost:9092"
 Override = Annotated[
@@ -63,29 +65,35 @@ CheckOnly = Annotated[bool, typer.Option("--dry-run", help="check the change wit
 
 def run(command: Callable[[], Coroutine[Any, Any, int]]) -> None:
     """Run a command to its exit code."""
+    try:
+        code = result_of(command)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads has seen enough
+        code = end_quietly()
+    if code:
+        raise typer.Exit(code)
+
+
+def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
+    """Run one part of a command to its result; between two parts the user may be asked something."""
     import asyncio
     import signal
 
     import uvloop
 
-    async def until_terminated() -> int:
+    async def until_terminated() -> R:
         task = asyncio.current_task()
         assert task is not None
         # As after Ctrl-C: what was done is committed, and the group is left.
         for number in stop_signals():
             if number is not signal.SIGINT:
                 asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-        return await command()
+        return await work()
 
     try:
-        code = uvloop.run(until_terminated())
-        sys.stdout.flush()
+        return uvloop.run(until_terminated())
     except asyncio.CancelledError:
-        code = EXIT_TERMINATED
-    except BrokenPipeError:  # whoever reads has seen enough
-        code = end_quietly()
-    if code:
-        raise typer.Exit(code)
+        raise typer.Exit(EXIT_TERMINATED) from None
 
 
 def client_of(bootstrap: str | None, command_config: Path | None, timeout: float) -> "Client":

@@ -1,5 +1,7 @@
 """Why a command did not succeed, in one sentence that says what to do; and the exit codes."""
 
+import re
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Final
@@ -38,8 +40,10 @@ _ADVICE: Final = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Ask an administrator for access to the "
     "transactional id.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask an administrator for this right on the cluster.",
-    ErrorCode.SASL_AUTHENTICATION_FAILED: "Check sasl.jaas.config in the file of --command-config.",
-    ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set authorizer.class.name on all nodes.",
+    ErrorCode.SASL_AUTHENTICATION_FAILED: "Check the user and the password, "
+    "sasl.jaas.config in the file of --command-config.",
+    ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set "
+    "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer on all nodes.",
 }
 # Their own sentences say all, and in words of users.
 _OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SASL_MECHANISM)
@@ -47,6 +51,23 @@ _OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SA
 
 # Words of servers, Apache Kafka among them, that say no more than the code.
 _SAYS_NO_MORE: Final = {"This server does not host this topic-partition", "The group id does not exist"}
+
+
+_SETTING: Final = re.compile(r"\b(?:ssl|sasl|security)\.[a-z]")
+_IF_TLS: Final = (
+    "If it is one, set security.protocol to SSL or SASL_SSL in the file of --command-config; else check the "
+    "address after --bootstrap."
+)
+_IF_PLAINTEXT: Final = (
+    "If it has none, set security.protocol to PLAINTEXT or SASL_PLAINTEXT in the file of --command-config; "
+    "else check the address after --bootstrap."
+)
+# Refusals to which nothing can be added.
+_SAYS_IT_ALL: Final = ("There is no authorizer, so", "raise it with")
+_NEEDS: Final = re.compile(
+    r"(?:(?P<principal>[^\s:]+:\S+) from \S+ |)needs (?P<operation>[A-Z_]+) permission on "
+    r"(?:the cluster|(?P<kind>[A-Z_]+) '(?P<name>[^']*)')"
+)
 
 
 class CommandError(Exception):
@@ -65,13 +86,18 @@ def explain(error: KafkaError) -> str:
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
         hint = "Is a node running there? Start one with `ottla start`, or name another with --bootstrap."
-        if "security.protocol" in detail or "TLS handshake" in detail:
-            hint = "These settings belong into the file of --command-config, the address after --bootstrap."
+        if "TLS handshake" in detail:
+            hint = _IF_PLAINTEXT
+        elif "security.protocol" in detail:
+            hint = _IF_TLS
+        if "ssl.keystore" in detail:
+            hint = "These settings belong into the file of --command-config."
         if "cannot be resolved" in detail:
             hint = "Check the address after --bootstrap; it must be host:port."
         return f"{_capital(detail)}. {hint}"
     if error.code in _OF_CONNECTIONS or detail.startswith(("no TLS connection to", "ssl.", "sasl.")):
-        return f"{_capital(detail)}. These settings belong into the file of --command-config."
+        belong = " These settings belong into the file of --command-config."
+        return f"{_capital(detail)}.{belong if _SETTING.search(detail) else ''}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
         return f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout."
     if detail.endswith("?"):  # it asks what only the user can know
@@ -84,12 +110,30 @@ def explain(error: KafkaError) -> str:
         advice = "`ottla topic describe` shows its partitions."
     if error.code is ErrorCode.INVALID_TOPIC_EXCEPTION and "ASCII" in detail:
         advice = ""  # the server has said it all
+    if _NEEDS.search(detail):
+        advice = _grant(detail)
+    if any(words in detail for words in _SAYS_IT_ALL):
+        advice = ""
     if not advice and error.code.retriable:
         advice = "This may be temporary; try again."
     words = (
         f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
     )
     return f"{words} {advice}".strip()
+
+
+def _grant(detail: str) -> str:
+    """Return how a right is granted that a refusal names."""
+    found = _NEEDS.search(detail)
+    assert found is not None
+    principal = shlex.quote(found["principal"] or "User:NAME")  # the line is there to be copied
+    kind = (found["kind"] or "cluster").lower().replace("_", "-")
+    option = "--user-principal" if kind == "user" else f"--{kind}"
+    name = f" {shlex.quote(found['name'])}" if found["name"] else ""
+    return (
+        f"An administrator grants it: `ottla acl create --allow {principal} --operation "
+        f"{found['operation'].lower()} {option}{name}`."
+    )
 
 
 def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:

@@ -18,37 +18,36 @@ SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 
 
-class AccessAnswer(NamedTuple):
-    """The decision about one question. `has_settings` tells whether the settings of a node were read."""
+class AccessRules(NamedTuple):
+    """The entries for one resource, and the settings that decide where no entry does.
 
-    decision: Decision
-    has_settings: bool
+    The settings are None where this client may not read them; then they are taken to be unset.
+    """
+
+    acls: AclSet
+    settings: AuthorizerSettings | None
+    resource_type: ResourceType
+    name: str
+
+    def decide(self, asker: Asker, operation: AclOperation) -> Decision:
+        """Return what a node decides about the asker."""
+        settings = self.settings or AuthorizerSettings()
+        return self.acls.decide(asker, operation, self.resource_type, self.name, settings)
 
 
-async def check_access(
-    client: Client, asker: Asker, operation: AclOperation, resource_type: ResourceType, name: str
-) -> AccessAnswer:
-    """Return whether the asker may do this to the resource of this name."""
+async def access_rules(client: Client, resource_type: ResourceType, name: str) -> AccessRules:
+    """Return what decides about a resource."""
     selected = AclFilter(resource_type=resource_type, resource_name=name, pattern_type=PatternType.MATCH)
-    entries = await list_acls(client, selected)
-    settings = await authorizer_settings(client)
-    decision = decide(entries, asker, operation, resource_type, name, settings or AuthorizerSettings())
-    return AccessAnswer(decision, settings is not None)
+    acls = set_of(await list_acls(client, selected))
+    return AccessRules(acls, await authorizer_settings(client), resource_type, name)
 
 
-def decide(
-    entries: Sequence[AccessControlEntry],
-    asker: Asker,
-    operation: AclOperation,
-    resource_type: ResourceType,
-    name: str,
-    settings: AuthorizerSettings,
-) -> Decision:
-    """Return what a node with these entries and settings decides."""
+def set_of(entries: Sequence[AccessControlEntry]) -> AclSet:
+    """Return entries as nodes hold them."""
     by_id: dict[bytes, AccessControlEntry | None] = {
         number.to_bytes(16, "big"): entry for number, entry in enumerate(dict.fromkeys(entries))
     }
-    return AclSet().changed(by_id).decide(asker, operation, resource_type, name, settings)
+    return AclSet().changed(by_id)
 
 
 async def authorizer_settings(client: Client) -> AuthorizerSettings | None:

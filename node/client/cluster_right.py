@@ -1,11 +1,14 @@
 """Names the right on the cluster that a login lacks, since not every server does."""
 
 import re
-from typing import Final
+from collections.abc import Awaitable
+from typing import Final, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation
 from ottla.node.client.cluster_client import check
+
+R = TypeVar("R")
 
 _NAMES_IT: Final = re.compile(r"needs [A-Z_]+ permission")
 
@@ -18,6 +21,20 @@ def check_right(error_code: int, message: str | None, subject: str, right: AclOp
             f"this client needs {right.name} permission on the cluster for {subject}",
         )
     check(error_code, message, subject)
+
+
+async def for_a_change(asked: Awaitable[R], right: AclOperation) -> R:
+    """Return what was asked for; where that is refused, name the right for the change that is to follow.
+
+    Who may change something may also look at it, so the right to look is not the one to grant.
+    """
+    try:
+        return await asked
+    except KafkaError as error:
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        detail = _NAMES_IT.sub(f"needs {right.name} permission", error.detail)
+        raise KafkaError(error.code, detail) from None
 
 
 def error_of(error_code: int, message: str | None, subject: str, right: AclOperation) -> KafkaError | None:

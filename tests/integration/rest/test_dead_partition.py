@@ -130,6 +130,17 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "client-metrics list": ((), 0, ""),
     "client-metrics config": (("no-such-subscription",), 0, ""),
     "client-metrics delete": (("no-such-subscription",), 1, ""),
+    "user list": ((), 0, ""),
+    "user create": (("anna", "--generate"), 0, "password"),
+    "user password": (("anna", "--generate"), 0, "password"),
+    "user delete": (("anna",), 0, ""),
+    "acl list": ((), 1, "authorizer.class.name"),
+    "acl create": (("--allow", "User:a", "--producer", "--topic", TOPIC), 1, "authorizer.class.name"),
+    "acl delete": (("--principal", "User:a", "--yes"), 1, "authorizer.class.name"),
+    "acl check": (("--principal", "User:a", "--topic", TOPIC), 1, "authorizer.class.name"),
+    "quota list": ((), 0, ""),
+    "quota set": (("producer_byte_rate=1048576", "--user", "anna"), 0, ""),
+    "quota delete": (("--user", "anna"), 0, ""),
     "topic delete": (("new-topic",), 0, ""),
 }
 # It speaks of a process, and each answer of the doctor has its own time.

@@ -117,3 +117,48 @@ def test_a_port_of_something_else_is_asked_about() -> None:
         "h:8080 speaks HTTP, not the Kafka protocol: is this the REST port? Give --bootstrap the "
         "host:port of a Kafka listener."
     )
+
+
+@pytest.mark.parametrize(
+    ("detail", "command"),
+    [
+        (
+            "the list of ACLs: User:anna from 10.0.0.7 needs DESCRIBE permission on the cluster",
+            "ottla acl create --allow User:anna --operation describe --cluster",
+        ),
+        (
+            "this client needs ALTER_CONFIGS permission on the cluster for the quotas",
+            "ottla acl create --allow User:NAME --operation alter_configs --cluster",
+        ),
+        (
+            "User:a$b from 0:0:0:0:0:0:0:1 needs WRITE permission on TRANSACTIONAL_ID 'my copy'",
+            "ottla acl create --allow 'User:a$b' --operation write --transactional-id 'my copy'",
+        ),
+        (
+            "User:anna from 10.0.0.7 needs CREATE_TOKENS permission on USER 'User:bob'",
+            "ottla acl create --allow User:anna --operation create_tokens --user-principal User:bob",
+        ),
+    ],
+)
+def test_a_missing_right_is_told_with_the_command_that_grants_it(detail: str, command: str) -> None:
+    told = explain(KafkaError(E.CLUSTER_AUTHORIZATION_FAILED, detail))
+
+    assert told.endswith(f" An administrator grants it: `{command}`.")
+
+
+def test_refusals_that_say_what_to_do_get_no_other_advice() -> None:
+    feature = KafkaError(
+        E.UNSUPPORTED_VERSION, "it keeps no ACLs: raise it with kafka-features upgrade --feature a=1."
+    )
+    machine = KafkaError(
+        E.CLUSTER_AUTHORIZATION_FAILED, "There is no authorizer, so only nodes may. Set x=y."
+    )
+
+    assert explain(feature).endswith("--feature a=1 (UNSUPPORTED_VERSION).")
+    assert explain(machine).endswith("Set x=y (CLUSTER_AUTHORIZATION_FAILED).")
+
+
+def test_a_cluster_without_authorizer_is_told_with_the_setting_that_makes_one() -> None:
+    told = explain(KafkaError(E.SECURITY_DISABLED, "the list of ACLs: No Authorizer is configured."))
+
+    assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in told

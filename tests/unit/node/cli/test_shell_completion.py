@@ -45,6 +45,10 @@ def test_the_script_that_is_shown_is_the_one_that_is_installed(
         ("ottla produce orders --compression ", {"none", "gzip", "snappy", "lz4", "zstd"}),
         ("ottla start --over", {"--override"}),
         ("ottla topic nothing", set()),
+        ("ottla user pass", {"password"}),
+        ("ottla acl c", {"create", "check"}),
+        ("ottla acl list --pattern-type ", {"any", "match", "literal", "prefixed"}),
+        ("ottla quota list --eff", {"--effective"}),
     ],
 )
 def test_commands_options_and_values_are_completed(

@@ -38,6 +38,12 @@ class _Client:
     def __init__(self, cluster: ScriptedCluster) -> None:
         self._cluster = cluster
 
+    async def __aenter__(self) -> "_Client":
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        return None
+
     async def controller(self) -> PeerClient:
         return cast(PeerClient, self._cluster)
 

@@ -5,8 +5,10 @@ import asyncio
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.scram import ScramMechanism, keys_of
 from ottla.node.client import user_admin
+from ottla.node.client.cluster_right import for_a_change
 from ottla.node.client.user_admin import ScramUser
 from ottla.node.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsResponse,
@@ -137,3 +139,14 @@ def test_a_deletion_that_was_made_without_our_hearing_of_it_is_a_success(first: 
 
 def test_a_mechanism_is_written_as_clients_write_it() -> None:
     assert user_admin.words_of(SHA_512) == "SCRAM-SHA-512"
+
+
+@pytest.mark.parametrize("said", ["User:bob from 10.0.0.1 needs DESCRIBE permission on the cluster.", None])
+def test_who_looks_in_order_to_change_something_hears_of_the_right_to_change_it(said: str | None) -> None:
+    answer = DescribeUserScramCredentialsResponse(
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=said
+    )
+    asked = user_admin.list_users(ScriptedCluster(answer).client())
+
+    with pytest.raises(KafkaError, match="needs ALTER permission on the cluster"):
+        asyncio.run(for_a_change(asked, AclOperation.ALTER))

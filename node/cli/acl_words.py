@@ -1,0 +1,320 @@
+"""ACLs in the words of a command line: what is to be created, and which entries are meant. Nothing is asked.
+
+The words are those of `kafka-acls`; upper and lower case, `DescribeConfigs` and `DESCRIBE_CONFIGS` are one.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeVar
+
+from ottla.metadata_raft.acl import (
+    CLUSTER_NAME,
+    KNOWN_OPERATIONS,
+    WILDCARD,
+    AccessControlEntry,
+    AclFilter,
+    AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
+    host_in_entries,
+    word,
+)
+from ottla.node.cli.failure import EXIT_USAGE, CommandError
+
+MAX_PER_COMMAND: Final = 10_000  # entries or questions: the product of a few options may be very large
+_PRODUCER: Final = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
+_TRANSACTIONAL: Final = (AclOperation.WRITE, AclOperation.DESCRIBE)
+_CONSUMER: Final = (AclOperation.READ, AclOperation.DESCRIBE)
+
+K = TypeVar("K", bound=IntEnum)
+
+
+class Resource(NamedTuple):
+    """A resource, or a pattern of resources, of a command line."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType
+
+
+class Roles(NamedTuple):
+    """The shortcuts for all that a producer or a consumer needs."""
+
+    producer: bool = False
+    consumer: bool = False
+    idempotent: bool = False
+
+
+def resources_of(
+    pattern_type: PatternType,
+    *,
+    topics: Sequence[str],
+    groups: Sequence[str],
+    transactional_ids: Sequence[str],
+    delegation_tokens: Sequence[str],
+    user_principals: Sequence[str],
+    is_cluster: bool,
+) -> list[Resource]:
+    """Return the resources that options name; CommandError for names that no resource can have."""
+    for name in topics:
+        if WILDCARD in name and name != WILDCARD:
+            raise CommandError(
+                f"{name!r} is the name of no topic, and only a single * stands for others. For all topics "
+                "that begin alike use --topic BEGINNING --pattern-type prefixed.",
+                EXIT_USAGE,
+            )
+    named = (
+        (ResourceType.TOPIC, topics),
+        (ResourceType.GROUP, groups),
+        (ResourceType.TRANSACTIONAL_ID, transactional_ids),
+        (ResourceType.DELEGATION_TOKEN, delegation_tokens),
+        (ResourceType.USER, user_principals),
+    )
+    found = [Resource(kind, name, pattern_type) for kind, names in named for name in names]
+    if any(not one.name for one in found):
+        raise CommandError("The name of a resource must not be empty; * stands for all.", EXIT_USAGE)
+    if is_cluster:
+        # There is one cluster only, so prefixes are for the others.
+        is_of_others = pattern_type is PatternType.PREFIXED
+        pattern_type = PatternType.LITERAL if is_of_others else pattern_type
+        found.append(Resource(ResourceType.CLUSTER, CLUSTER_NAME, pattern_type))
+    return list(dict.fromkeys(found))
+
+
+def parse_principal(text: str) -> str:
+    """Return a principal, `User:anna`; CommandError with the likely one for another text."""
+    kind, separator, name = text.partition(":")
+    if not separator or not kind or not name:
+        likely = f"User:{text.strip(':')}" if text.strip(":") else "User:NAME"
+        raise CommandError(f"{text!r} is not a principal; write it as {likely}.", EXIT_USAGE)
+    return text
+
+
+def parse_host(text: str) -> str:
+    """Return the address of a client as entries have it, or `*`; CommandError for what no client has.
+
+    Nodes compare addresses as texts, so ::1 is written as they write it.
+    """
+    if text == WILDCARD:
+        return text
+    try:
+        ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        raise CommandError(
+            f"{text!r} is not an address, such as 10.0.0.7, or * for every one. ACLs have no names of hosts "
+            "and no ranges.",
+            EXIT_USAGE,
+        ) from None
+    return host_in_entries(text)
+
+
+def parse_operations(texts: Sequence[str]) -> list[AclOperation]:
+    """Return the operations that words name, with commas or one by one."""
+    words = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    return list(dict.fromkeys(_parse(AclOperation, each, "operation") for each in words))
+
+
+def parse_permission(text: str | None) -> AclPermissionType:
+    """Return what a filter selects: ALLOW, DENY, or (None) any of them."""
+    return AclPermissionType.ANY if text is None else _parse(AclPermissionType, text, "permission")
+
+
+def parse_pattern_type(text: str) -> PatternType:
+    """Return the type of patterns that a word names."""
+    return _parse(PatternType, text, "pattern type")
+
+
+def _parse(kind: type[K], text: str, noun: str) -> K:
+    known = {one.name.replace("_", ""): one for one in kind if one.name not in ("UNKNOWN", "ANY")}
+    if kind is PatternType:
+        known["ANY"] = kind(PatternType.ANY)
+    found = known.get(text.upper().replace("_", "").replace("-", ""))
+    if found is None:
+        names = ", ".join(one.name.lower() for one in known.values())
+        raise CommandError(f"{text!r} is no {noun}; there are {names}.", EXIT_USAGE)
+    return found
+
+
+# ---- what is to be created ------------------------------------------------------------------------
+
+
+def new_entries(
+    resources: Sequence[Resource],
+    *,
+    allowed: Sequence[str],
+    denied: Sequence[str],
+    operations: Sequence[AclOperation],
+    hosts: Sequence[str],
+    roles: Roles,
+) -> list[AccessControlEntry]:
+    """Return the entries that the options of `acl create` stand for; CommandError if they do not fit."""
+    if not allowed and not denied:
+        raise CommandError("Say for whom: --allow User:NAME, or --deny User:NAME.", EXIT_USAGE)
+    if roles.producer or roles.consumer:
+        granted = _of_roles(resources, denied, operations, roles)
+    else:
+        granted = _of_operations(resources, operations, roles)
+    who = [
+        *((AclPermissionType.ALLOW, principal) for principal in allowed),
+        *((AclPermissionType.DENY, principal) for principal in denied),
+    ]
+    count = len(granted) * len(who) * len(hosts)
+    if count > MAX_PER_COMMAND:
+        raise CommandError(
+            f"These would be {count:,} ACLs; a command makes at most {MAX_PER_COMMAND:,}.", EXIT_USAGE
+        )
+    entries = [
+        AccessControlEntry(*resource, principal, host, operation, permission)
+        for permission, principal in who
+        for resource, operation in granted
+        for host in hosts
+    ]
+    return sorted(set(entries))
+
+
+def _of_operations(
+    resources: Sequence[Resource], operations: Sequence[AclOperation], roles: Roles
+) -> list[tuple[Resource, AclOperation]]:
+    if roles.idempotent:
+        raise CommandError("--idempotent goes with --producer.", EXIT_USAGE)
+    if not operations:
+        raise CommandError(
+            "Say what for: --operation read (write, ..., all), --producer or --consumer.", EXIT_USAGE
+        )
+    return fitting(resources, operations)
+
+
+def fitting(
+    resources: Sequence[Resource], operations: Sequence[AclOperation]
+) -> list[tuple[Resource, AclOperation]]:
+    """Return each resource with each operation; CommandError if there are none, or if they do not fit.
+
+    Without operations these are all that a resource has.
+    """
+    if not resources:
+        raise CommandError(
+            "Say for what: --topic, --group, --transactional-id, --cluster, --delegation-token or "
+            "--user-principal.",
+            EXIT_USAGE,
+        )
+    for resource in resources:
+        known = KNOWN_OPERATIONS[resource.resource_type]
+        for operation in operations:
+            if operation is not AclOperation.ALL and operation not in known:
+                kind = in_words(ResourceType, resource.resource_type)
+                names = ", ".join(one.name.lower() for one in known)
+                raise CommandError(
+                    f"A {kind} has no operation {operation.name.lower()}; it has {names} and all.", EXIT_USAGE
+                )
+    return [
+        (resource, operation)
+        for resource in resources
+        for operation in operations or KNOWN_OPERATIONS[resource.resource_type]
+    ]
+
+
+def _of_roles(
+    resources: Sequence[Resource], denied: Sequence[str], operations: Sequence[AclOperation], roles: Roles
+) -> list[tuple[Resource, AclOperation]]:
+    if operations or denied:
+        raise CommandError(
+            "--producer and --consumer allow what such a client needs; they go neither with --operation nor "
+            "with --deny.",
+            EXIT_USAGE,
+        )
+    kinds = {one.resource_type for one in resources}
+    if ResourceType.TOPIC not in kinds:
+        raise CommandError("--producer and --consumer need a --topic.", EXIT_USAGE)
+    if roles.consumer and ResourceType.GROUP not in kinds:
+        raise CommandError("--consumer needs a --group, which the consumer joins.", EXIT_USAGE)
+    if roles.idempotent and not roles.producer:
+        raise CommandError("--idempotent goes with --producer.", EXIT_USAGE)
+    needed: dict[ResourceType, list[AclOperation]] = {}
+    if roles.producer:
+        needed[ResourceType.TOPIC] = list(_PRODUCER)
+        needed[ResourceType.TRANSACTIONAL_ID] = list(_TRANSACTIONAL)
+    if roles.consumer:
+        needed.setdefault(ResourceType.TOPIC, []).extend(_CONSUMER)
+        needed[ResourceType.GROUP] = [AclOperation.READ]
+    for resource in resources:
+        if resource.resource_type not in needed:
+            kind = in_words(ResourceType, resource.resource_type)
+            role = "--consumer" if roles.consumer and not roles.producer else "--producer"
+            raise CommandError(f"{role} has no use for a {kind}.", EXIT_USAGE)
+    granted = [(one, operation) for one in resources for operation in needed[one.resource_type]]
+    if roles.idempotent:
+        cluster = Resource(ResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+        granted.append((cluster, AclOperation.IDEMPOTENT_WRITE))
+    return granted
+
+
+# ---- which are meant ------------------------------------------------------------------------------
+
+
+class Selection(NamedTuple):
+    """The entries that a command is about: those of any of the resources that have one of each of the rest.
+
+    What is empty selects all.
+    """
+
+    resources: Sequence[Resource] = ()
+    principals: Sequence[str] = ()
+    operations: Sequence[AclOperation] = ()
+    hosts: Sequence[str] = ()
+    permission: AclPermissionType = AclPermissionType.ANY
+    pattern_type: PatternType = PatternType.ANY  # where no resource is named
+
+    @property
+    def is_everything(self) -> bool:
+        """Return whether no option says which entries are meant."""
+        named = (self.resources, self.principals, self.operations, self.hosts)
+        return not any(named) and self.permission is AclPermissionType.ANY
+
+    def filters(self) -> list[AclFilter]:
+        """Return what to ask of a server: at least all that is selected, one filter for a resource."""
+        any_of_all = (ResourceType.ANY, None, self.pattern_type)
+        return [
+            AclFilter(
+                resource_type=kind,
+                resource_name=name,
+                pattern_type=pattern_type,
+                principal=self.principals[0] if len(self.principals) == 1 else None,
+                host=self.hosts[0] if len(self.hosts) == 1 else None,
+                operation=self.operations[0] if len(self.operations) == 1 else AclOperation.ANY,
+                permission_type=self.permission,
+            )
+            for kind, name, pattern_type in self.resources or (any_of_all,)
+        ]
+
+    def choose(self, entries: Iterable[AccessControlEntry]) -> list[AccessControlEntry]:
+        """Return those of a server's answers that are selected, each once, sorted by resource."""
+        return sorted(
+            {
+                one
+                for one in entries
+                if (not self.principals or one.principal in self.principals)
+                and (not self.operations or one.operation in self.operations)
+                and (not self.hosts or one.host in self.hosts)
+                and self.permission in (AclPermissionType.ANY, one.permission_type)
+            }
+        )
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def in_words(kind: type[IntEnum], number: int) -> str:
+    """Return a word of Kafka as options take it, in lower case."""
+    return word(kind, number).lower()
+
+
+def entry_in_words(entry: AccessControlEntry) -> str:
+    """Return an entry as a sentence has it: `allow User:anna read on topic orders from *`."""
+    names = " names that begin with" if entry.pattern_type == PatternType.PREFIXED else ""
+    return (
+        f"{in_words(AclPermissionType, entry.permission_type)} {entry.principal} "
+        f"{in_words(AclOperation, entry.operation)} on {in_words(ResourceType, entry.resource_type)}{names} "
+        f"{entry.resource_name} from {entry.host}"
+    )
