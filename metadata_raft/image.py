@@ -29,7 +29,11 @@ from ottla.metadata_raft.records import (
 
 INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 METADATA_TOPIC: Final = "__cluster_metadata"
-PLAINTEXT: Final = 0  # the security protocol of a listener in records; SSL 1, SASL_PLAINTEXT 2, SASL_SSL 3
+# The security protocol of a listener in records.
+PLAINTEXT: Final = 0
+SSL: Final = 1
+SASL_PLAINTEXT: Final = 2
+SASL_SSL: Final = 3
 EVERY_BROKER: Final = ""  # the resource name under which the defaults of all brokers stand
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})

@@ -174,6 +174,7 @@ class Broker:
             # Peers need what this node knows before it serves clients, and it needs them to start.
             await inter_broker_listener(base.config, self.listeners).start()
         await quorum.lifecycle.register()
+        base.dispatcher.serve_logins_of_peers()
         tasks.start(quorum.lifecycle.run())
         return quorum
 

@@ -8,7 +8,7 @@ usual ones before a node serves.
 import asyncio
 import logging
 import struct
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
@@ -160,6 +160,8 @@ class Dispatcher:
         self.routes: dict[tuple[int, int], Route] = {}
         # Requests of clients that came before the node serves them; None: it does.
         self._held: list[asyncio.Future[None]] | None = []
+        # Logins of nodes that came before this node had the users of the cluster; None: it has.
+        self._held_logins: list[asyncio.Future[None]] | None = []
         self._lane = ThreadLane()
         self._peer_lane = ThreadLane()  # what nodes ask of each other does not wait behind clients
         self._slow_lane = ThreadLane()
@@ -363,22 +365,33 @@ class Dispatcher:
         route = self.routes.get((api_key, version)) or self.load_route(api_key, version)
         return route, version, correlation_id
 
-    def wait_for_service(self) -> "asyncio.Future[None] | None":
-        """Return what is done when clients are served; None if they are."""
-        if self._held is None:
+    def wait_for_logins(self, listener_name: str) -> "asyncio.Future[None] | None":
+        """Return what is done when there are credentials for a listener; None if there are.
+
+        Nodes log in before clients are served: they need each other's metadata to start.
+        """
+        is_for_peers = listener_name == self._state.config.inter_broker_listener_name
+        held = self._held_logins if is_for_peers and self._peer_gate is not None else self._held
+        if held is None:
             return None
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._held.append(future)
+        held.append(future)
         return future
 
     def scram_credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         """Return what the metadata on this node have of a user; None if there is no such user."""
-        assert self._services is not None, "clients are held until it is there"
-        return self._services.metadata.image.scram_credentials.get(ScramKey(user, mechanism))
+        services = self._services or self._quorum_services
+        assert services is not None, "logins are held until it is there"
+        return services.metadata.image.scram_credentials.get(ScramKey(user, mechanism))
 
     def serve_peers(self, services: QuorumServices) -> None:
         """Serve peers alone until `serve_clients`; what clients send waits, one request a connection."""
         self._quorum_services = services
+
+    def serve_logins_of_peers(self) -> None:
+        """Let nodes log in: the metadata on this node have caught up, the users of the cluster with them."""
+        held, self._held_logins = self._held_logins or [], None
+        _release(held)
 
     def load(self, services: Services) -> None:
         """Make ready what every client and follower asks for: it takes some 50 ms, once."""
@@ -389,9 +402,7 @@ class Dispatcher:
     def serve_clients(self) -> None:
         """Serve everybody."""
         held, self._held = self._held or [], None
-        for future in held:
-            if not future.done():
-                future.set_result(None)
+        _release(held)
 
     def _hold(self, connection: Connection, frame: memoryview) -> Pending:
         assert self._held is not None
@@ -415,6 +426,7 @@ class Dispatcher:
         try:
             if request.step == HELLO and connection.info.peer_id == NO_PEER:
                 self._check_certificate(connection, request.node_id)
+                self._check_user(connection)
                 response, connection.peer_challenge = answer_hello(
                     request, secret=gate.secret, own=gate.identity(), nonce=gate.unique(NONCE_BYTES)
                 )
@@ -438,12 +450,27 @@ class Dispatcher:
             ]
         )
 
+    def _check_user(self, connection: Connection) -> None:
+        """CLUSTER_AUTHORIZATION_FAILED if the connection has a login and not that of a user for nodes."""
+        info = connection.info
+        if info.sasl_mechanism and not info.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"{info.access.principal} needs CLUSTER_ACTION permission on the cluster to be that of a "
+                "node: name it in super.users, or add the ACL.",
+            )
+
     def _check_certificate(self, connection: Connection, node_id: int) -> None:
-        """CLUSTER_AUTHORIZATION_FAILED if the connection has TLS and not the certificate of that node."""
+        """CLUSTER_AUTHORIZATION_FAILED if the connection has TLS and not the certificate of that node.
+
+        Where nodes log in they need not show one.
+        """
         security = self._state.config.listener_security.get(connection.info.listener_name)
         if security is None or self._peer_gate is None:
             return
         names = connection.certificate_names()
+        if security.has_logins and not names:
+            return
         if security.checks_names or not names:
             check_certificate_names(names, node_id, self._peer_gate.hosts_of(node_id))
 
@@ -780,6 +807,12 @@ def _read_old_ids(
         return client_id, decode(frame, position, SMALL_REQUEST_ELEMENTS)[0]
     except KafkaError:
         return None  # something else of it is too long, or does not parse
+
+
+def _release(held: Sequence["asyncio.Future[None]"]) -> None:
+    for future in held:
+        if not future.done():
+            future.set_result(None)
 
 
 def _as_it_is(answer: Answer) -> Answer:

@@ -208,7 +208,7 @@ class SaslGate:
             return self._serve_authenticate(login, frame, key)
         if key != ApiKey.SASL_HANDSHAKE:
             raise CloseConnection(f"Unexpected Kafka request of type {_name(key)} during SASL handshake.")
-        waiting = self._dispatcher.wait_for_service()
+        waiting = self._dispatcher.wait_for_logins(connection.info.listener_name)
         if waiting is not None:  # the credentials are not there yet
             return Pending(waiting, lambda _: self._serve(connection, frame))
         return self._serve_handshake(login, frame)
@@ -350,9 +350,9 @@ class SaslGate:
         lifetime_ms = self._lifetime_ms(max_reauth_ms, expires_ms)
         if lifetime_ms <= 0:
             connection.login = None
-            connection.serve_by(self._dispatcher.service)
+            connection.serve_after_login(self._dispatcher.service)
             return 0
-        connection.serve_by(self._limited_service)
+        connection.serve_after_login(self._limited_service)
         login.timer = self._loop_of().call_later(lifetime_ms / 1000, self._expire, login)
         return lifetime_ms
 

@@ -108,6 +108,7 @@ class ConnectionHost(Protocol):
     def admit(self, connection: "Connection") -> str: ...
     def forget(self, connection: "Connection") -> None: ...
     def recognize(self, connection: "Connection", peer_id: int) -> None: ...
+    def is_beyond_limits(self, connection: "Connection") -> bool: ...
     def complain(self, info: ConnectionInfo, reason: str) -> None: ...
     def open_pipe(self) -> FilePipe: ...
 
@@ -122,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         "_has_ended",
         "_listener",
         "_owed",
+        "_proven_service",
         "_reads_files",
         "_release",
         "_service",
@@ -146,6 +148,7 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, listener: ConnectionHost) -> None:
         self._listener = listener
         self._service = listener.service
+        self._proven_service = listener.service  # once the other end has proven to be a node
         self._gathered: GatheredAnswers = listener.gathered
         self.buffer = ReceiveBuffer(listener.memory, listener.max_frame_bytes)
         self._owed = OwedAnswers()
@@ -258,13 +261,19 @@ class Connection(asyncio.BufferedProtocol):
 
     def recognize(self, peer_id: int) -> None:
         """Note that the other end has proven to be that node of the cluster."""
-        self._service = self._listener.service
+        self._service = self._proven_service
         self._listener.recognize(self, peer_id)
 
     def serve_by(self, service: "Service[Connection]", max_frame_bytes: int | None = None) -> None:
         """Serve what comes from now on in another way; by default frames may have any size."""
         self._service = service
         self.buffer.max_frame_bytes = max_frame_bytes or self._listener.max_frame_bytes
+
+    def serve_after_login(self, service: "Service[Connection]") -> None:
+        """Serve a client that has logged in; one beyond the limits only if it proves to be a node, too."""
+        self._proven_service = service
+        is_beyond = self._listener.is_beyond_limits(self)
+        self.serve_by(self._listener.opening_service if is_beyond else service)
 
     def certificate_names(self) -> frozenset[str]:
         """Return the names in the certificate that the other end has shown; none without one."""

@@ -283,6 +283,10 @@ class Listener:
         connection.info = replace(info, peer_id=peer_id, access=access)
         self._peers[peer_id] += 1
 
+    def is_beyond_limits(self, connection: Connection) -> bool:
+        """Return whether a connection was let in only to prove that it is a node's, and has not done so."""
+        return bool(self.quota.reserve.refusal_of(connection))
+
     def has_peer(self, peer_id: int) -> bool:
         """Whether a node of the cluster has a connection here."""
         return peer_id in self._peers

@@ -215,11 +215,13 @@ class PeerClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         security: ClientSecurity | None = None,
         tls: ssl.SSLContext | None = None,
+        login: SaslLogin | None = None,
     ) -> "PeerClient":
         """A connection that has agreed on versions; NETWORK_EXCEPTION when nobody answers there.
 
         `security` is that of a client of the cluster. INVALID_CONFIG where its TLS fails, the errors of
-        `authentication` where its login does. `tls` is a context to use instead of the one of `security`.
+        `authentication` where its login does. `tls` is a context to use instead of the one of `security`,
+        `login` the login of a node.
         """
         peer = f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -249,6 +251,7 @@ class PeerClient:
         client = cls(protocol, client_id)
         try:
             await client._agree_on_versions(timeout_s)
+            client._login = login
             if security is not None:
                 client._login = security.login
                 protocol.may_need_login = security.login is None

@@ -12,11 +12,12 @@ from functools import partial
 from typing import Final, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.image import PLAINTEXT, Endpoint
+from ottla.metadata_raft.image import SASL_PLAINTEXT, SASL_SSL, SSL, Endpoint
 from ottla.metadata_raft.peer_certificate import check_certificate_names
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, PeerIdentity, hello, prove
 from ottla.node.net.server_tls import DialTls
+from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.wire.messages.peer_handshake import PeerHandshakeResponse
 from ottla.node.wire.peer_api import PeerApi
 
@@ -55,10 +56,12 @@ class PeerNetwork:
         chance: random.Random,
         on_lost: Callable[[str], None] = lambda purpose: None,
         tls: Callable[[], DialTls] | None = None,
+        login: Callable[[], SaslLogin | None] = lambda: None,
     ) -> None:
         """`on_lost` is told the purpose of each connection that ends.
 
-        `tls` gives by what nodes are dialled whose listener has TLS, as of now.
+        `tls` gives by what nodes are dialled whose listener has TLS, `login` the user for those whose
+        listener has SASL, both as of now.
         """
         self._gate = gate
         self._client_id = CLIENT_ID.format(node_id)
@@ -66,6 +69,7 @@ class PeerNetwork:
         self._chance = chance
         self._on_lost = on_lost
         self._tls = tls
+        self._login = login
         self._peers: dict[tuple[int, str], _Peer] = {}
         self._broker_epochs: dict[int, int] = {}
         self._is_closed = False
@@ -136,7 +140,7 @@ class PeerNetwork:
         if gate is None:
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This node has no cluster.secret.")
         tls: DialTls | None = None
-        if endpoint.security_protocol != PLAINTEXT:
+        if endpoint.security_protocol in (SSL, SASL_SSL):
             if self._tls is None:
                 raise KafkaError(
                     ErrorCode.NETWORK_EXCEPTION,
@@ -144,19 +148,40 @@ class PeerNetwork:
                     "TLS whose keystore and truststore it could use for that.",
                 )
             tls = self._tls()
-        client = await PeerClient.connect(
-            endpoint.host,
-            endpoint.port,
-            client_id=self._client_id,
-            timeout_s=DIAL_TIMEOUT_S,
-            tls=None if tls is None else tls.context,
-        )
+        login = self._login_at(endpoint)
+        try:
+            client = await PeerClient.connect(
+                endpoint.host,
+                endpoint.port,
+                client_id=self._client_id,
+                timeout_s=DIAL_TIMEOUT_S,
+                tls=None if tls is None else tls.context,
+                login=login,
+            )
+        except KafkaError as error:
+            if login is None or error.code is ErrorCode.NETWORK_EXCEPTION:
+                raise
+            # Whoever asks this node for something is not to believe that his own login has failed.
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error.detail) from None
         hosts = [endpoint.host] if tls is not None and tls.checks_names else None
         try:
             return client, await _shake_hands(client, gate, expected_node_id, hosts)
         except BaseException:
             client.abort()
             raise
+
+    def _login_at(self, endpoint: Endpoint) -> SaslLogin | None:
+        """Return by which user this node logs in there; None where nobody has to."""
+        if endpoint.security_protocol not in (SASL_PLAINTEXT, SASL_SSL):
+            return None
+        login = self._login()
+        if login is None:
+            raise KafkaError(
+                ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+                f"Nodes log in at {endpoint.host}:{endpoint.port}, but this node has no user for that "
+                "(sasl.mechanism.inter.broker.protocol, listener.name.NAME.MECHANISM.sasl.jaas.config).",
+            )
+        return login
 
     def registered(self, node_id: int, broker_epoch: int) -> None:
         """A node has registered, perhaps as another process: what is asked of an earlier one has no answer.

@@ -52,8 +52,9 @@ def build_tls(security: ListenerSecurity) -> BuiltTls:
     authorities = _authorities(security)
     if authorities is not None:
         load_authorities(context, authorities.pem, authorities.source)
-    # Other nodes show a certificate also where clients are asked for none.
-    if security.client_auth != NONE or security.is_between_nodes:
+    # Other nodes show a certificate also where clients are asked for none, unless they log in: by now many
+    # authorities sign certificates for servers alone.
+    if security.client_auth != NONE or (security.is_between_nodes and not security.has_logins):
         is_required = security.client_auth == REQUIRED
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
     dialling: ssl.SSLContext | None = None

@@ -54,8 +54,10 @@ from ottla.node.settings.sasl_settings import (
     SASL_LISTENER_SETTINGS,
     SASL_NAMES,
     ListenerSasl,
+    NodeLogin,
     listener_sasl,
     mechanism_setting,
+    node_login,
 )
 from ottla.node.settings.security_settings import (
     LISTENER_SETTINGS,
@@ -110,6 +112,7 @@ class BrokerConfig:
     controller_security: ListenerSecurity | None  # of the connections to controllers; None: PLAINTEXT
     # By which this node dials others that have TLS. It may have none for the listener that they dial.
     peer_security: ListenerSecurity | None
+    peer_login: NodeLogin | None  # by which it logs in at others whose listener for nodes has SASL
     broker_heartbeat_interval_ms: int
     broker_session_timeout_ms: int
     initial_broker_registration_timeout_ms: int
@@ -540,6 +543,7 @@ def _build(
         "listener_security": MappingProxyType(security),
         "controller_security": None if first_controller is None else security.get(first_controller.name),
         "peer_security": _peer_security(inter_broker, listeners, security),
+        "peer_login": _peer_login(inter_broker, of_sasl, typed["sasl_mechanism_inter_broker_protocol"]),
         "ottla_rest_listeners": rest_addresses,
         "rest_security": of_rest,
         "rest_logins": logins,
@@ -610,6 +614,7 @@ def _security(
             values,
             overrides[one.name],
             is_between_nodes=one.name == inter_broker or one.name in controllers,
+            has_logins=one.has_sasl,
         )
         for one in listeners
         if one.has_tls
@@ -638,6 +643,18 @@ def _peer_security(
     own = [security[one.name] for one in listeners if one.name in security]
     own.sort(key=lambda one: one.listener != inter_broker)
     return next((one for one in own if one.truststore is not None), None)
+
+
+def _peer_login(inter_broker: str, of_sasl: Mapping[str, ListenerSasl], mechanism: str) -> NodeLogin | None:
+    """Return by which user this node logs in at others; INVALID_CONFIG if it should and has none.
+
+    While nodes go over to logins one after another, those whose own listener for nodes has none use what the
+    settings of another listener say.
+    """
+    if inter_broker in of_sasl:
+        return node_login(of_sasl[inter_broker], mechanism)
+    found = (one.mechanisms.get(mechanism) for one in of_sasl.values())
+    return next((one.node_login for one in found if one is not None and one.node_login is not None), None)
 
 
 def _sasl(
@@ -672,6 +689,7 @@ _SPECIAL_FIELDS: Final = {
     "first_users",
     "controller_security",
     "peer_security",
+    "peer_login",
     "node_id",
     "broker_rack",
     "is_voter",
@@ -793,25 +811,13 @@ def _inter_broker_listener(typed: Mapping[str, Any], listeners: Sequence[Listene
     name: str | None = typed["inter_broker_listener_name"]
     if name is None:
         protocol = typed["security_inter_broker_protocol"]
-        if protocol not in _BETWEEN_NODES:
-            raise _invalid("security.inter.broker.protocol", f"{protocol} is not supported; {_NOT_BY_SASL}")
         found = [listener.name for listener in listeners if listener.security_protocol == protocol]
         if not found:
             raise _invalid("security.inter.broker.protocol", f"no listener uses {protocol}.")
         return protocol if protocol in found else found[0]
-    found_names = {listener.name: listener.security_protocol for listener in listeners}
-    if name.upper() not in found_names:
+    if name.upper() not in (listener.name for listener in listeners):
         raise _invalid("inter.broker.listener.name", f"{name} is not in listeners.")
-    if found_names[name.upper()] not in _BETWEEN_NODES:
-        raise _invalid("inter.broker.listener.name", f"{name} has SASL; {_NOT_BY_SASL}")
     return name.upper()
-
-
-_BETWEEN_NODES: Final = ("PLAINTEXT", "SSL")
-_NOT_BY_SASL: Final = (
-    "nodes prove themselves to each other by cluster.secret, and by certificates over SSL, so give them a "
-    "listener with PLAINTEXT or SSL."
-)
 
 
 def _directories(names: Sequence[str]) -> tuple[Path, ...]:

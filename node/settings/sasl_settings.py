@@ -18,16 +18,18 @@ from ottla.node.settings.oauthbearer_settings import (
     OauthBearer,
     oauth_bearer,
 )
-from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, PASSWORD, setting
+from ottla.node.settings.setting import BOOLEAN, INT, LIST, LONG, LOW, PASSWORD, STRING, setting
 from ottla.node.wire.jaas import JaasError, parse_jaas
-from ottla.node.wire.sasl_mechanisms import LOGIN_MODULES, OAUTHBEARER, PLAIN
+from ottla.node.wire.sasl_mechanisms import LOGIN_MODULES, OAUTHBEARER, PLAIN, SCRAM_SHA_256, SCRAM_SHA_512
 
 ENABLED_MECHANISMS: Final = "sasl.enabled.mechanisms"
 JAAS_CONFIG: Final = "sasl.jaas.config"
 MAX_REAUTH_MS: Final = "connections.max.reauth.ms"
 MAX_RECEIVE_SIZE: Final = "sasl.server.max.receive.size"
+BETWEEN_NODES: Final = "sasl.mechanism.inter.broker.protocol"
 FAILED_DELAY_MS: Final = "connection.failed.authentication.delay.ms"
 PLAIN_WITHOUT_TLS: Final = "ottla.sasl.plain.without.tls"
+NODE_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)  # by which nodes may log in at each other
 _USER_PREFIX: Final = "user_"
 _PER_BROKER: Final = ConfigScope.PER_BROKER
 
@@ -45,8 +47,17 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         PASSWORD,
         None,
         "The users of PLAIN at one listener (listener.name.NAME.plain.sasl.jaas.config): a PlainLoginModule "
-        'with an option user_NAME="PASSWORD" for each. Without it, PLAIN has the SCRAM users of the cluster.',
+        'with an option user_NAME="PASSWORD" for each. Without one, PLAIN has the SCRAM users of the '
+        "cluster. By the options username and password, of a ScramLoginModule too, this node logs in at "
+        "others.",
         of_listener=_PER_BROKER,
+    ),
+    setting(
+        BETWEEN_NODES,
+        STRING,
+        "GSSAPI",
+        "The mechanism by which nodes log in at each other: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. A node "
+        "whose inter.broker.listener.name has SASL needs it: Kafka's default, GSSAPI, is not supported.",
     ),
     setting(
         MAX_REAUTH_MS,
@@ -84,7 +95,7 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 )
 SASL_NAMES: Final = frozenset(key.name for key in SASL_SETTINGS)
 # Those that can be given for one listener, and those of one mechanism at a listener.
-SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {JAAS_CONFIG, FAILED_DELAY_MS}
+SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {JAAS_CONFIG, FAILED_DELAY_MS, BETWEEN_NODES}
 _OF_A_MECHANISM: Final = re.compile(
     r"listener\.name\.([A-Za-z0-9_.-]+)\."
     rf"({'|'.join(map(re.escape, LOGIN_MODULES))})\.({re.escape(JAAS_CONFIG)}|{re.escape(MAX_REAUTH_MS)})",
@@ -107,15 +118,25 @@ def mechanism_setting(name: str) -> MechanismSetting | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NodeLogin:
+    """The user by which a node logs in at others."""
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MechanismSettings:
     """One mechanism at a listener. `passwords` are those of PLAIN's own users; None: the cluster's users.
-    `tokens` are those that OAUTHBEARER takes.
+    `tokens` are those that OAUTHBEARER takes. By `node_login` this node logs in at such listeners of others.
     """
 
     name: str
     max_reauth_ms: int
     passwords: Mapping[str, str] | None = field(default=None, repr=False)
     tokens: OauthBearer | None = None
+    node_login: NodeLogin | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,19 +215,24 @@ def listener_sasl(
     mechanisms: dict[str, MechanismSettings] = {}
     for name in names:
         jaas = of_mechanisms.get((name, JAAS_CONFIG))
-        passwords = None
+        passwords, own_login = None, None
         if jaas is not None:
             jaas_name = f"listener.name.{listener.name.lower()}.{name.lower()}.{JAAS_CONFIG}"
             try:
-                passwords = _users_of(str(jaas), LOGIN_MODULES[name])
+                options = _options_of(str(jaas), LOGIN_MODULES[name])
+                own_login = _node_login(name, options)
+                # A module that has nothing but the login of this node leaves the users to the cluster.
+                if name == PLAIN and (own_login is None or _users_of(options)):
+                    passwords = _users_of(options)
             except JaasError as error:
                 raise invalid(jaas_name, f"has no usable login module: {error}.") from None
         max_reauth = of_mechanisms.get((name, MAX_REAUTH_MS), found[MAX_REAUTH_MS])
         mechanisms[name] = MechanismSettings(
             name=name,
             max_reauth_ms=cast(int, max_reauth),
-            passwords=passwords if name == PLAIN else None,
+            passwords=passwords,
             tokens=tokens if name == OAUTHBEARER else None,
+            node_login=own_login,
         )
     return ListenerSasl(
         listener=listener.name,
@@ -217,15 +243,56 @@ def listener_sasl(
     )
 
 
-def _users_of(text: str, module_name: str) -> dict[str, str]:
-    """Return the passwords of the users that a login module names; JaasError if it is another module."""
+def _options_of(text: str, module_name: str) -> Mapping[str, str]:
+    """Return the options of a login module; JaasError if it is another one."""
     modules = parse_jaas(text)
     if len(modules) != 1:
         raise JaasError(f"it has {len(modules)} login modules instead of one")
     if modules[0].name.rpartition(".")[2] != module_name:
         raise JaasError(f"it must be {module_name}")
+    return modules[0].options
+
+
+def _users_of(options: Mapping[str, str]) -> dict[str, str]:
+    """Return the passwords of the users that the options of a login module name."""
     return {
         option.removeprefix(_USER_PREFIX): value
-        for option, value in modules[0].options.items()
+        for option, value in options.items()
         if option.startswith(_USER_PREFIX) and option != _USER_PREFIX
     }
+
+
+def _node_login(mechanism: str, options: Mapping[str, str]) -> NodeLogin | None:
+    """Return the user of this node that the options of a login module name, None if they name none."""
+    user, password = options.get("username", ""), options.get("password", "")
+    if mechanism not in NODE_MECHANISMS or not (user and password):
+        return None
+    if "\0" in user + password:
+        raise JaasError("its username or password has a NUL character")
+    return NodeLogin(mechanism=mechanism, user=user, password=password)
+
+
+def node_login(listener: ListenerSasl, mechanism: str) -> NodeLogin:
+    """Return by which user this node logs in at such listeners of other nodes; INVALID_CONFIG if by none."""
+    if mechanism not in NODE_MECHANISMS:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid configuration {BETWEEN_NODES}: it is {mechanism[:80]}, and nodes reach each other by "
+            f"the listener {listener.listener}, which has SASL. It must be one of "
+            f"{', '.join(NODE_MECHANISMS)}.",
+        )
+    found = listener.mechanisms.get(mechanism)
+    if found is None:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid configuration {BETWEEN_NODES}: it is {mechanism}, which the listener "
+            f"{listener.listener} does not have in {ENABLED_MECHANISMS}.",
+        )
+    if found.node_login is None:
+        name = f"listener.name.{listener.listener.lower()}.{mechanism.lower()}.{JAAS_CONFIG}"
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid configuration {name}: nodes log in at each other by {mechanism}, so it needs a "
+            f'{LOGIN_MODULES[mechanism]} with username="..." and password="...".',
+        )
+    return found.node_login

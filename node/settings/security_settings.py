@@ -199,7 +199,8 @@ class ListenerSecurity:
     principal_mapping_rules: str
     allow_dn_changes: bool
     allow_san_changes: bool
-    is_between_nodes: bool = False  # nodes dial it, and show each other certificates
+    is_between_nodes: bool = False  # nodes dial it, and check whose certificate it shows
+    has_logins: bool = False  # whoever dials it logs in, and need not show a certificate
     checks_names: bool = True  # whether the certificate of a node must name it
 
 
@@ -209,6 +210,7 @@ def listener_security(
     overrides: Mapping[str, ConfigValue],
     *,
     is_between_nodes: bool = False,
+    has_logins: bool = False,
 ) -> ListenerSecurity:
     """Return what holds for a listener with TLS; `overrides` are its own settings, without prefix.
 
@@ -257,6 +259,7 @@ def listener_security(
         allow_dn_changes=bool(found["ssl.allow.dn.changes"]),
         allow_san_changes=bool(found["ssl.allow.san.changes"]),
         is_between_nodes=is_between_nodes,
+        has_logins=has_logins,
         checks_names=str(found["ssl.endpoint.identification.algorithm"]).lower() == HTTPS,
     )
 

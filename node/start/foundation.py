@@ -31,6 +31,7 @@ from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
 from ottla.node.net.send_buffers import SendBuffers
 from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.node_state import NodeState
+from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.security.certificate_problems import OwnNode
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
@@ -210,6 +211,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             tls=None
             if (own := config.peer_security) is None
             else partial(listener_tls.dialling, own.listener),
+            login=lambda: _node_login(state.config),
             on_lost=peer_connection_lost,
         ),
         peer_lost=Signal[int](),
@@ -262,3 +264,9 @@ def _audit_log(config: BrokerConfig, world: World) -> AuditLog:
         now_ms=world.clock.now_ms,
         knows_clients=config.authorizer is not None or bool(config.listener_sasl),
     )
+
+
+def _node_login(config: BrokerConfig) -> SaslLogin | None:
+    """Return by which user this node logs in at others."""
+    own = config.peer_login
+    return None if own is None else SaslLogin(mechanism=own.mechanism, user=own.user, password=own.password)

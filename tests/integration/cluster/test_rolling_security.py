@@ -1,4 +1,4 @@
-"""From plaintext to TLS, and from one authority to another, one node after another, without a client's error."""
+"""Brokers go over to TLS, and all nodes to another authority, without an error at a client."""
 
 import socket
 import ssl

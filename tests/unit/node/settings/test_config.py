@@ -34,6 +34,7 @@ def test_every_attribute_is_a_setting() -> None:
         "listener_security",
         "controller_security",
         "peer_security",
+        "peer_login",
         "listener_sasl",
         "first_users",
         "authorizer",

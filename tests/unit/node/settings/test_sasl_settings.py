@@ -5,7 +5,7 @@ import pytest
 from ottla.logstore.words.config_def import ConfigScope
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.settings.config import BROKER_CONFIG_DEF, BrokerConfig, parse_config
-from ottla.node.settings.sasl_settings import mechanism_setting
+from ottla.node.settings.sasl_settings import MechanismSettings, mechanism_setting
 
 BASE = {
     "listeners": "PLAINTEXT://:9092,SECURE://:9093,OTHER.ONE://:9094",
@@ -57,7 +57,7 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
         ({"listener.name.secure.scram-sha-512.sasl.jaas.config": USERS}, "it must be ScramLoginModule"),
         ({"listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN"}, "no listener PLAINTEXT with SASL"),
         ({"listener.name.nowhere.plain.sasl.jaas.config": USERS}, "no listener NOWHERE with SASL"),
-        ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "not enforced yet"),
+        ({"sasl.mechanism.controller.protocol": "PLAIN"}, "not enforced yet"),
     ],
 )
 def test_what_cannot_stand_together_is_refused_in_one_sentence(settings: dict[str, str], words: str) -> None:
@@ -112,3 +112,74 @@ def test_users_and_lifetimes_of_a_listener_change_while_a_node_runs() -> None:
     assert BROKER_CONFIG_DEF.key(name).sensitive
     with pytest.raises(KafkaError, match="has no usable login module"):
         before.check_dynamic({name: "nonsense"})
+
+
+# ---- between nodes ---------------------------------------------------------------------------------
+
+BETWEEN = {
+    "inter.broker.listener.name": "SECURE",
+    "ssl.truststore.location": "ca.pem",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+}
+OWN_USER = "listener.name.secure.scram-sha-512.sasl.jaas.config"
+SCRAM_USER = 'a.ScramLoginModule required username="node" password="node-secret";'
+
+
+def test_a_node_logs_in_at_others_by_the_user_of_its_listener_for_nodes() -> None:
+    made = config(**BETWEEN, **{OWN_USER: SCRAM_USER})
+
+    assert made.inter_broker_listener_name == "SECURE"
+    assert made.peer_login is not None
+    assert (made.peer_login.user, made.peer_login.password) == ("node", "node-secret")
+    assert "node-secret" not in repr(made)
+    assert made.listener_security["SECURE"].has_logins and made.listener_security["SECURE"].is_between_nodes
+
+
+def test_security_inter_broker_protocol_may_name_a_protocol_with_logins() -> None:
+    by_protocol = {name: value for name, value in BETWEEN.items() if name != "inter.broker.listener.name"}
+
+    made = config(**by_protocol, **{"security.inter.broker.protocol": "SASL_SSL", OWN_USER: SCRAM_USER})
+
+    assert made.inter_broker_listener_name == "SECURE"
+
+
+def test_a_node_that_has_not_gone_over_logs_in_at_those_that_have() -> None:
+    made = config(**{"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512", OWN_USER: SCRAM_USER})
+
+    assert made.inter_broker_listener_name == "PLAINTEXT"
+    assert made.peer_login is not None and made.peer_login.user == "node"
+
+
+def test_a_login_module_of_plain_with_the_user_of_the_node_alone_leaves_users_to_the_cluster() -> None:
+    name = "listener.name.secure.plain.sasl.jaas.config"
+    own = 'a.PlainLoginModule required username="node" password="node-secret"'
+
+    def plain(module: str) -> MechanismSettings:
+        made = config(**{"listener.name.secure.sasl.enabled.mechanisms": "PLAIN", name: module})
+        return made.listener_sasl["SECURE"].mechanisms["PLAIN"]
+
+    alone, more = plain(f"{own};"), plain(f'{own} user_node="x";')
+
+    assert alone.passwords is None and alone.node_login == more.node_login
+    assert more.passwords == {"node": "x"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "it is GSSAPI.*must be one of SCRAM-SHA-512"),
+        ({"sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}, "must be one of SCRAM-SHA-512"),
+        ({"sasl.mechanism.inter.broker.protocol": "PLAIN"}, "does not have in sasl.enabled.mechanisms"),
+        ({OWN_USER: "a.ScramLoginModule required;"}, 'ScramLoginModule with username="..." and password='),
+        ({OWN_USER: 'a.ScramLoginModule required username="node";'}, 'with username="..." and password='),
+        ({OWN_USER: r'a.ScramLoginModule required username="n\0" password="x";'}, "has a NUL character"),
+    ],
+)
+def test_a_login_that_a_node_cannot_have_is_refused_in_one_sentence(
+    settings: dict[str, str], words: str
+) -> None:
+    with pytest.raises(KafkaError, match=words) as refused:
+        config(**{**BETWEEN, OWN_USER: SCRAM_USER, **settings})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert "node-secret" not in refused.value.detail

@@ -1,0 +1,109 @@
+"""Nodes that log in at each other, by SCRAM over TLS: replicas, forwarded commands, and who is no node."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.certificates import write_certificates
+from tests.integration.cluster.conftest import Cluster, running, written
+from tests.integration.cluster.rolling import change, load, roll, setting
+from tests.integration.cluster.test_cluster import consume, create, produce
+from tests.integration.cluster.test_failures import refused
+from tests.ports import free_ports
+
+pytestmark = pytest.mark.slow
+JAAS = "listener.name.inner.scram-sha-512.sasl.jaas.config"
+USERS = "SCRAM-SHA-512=[name=node,password=node-secret];SCRAM-SHA-512=[name=anna,password=anna-secret]"
+
+
+def module(user: str, password: str, more: str = "") -> str:
+    """Return the login module of a node."""
+    return (
+        "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        f'username="{user}" password="{password}"{more};'
+    )
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`node-ID.pem` of the cluster's authority."""
+    return write_certificates(tmp_path_factory.mktemp("certificates"), "node-0", "node-1", "node-2")
+
+
+def with_listener(cluster: Cluster, certificates: Path) -> None:
+    """Give each node a listener at which others would log in."""
+    ports = free_ports(len(cluster.homes))
+    for home in cluster.homes:
+        change(
+            home,
+            listeners=f"{setting(home, 'listeners')},INNER://127.0.0.1:{ports + home.node_id}",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,INNER:SASL_SSL",
+            ssl_keystore_location=certificates / f"node-{home.node_id}.pem",
+            ssl_truststore_location=certificates / "ca.pem",
+            sasl_enabled_mechanisms="SCRAM-SHA-512",
+            sasl_mechanism_inter_broker_protocol="SCRAM-SHA-512",
+            **{JAAS: module("node", "node-secret")},
+            ottla_add_scram=USERS,
+        )
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Iterator[Cluster]:
+    """Three nodes that log in at each other from their first start; clients are judged by ACLs."""
+    made = written(
+        tmp_path_factory.mktemp("cluster"),
+        3,
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:node;User:ANONYMOUS",
+    )
+    with_listener(made, certificates)
+    for home in made.homes:
+        change(home, inter_broker_listener_name="INNER")
+    with running(made) as three:
+        yield three
+
+
+def test_replicas_and_commands_go_by_logins(cluster: Cluster) -> None:
+    for by in (0, 1, 2):
+        topic = create(cluster, by=by, min_insync_replicas="3")
+        produce(cluster, topic, 100)
+        assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
+
+
+@pytest.mark.parametrize(
+    ("user", "password", "what_is_said"),
+    [
+        ("node", "mistyped", "refused the login of the user node with SCRAM-SHA-512: Authentication failed"),
+        ("nobody", "node-secret", "refused the login of the user nobody with SCRAM-SHA-512"),
+        (
+            "anna",
+            "anna-secret",
+            "User:anna needs CLUSTER_ACTION permission on the cluster to be that of a node",
+        ),
+    ],
+)
+def test_who_does_not_log_in_as_a_node_is_refused_and_says_so(
+    cluster: Cluster, user: str, password: str, what_is_said: str
+) -> None:
+    said = refused(cluster, f"{JAAS}={module(user, password)}")
+
+    assert what_is_said in said
+    assert password not in said
+
+
+def test_nodes_go_over_to_logins_one_after_another(tmp_path: Path, certificates: Path) -> None:
+    made = written(tmp_path / "rolled", 3, f"ottla.add.scram={USERS}")
+    with running(made) as three:
+        topic = create(three, by=0, min_insync_replicas="2")
+        with load(three, topic):
+            with_listener(three, certificates)
+            roll(three)
+            for home in three.homes:
+                # Logins that end are renewed while records flow.
+                renewed = {"listener.name.inner.connections.max.reauth.ms": "2000"}
+                change(home, inter_broker_listener_name="INNER", **renewed)
+            roll(three)
+        for home in three.homes:
+            said = three.output(home.node_id)
+            assert "authentication" not in said.lower(), said[-3000:]
