@@ -42,6 +42,8 @@ from ottla.node.start.sockets import (
     bind_listeners,
     inter_broker_listener,
     registered_listeners,
+    rest_doors,
+    rest_token_verifier,
     stop_accepting,
 )
 from ottla.node.start.world import World
@@ -60,7 +62,9 @@ class Broker:
     def __init__(self, config: BrokerConfig, world: World | None = None) -> None:
         self.base = base = lay_foundation(config, World() if world is None else world)
         self.listeners: list[Listener] = []
-        self.view = NodeView(base.state, base.tasks.start, self.listeners, base.listener_tls)
+        self.view = NodeView(
+            base.state, base.tasks.start, self.listeners, base.listener_tls, rest_doors(base)
+        )
         self.rest = RestServer(self.view, base.memory, base.memory_uses, base.world.rest_loop)
         self.probes = ProbeServer(self.view, NodePulse(base.state), base.world.rest_loop)
         self.is_hurried = False  # it ends without waiting for others to take over
@@ -100,6 +104,7 @@ class Broker:
         gathered = GatheredAnswers(loop)
         self.listeners += await bind_listeners(base, gathered)
         try:
+            self.view.verify_token = await rest_token_verifier(base)
             self.rest.bind()
             self.probes.bind()
         except BaseException:  # a port that is taken, or the start is given up

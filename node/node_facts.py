@@ -7,23 +7,38 @@ and it gives back something that nobody changes afterwards.
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.metadata_raft.acl import AclOperation
 from ottla.metadata_raft.peer_certificate import is_named
 from ottla.node.counters.rest_work import RestWork
+from ottla.node.net import act_for
+from ottla.node.net.act_for import Caller
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.server_tls import DialTls, ServerTls
 from ottla.node.node_state import NodeState
 from ottla.node.node_view import NodeView
+from ottla.node.security.access_token import VerifiedToken
+from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.services import Services
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.rest_security_settings import REST
+from ottla.node.wire.messages.act_for import ActForResponse
+from ottla.node.wire.peer_api import PeerApi
 
 ANSWER_TIMEOUT_S: Final = 2.0  # a loop that is held up for longer is what an operator wants to hear of
 
 T = TypeVar("T")
+
+
+class Connect(Protocol):
+    """Makes a connection to a node."""
+
+    def __call__(
+        self, host: str, port: int, *, client_id: str, timeout_s: float
+    ) -> Awaitable[PeerClient]: ...
 
 
 class NodeFacts:
@@ -106,7 +121,59 @@ class NodeFacts:
                     found[endpoint.host, endpoint.port] = None
         return list(found)
 
-    async def connect(self, host: str, port: int, *, client_id: str, timeout_s: float) -> PeerClient:
+    @property
+    def failed_logins(self) -> FailedLogins:
+        """The failed logins of all addresses; for any thread."""
+        return self._node.rest.failed_logins
+
+    @property
+    def failed_login_delay_s(self) -> float:
+        """How long the answer to a failed login is held back at least."""
+        return self.config.connection_failed_authentication_delay_ms / 1000
+
+    @property
+    def verify_token(self) -> Callable[[str], VerifiedToken] | None:
+        """What verifies access tokens, in any thread; None where the REST API takes none."""
+        return self._node.verify_token
+
+    def unique(self, count: int) -> bytes:
+        """Return so many bytes that nobody can guess."""
+        return self._node.rest.unique(count)
+
+    async def allows(self, caller: Caller, operation: AclOperation) -> bool:
+        """Return whether a caller has this right on the cluster."""
+        if self.config.authorizer is None:
+            return True
+        return await self.ask(
+            lambda node: node.rest.access_of(caller.principal, caller.host).allows_of_cluster(operation)
+        )
+
+    def connect_for(self, caller: Caller) -> Connect:
+        """Return what connects to nodes so that all that is asked has the rights of this caller."""
+
+        async def connect(host: str, port: int, *, client_id: str, timeout_s: float) -> PeerClient:
+            client = await self._connect(host, port, client_id=client_id, timeout_s=timeout_s)
+            try:
+                await self._act_for(client, caller, timeout_s)
+            except BaseException:
+                client.abort()
+                raise
+            return client
+
+        return connect
+
+    async def _act_for(self, client: PeerClient, caller: Caller, timeout_s: float) -> None:
+        acting = self._node.rest.acting
+        client.learn_versions({int(PeerApi.ACT_FOR): (0, 0)})
+        nonce = acting.unique(act_for.NONCE_BYTES)
+        greeting = act_for.hello(acting, nonce)
+        answer = await client.request(greeting, ActForResponse, timeout_s=timeout_s)
+        request = act_for.act(answer, caller, nonce, acting)
+        answer = await client.request(request, ActForResponse, timeout_s=timeout_s)
+        if answer.error_code:
+            raise act_for.refusal(answer)
+
+    async def _connect(self, host: str, port: int, *, client_id: str, timeout_s: float) -> PeerClient:
         """Return a connection to the listener by which nodes reach each other, of this node or another.
 
         As `PeerClient.connect`; NETWORK_EXCEPTION too if the certificate is that of no node.

@@ -1,12 +1,27 @@
 """A node as probes, metrics and the REST API see it while it starts, serves and stops."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from ottla.node.authorization.access import Access
+from ottla.node.net.act_for import ActingSecrets
 from ottla.node.net.listener import Listener
 from ottla.node.node_state import NodeState
+from ottla.node.security.access_token import VerifiedToken
+from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.services import QuorumServices, Services, StartTask
 from ottla.node.settings.config import BrokerConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestDoors:
+    """What the REST API of a node needs to know its clients, and to act for them."""
+
+    acting: ActingSecrets
+    access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop
+    failed_logins: FailedLogins  # of all listeners
+    unique: Callable[[int], bytes]  # n bytes that nobody can guess
 
 
 class NodeView:
@@ -18,8 +33,12 @@ class NodeView:
         start_task: StartTask,
         listeners: Sequence[Listener],
         listener_tls: SecurityReload,
+        rest: RestDoors,
     ) -> None:
         self.state = state
+        self.rest = rest
+        # Verifies access tokens, for any thread; None where the REST API takes none.
+        self.verify_token: Callable[[str], VerifiedToken] | None = None
         self.listener_tls = listener_tls
         self.start_task = start_task
         self.listeners = listeners

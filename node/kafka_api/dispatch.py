@@ -39,6 +39,7 @@ from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
 from ottla.node.kafka_api.request_decoders import OLD_IDS_MAX_BYTES, limited_decoder, old_ids_decoder
 from ottla.node.kafka_api.served_apis import (
+    PROOFS,
     SERVED,
     SERVED_TO_PEERS,
     Served,
@@ -49,6 +50,8 @@ from ottla.node.kafka_api.served_apis import (
     is_served_early,
 )
 from ottla.node.kafka_api.told_changes import ToldChanges
+from ottla.node.net import act_for
+from ottla.node.net.act_for import ActingChallenge, ActingSecrets
 from ottla.node.net.answers import (
     Answer,
     BuiltInThread,
@@ -63,7 +66,7 @@ from ottla.node.net.answers import (
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.file_pipe import Piece
-from ottla.node.net.peer_handshake import NONCE_BYTES, PeerGate, answer_hello, check_proof
+from ottla.node.net.peer_handshake import NONCE_BYTES, Challenge, PeerGate, answer_hello, check_proof
 from ottla.node.node_state import NodeState
 from ottla.node.quota.client_quotas import ClientQuotas
 from ottla.node.quota.rate import Windows
@@ -72,6 +75,7 @@ from ottla.node.services import QuorumServices, Services
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.headers import CLIENT_ID, decode_client_id
+from ottla.node.wire.messages.act_for import ActForRequest, ActForResponse
 from ottla.node.wire.messages.api_versions import ApiVersionsResponse
 from ottla.node.wire.messages.peer_handshake import (
     HELLO,
@@ -148,13 +152,15 @@ class Dispatcher:
         peer_gate: PeerGate | None = None,
         quotas: ClientQuotas | None = None,
         audit: AuditLog | None = None,
+        acting: ActingSecrets | None = None,
     ) -> None:
-        """`peer_gate` is None where no node can prove itself."""
+        """`peer_gate` is None where no node can prove itself, `acting` where none can act for its callers."""
         self._state = state
         self._audit = AuditLog() if audit is None else audit
         self._served_apis = served_apis
         self._large_requests = LargeRequests() if large_requests is None else large_requests
         self._peer_gate = peer_gate
+        self._acting = acting
         self._quorum_services: QuorumServices | None = None
         self._services: Services | None = None
         self.routes: dict[tuple[int, int], Route] = {}
@@ -216,7 +222,7 @@ class Dispatcher:
                 raise TooManyElements(ErrorCode.INVALID_REQUEST, f"a frame of {len(frame)} bytes")
             request, _ = route.decode(frame, position, SMALL_REQUEST_ELEMENTS)
         except TooManyElements as error:
-            if api_key == PeerApi.PEER_HANDSHAKE:
+            if api_key in PROOFS:
                 raise _unreadable(api_key, version, error) from None
             context = RequestContext(
                 api_key, version, correlation_id, client_id, connection.info, True, counters
@@ -238,9 +244,9 @@ class Dispatcher:
             client_id, request = read
         except KafkaError as error:
             raise _unreadable(api_key, version, error) from None
-        if api_key == PeerApi.PEER_HANDSHAKE:
-            response = self._shake_hands(connection, request)
-            return self._answer(route, correlation_id, response, counters, began_s)
+        if api_key in PROOFS:
+            prove: Any = self._shake_hands if api_key == PeerApi.PEER_HANDSHAKE else self._act_for
+            return self._answer(route, correlation_id, prove(connection, request), counters, began_s)
         context = RequestContext(
             api_key, version, correlation_id, client_id, connection.info, False, counters
         )
@@ -413,9 +419,10 @@ class Dispatcher:
     def _check_peer(self, connection: Connection, api_key: int) -> None:
         """Where nobody has proven to be a node of the cluster there is no such API."""
         info = connection.info
-        is_open = api_key == PeerApi.PEER_HANDSHAKE or info.peer_id != NO_PEER
+        gate = self._acting if api_key == PeerApi.ACT_FOR else self._peer_gate
+        is_open = api_key in PROOFS or info.peer_id != NO_PEER
         is_there = info.listener_name == self._state.config.inter_broker_listener_name
-        if not (is_open and is_there and self._peer_gate is not None):
+        if not (is_open and is_there and gate is not None) or info.caller_host:
             raise CloseConnection(f"API key {api_key} is not supported")
 
     def _shake_hands(self, connection: Connection, request: PeerHandshakeRequest) -> PeerHandshakeResponse:
@@ -423,6 +430,8 @@ class Dispatcher:
         gate = self._peer_gate
         assert gate is not None
         challenge, connection.peer_challenge = connection.peer_challenge, None
+        if not isinstance(challenge, Challenge):
+            challenge = None
         try:
             if request.step == HELLO and connection.info.peer_id == NO_PEER:
                 self._check_certificate(connection, request.node_id)
@@ -459,6 +468,24 @@ class Dispatcher:
                 f"{info.access.principal} needs CLUSTER_ACTION permission on the cluster to be that of a "
                 "node: name it in super.users, or add the ACL.",
             )
+
+    def _act_for(self, connection: Connection, request: ActForRequest) -> ActForResponse:
+        """One step by which a node proves itself and hands over who the caller of its REST API is."""
+        acting = self._acting
+        assert acting is not None
+        challenge, connection.peer_challenge = connection.peer_challenge, None
+        try:
+            if connection.info.peer_id != NO_PEER:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "A node cannot act for a caller as a peer.")
+            if not isinstance(challenge, ActingChallenge):
+                response, connection.peer_challenge = act_for.answer_hello(request, acting)
+                return response
+            connection.act_for(act_for.check_caller(request, challenge, acting))
+        except KafkaError as error:
+            host = connection.info.client_host
+            log.warning("A client at %s that says it is a node was rejected: %s", host, error.detail)
+            return ActForResponse(error_code=error.code, error_message=error.detail)
+        return ActForResponse()
 
     def _check_certificate(self, connection: Connection, node_id: int) -> None:
         """CLUSTER_AUTHORIZATION_FAILED if the connection has TLS and not the certificate of that node.
@@ -754,7 +781,7 @@ class Dispatcher:
         described = describe(key)
         if described.decoder_of is not None:
             decode = described.decoder_of(version, decode)
-        handle: Handler = _no_handler if key is PeerApi.PEER_HANDSHAKE else handler_module(key).handle
+        handle: Handler = _no_handler if key in PROOFS else handler_module(key).handle
         services = self._quorum_services if described.is_served_early else self._services
         repeated = None
         if described.repeated_of is not None:

@@ -15,7 +15,7 @@ from ottla.node.kafka_api.api_description import NOTHING, ApiDescription
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi, api_of
-from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
+from ottla.node.wire.request_limits import NAME, SEVERAL, VALUE, RequestLimits
 
 SERVED: dict[ApiKey, tuple[int, int]] = {
     # Served from 3 on. With a higher minimum librdkafka before 2.11.1 would not compress (KAFKA-18659).
@@ -89,6 +89,8 @@ SERVED_TO_PEERS: dict[PeerApi, tuple[int, int]] = {
 }
 
 PEER_HANDSHAKE_VERSIONS = (0, 0)  # 0 is for ever: by it nodes of different releases find their versions
+# By these the other end of a connection proves who it is, so they are served to whoever has not yet.
+PROOFS: Final = frozenset({PeerApi.PEER_HANDSHAKE, PeerApi.ACT_FOR})
 
 # The dispatcher itself shakes hands, which is no handler's.
 _DESCRIBED_HERE: Final[Mapping[ApiKey | PeerApi, ApiDescription]] = {
@@ -97,6 +99,11 @@ _DESCRIBED_HERE: Final[Mapping[ApiKey | PeerApi, ApiDescription]] = {
         asks=NOTHING,  # by it a client proves to be a node
         limits=RequestLimits(SEVERAL, {"proof": NAME, "nonce": NAME}),
         is_served_early=True,
+    ),
+    PeerApi.ACT_FOR: ApiDescription(
+        versions=(0, 0),
+        asks=NOTHING,  # by it the REST API of a node proves to be one
+        limits=RequestLimits(SEVERAL, {"proof": NAME, "nonce": NAME, "principal": VALUE, "host": NAME}),
     ),
 }
 
@@ -123,7 +130,7 @@ def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
 
 def is_served(api_key: int) -> bool:
     """Return whether there is such an API, for clients or for peers."""
-    return api_key in SERVED or api_key in SERVED_TO_PEERS or api_key == PeerApi.PEER_HANDSHAKE
+    return api_key in SERVED or api_key in SERVED_TO_PEERS or api_key in PROOFS
 
 
 @cache

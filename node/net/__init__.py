@@ -7,6 +7,7 @@ gathered_answers    which answers of one turn of the loop leave first, and which
 pacing              who is paced
 peer_client         a client's connection to one node
 peer_handshake      how two nodes prove who they are and that they know the secret of their cluster
+act_for             how the REST API of a node hands over who its caller is
 receive_memory      the budget of memory that all receive buffers of a node share
 receive_buffer      what a connection has received and not served yet; frames are found in it in place
 receive_windows     how much a client may have under way to this node

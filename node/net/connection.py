@@ -23,6 +23,7 @@ from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
 from ottla.metadata_raft.peer_certificate import names_in
 from ottla.node.authorization.access import Access
+from ottla.node.net.act_for import Caller
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving
@@ -168,7 +169,7 @@ class Connection(asyncio.BufferedProtocol):
         self.is_closed = False  # the state is CLOSED
         self.last_active_tick = listener.tick
         self.file_number = -1  # of its socket
-        self.peer_challenge: Any = None  # between the two steps by which a peer proves itself
+        self.peer_challenge: Any = None  # between the two steps by which a node proves itself
         self.login: Login | None = None  # while the client logs in, or its login may end
         self.info: ConnectionInfo = cast(ConnectionInfo, None)  # set by connection_made, before anything else
         self._transport: asyncio.Transport = cast(asyncio.Transport, None)
@@ -263,6 +264,13 @@ class Connection(asyncio.BufferedProtocol):
         """Note that the other end has proven to be that node of the cluster."""
         self._service = self._proven_service
         self._listener.recognize(self, peer_id)
+
+    def act_for(self, caller: Caller) -> None:
+        """Note that the REST API of a node asks for this caller from now on."""
+        access = self._listener.access_of(caller.principal, caller.host)
+        self.info = replace(
+            self.info, access=access, caller_host=caller.host, caller_is_local=caller.is_local
+        )
 
     def serve_by(self, service: "Service[Connection]", max_frame_bytes: int | None = None) -> None:
         """Serve what comes from now on in another way; by default frames may have any size."""

@@ -22,6 +22,9 @@ class ConnectionInfo:
     local_port: int
     access: Access  # the rights of whoever is at the other end
     peer_id: int = NO_PEER  # the node of this cluster that proved to be at the other end
+    # Of a connection by which the REST API of a node acts for a caller of its own.
+    caller_host: str = ""  # where the caller is, empty for other connections
+    caller_is_local: bool = False  # on the machine of that node
     sasl_mechanism: str = ""  # by which the client logged in; empty if it did not
     software_name: str = ""  # as the client calls itself (KIP-511); empty if it did not say
     software_version: str = ""
@@ -30,6 +33,13 @@ class ConnectionInfo:
     def is_local(self) -> bool:
         """Whether the client runs on this machine, or in this network namespace of it."""
         return is_local_address(self.client_host, self.local_host)
+
+    @property
+    def origin(self) -> tuple[str, bool]:
+        """Return the address of who asks, and whether that is on a machine of the cluster for certain."""
+        if self.caller_host:
+            return self.caller_host, self.caller_is_local
+        return self.client_host, self.is_local
 
 
 def plain_address(address: str) -> str:

@@ -27,10 +27,12 @@ class _Step(NamedTuple):
 class HandshakeLane:
     """The steps of all handshakes of a node."""
 
-    def __init__(self, threads: int = THREADS, max_waiting: int = MAX_WAITING) -> None:
+    def __init__(
+        self, threads: int = THREADS, max_waiting: int = MAX_WAITING, *, name: str = "tls-handshake"
+    ) -> None:
         self._max_waiting = max_waiting
         self._free = threads
-        self._pool = ThreadPoolExecutor(threads, "tls-handshake")  # it begins threads when they are needed
+        self._pool = ThreadPoolExecutor(threads, name)  # it begins threads when they are needed
         self._steps: OrderedDict[str, deque[_Step]] = OrderedDict()  # by address, the next one first
         self.waiting = 0
 

@@ -10,8 +10,12 @@ answer_room     how much memory answers have together
 client_address  whose request it is, also behind a proxy
 fair_places     places for one kind of work, shared fairly among addresses
 loop_turns      turns on the loop for work on very many records
-record_service  what the routes of records share: one producer, and the places of live tails
+known_passwords  passwords that were right, by their hashes
+login_waits     how long to wait after wrong passwords for one user from one address
+sessions        logins to the console
+record_service  what the routes of records share: producers, and the places of live tails
 client_pool     clients of the cluster, one for each request under way
+authentication  who asks: by a password, a token, a certificate or a session
 route           a line of the table of routes; what a handler is given, what it gives back
 spelling        the ways in which a path may be written
 resource        Confluent's words around data: kind, metadata, links

@@ -24,12 +24,17 @@ def network_of(text: str) -> str:
 
 
 def client_of(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
-    """Return whose request it is: the last of the `X-Forwarded-For` headers that is no trusted proxy.
+    """Return whose request it is, as shares are counted: `network_of` its `host_of_client`."""
+    return network_of(host_of_client(peer, forwarded, trusted))
+
+
+def host_of_client(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
+    """Return the last address of the `X-Forwarded-For` headers that is no trusted proxy.
 
     `peer` is what connected. An entry that is no address counts as the proxy that sent it.
     """
     if not trusted or not peer or not _is_in(peer, trusted):
-        return network_of(peer)
+        return plain_text(peer)
     entries = [one.strip() for line in forwarded for one in line.rsplit(",", MAX_FORWARDED)[-MAX_FORWARDED:]]
     client = peer
     for entry in reversed(entries[-MAX_FORWARDED:]):
@@ -40,7 +45,12 @@ def client_of(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -
         client = entry
         if not _is_in(entry, trusted):
             break
-    return network_of(client)
+    return plain_text(client)
+
+
+def plain_text(text: str) -> str:
+    """Return an address as it is written in entries of ACLs: without a zone, IPv4 as such."""
+    return str(_plain(text)) if text else ""
 
 
 def _plain(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:

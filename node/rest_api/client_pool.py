@@ -1,7 +1,8 @@
 """Clients of the cluster for the requests under way: one each, so that nobody waits behind another's request.
 
-A Kafka connection answers in order: on a shared one a listing would wait for the creation of a topic. A
-client that comes back is used again with its connections.
+A Kafka connection answers in order: on a shared one a listing would wait for the creation of a topic. The
+connections of a client have the rights of one caller, so one that comes back is used again for that caller
+alone.
 """
 
 import itertools
@@ -11,13 +12,14 @@ from typing import Final
 
 from ottla.node.client.cluster_client import Client, Opening
 from ottla.node.client.deadline import Deadline
+from ottla.node.net.act_for import Caller
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.fair_places import Bounds, FairPlaces
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.work.fair_pool import FairPool
 
 MAX_CLIENTS: Final = 64  # requests at work at a time; each may hold a connection to each node
-MAX_IDLE: Final = 8
+MAX_IDLE: Final = 16  # of all callers; the one that was longest unused goes first
 STEP_TIMEOUT_S: Final = 15.0  # for each step of what goes on for long, as a live tail
 TURN_TIMEOUT_S: Final = 15.0
 OPENING_THREADS: Final = 2  # in which records of all requests and tails are opened
@@ -34,19 +36,21 @@ class ClientPool:
     def __init__(self, facts: NodeFacts) -> None:
         self._facts = facts
         self.turns = FairPlaces("requests", "requests are in progress", BOUNDS)
-        self._idle: list[Client] = []
+        self._idle: list[tuple[Caller, Client]] = []
         self._numbers = itertools.count()
         self._opened = FairPool("rest-records", threads=OPENING_THREADS, max_cpu_s=MAX_OPENING_CPU_S)
 
     @asynccontextmanager
-    async def lend(self, deadline: Deadline | None = None, address: str = "") -> AsyncIterator[Client]:
-        """A client for one request of this address, waited for until its deadline.
+    async def lend(
+        self, caller: Caller, deadline: Deadline | None = None, address: str = ""
+    ) -> AsyncIterator[Client]:
+        """A client for one request of this caller, waited for until its deadline; shares are of addresses.
 
         RestError 429 when too many are at work or wait for too long.
         """
         timeout_s = TURN_TIMEOUT_S if deadline is None else deadline.remaining_s
         async with self.turns.place(address, timeout_s):
-            client = self._idle.pop() if self._idle else self.make()
+            client = self._idle_of(caller) or self.make(caller)
             client.forget_all()  # what it knows may be hours old
             client.note_cut_off(self._facts.cut_off_since_ms)
             client.opening = self._opening_for(address)
@@ -54,10 +58,16 @@ class ClientPool:
                 yield client
             finally:
                 # A connection that lost its place has closed itself; the others are as good as before.
-                if len(self._idle) < MAX_IDLE:
-                    self._idle.append(client)
-                else:
-                    await _end(client)
+                self._idle.append((caller, client))
+                if len(self._idle) > MAX_IDLE:
+                    await _end(self._idle.pop(0)[1])
+
+    def _idle_of(self, caller: Caller) -> Client | None:
+        """Take the client of this caller that was used last, if there is one."""
+        for place in range(len(self._idle) - 1, -1, -1):
+            if self._idle[place][0] == caller:
+                return self._idle.pop(place)[1]
+        return None
 
     def _opening_for(self, address: str) -> Opening:
         """Return where the records of one request are opened: in the pool, by turns with other requests."""
@@ -65,23 +75,24 @@ class ClientPool:
         return lambda work: self._opened.submit_for(address, number, work)
 
     @asynccontextmanager
-    async def own(self) -> AsyncIterator[Client]:
+    async def own(self, caller: Caller) -> AsyncIterator[Client]:
         """A client of one's own, for what goes on for long."""
-        client = self.make()
+        client = self.make(caller)
         try:
             yield client
         finally:
             await _end(client)
 
-    def make(self) -> Client:
-        """A client that is the caller's to close."""
-        return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S, connect=self._facts.connect)
+    def make(self, caller: Caller) -> Client:
+        """A client with the rights of this caller, to be closed by whoever asked for it."""
+        connect = self._facts.connect_for(caller)
+        return Client(self._facts.bootstrap(), timeout_s=STEP_TIMEOUT_S, connect=connect)
 
     async def close(self) -> None:
         """End the connections of the clients at rest, and what is opened for others."""
         self._opened.close()
         while self._idle:
-            await _end(self._idle.pop())
+            await _end(self._idle.pop()[1])
 
 
 async def _end(client: Client) -> None:

@@ -94,6 +94,7 @@ class HttpConnection(RequestHandler):
         "address",
         "deadline_s",
         "is_at_work",
+        "principal",
         "tls",
     )
 
@@ -105,6 +106,7 @@ class HttpConnection(RequestHandler):
         self._work: asyncio.Task[Any] | None = None  # what nobody waits for once the client has gone
         self._when_shaken: Callable[[], object] = lambda: None
         self.tls: ServerTls | None = None  # None: it is not encrypted
+        self.principal: str | None = None  # that of its certificate, once that was looked at
         self.address = ""
         self.deadline_s = math.inf  # of the loop's clock: when it is cut off unless something happens
         self.is_at_work = False  # it waits for us, not for its client

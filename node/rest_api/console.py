@@ -41,6 +41,7 @@ def _route(path: str, file: PageFile) -> Route:
         tag=TAG,
         responses={200: Response(description="The file.", media_type=file.content_type)},
         uses_cluster=False,
+        is_open=True,
         is_documented=False,
     )
 

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ottla.groupcoord.transactions.transaction_shard import Shard
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.node_view import NodeView
 from ottla.node.replica.partition import Partition
 from ottla.node.rest_api.operation_words import record
@@ -166,6 +167,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/debug/state",
+        asks=AclOperation.DESCRIBE,
         handler=get_state,
         operation_id="getDebugState",
         summary="The current state of this process's state machines.",

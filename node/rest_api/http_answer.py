@@ -32,7 +32,7 @@ def error_answer(error: RestError) -> web.Response:
     # Words of a request's head that are quoted may have bytes that are no UTF-8.
     message = error.message.encode("utf-8", "backslashreplace").decode()
     body = orjson.dumps({"error_code": error.error_code, "message": message})
-    headers = {**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON}
+    headers = {**SECURITY_HEADERS, hdrs.CONTENT_TYPE: JSON, **error.headers}
     if error.retry_after_s is not None:
         headers[hdrs.RETRY_AFTER] = str(error.retry_after_s)
     elif error.status in (429, 503):

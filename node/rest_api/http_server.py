@@ -9,7 +9,8 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from aiohttp import hdrs, web
 
@@ -19,11 +20,13 @@ from ottla.node.client.quorum_silence import moment_as_text
 from ottla.node.client.refusal import Refused
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.memory.memory_budget import MemoryBudget
-from ottla.node.net.connection_info import plain_address
+from ottla.node.net.act_for import Caller
+from ottla.node.net.connection_info import is_local_address, plain_address
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
+from ottla.node.rest_api.authentication import Identity, RestAuthentication
 from ottla.node.rest_api.body_room import BodyPart, BodyRoom
-from ottla.node.rest_api.client_address import client_of
+from ottla.node.rest_api.client_address import host_of_client, network_of
 from ottla.node.rest_api.client_pool import ClientPool
 from ottla.node.rest_api.connections import HttpConnection, HttpConnections
 from ottla.node.rest_api.fair_places import Bounds, FairPlaces
@@ -32,8 +35,15 @@ from ottla.node.rest_api.http_request import judge_request
 from ottla.node.rest_api.own_names import configured_names, look_up_full_name
 from ottla.node.rest_api.record_service import RecordService
 from ottla.node.rest_api.request_guard import SAFE_METHODS, RequestGuard
-from ottla.node.rest_api.rest_error import BROKER_NOT_AVAILABLE, RestError, not_found, rest_error_of
+from ottla.node.rest_api.rest_error import (
+    AUTHORIZATION_FAILED,
+    BROKER_NOT_AVAILABLE,
+    RestError,
+    not_found,
+    rest_error_of,
+)
 from ottla.node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRequest, Route
+from ottla.node.rest_api.sessions import is_own_token
 from ottla.node.rest_api.spelling import prefix_of, spellings
 from ottla.node.rest_api.tls_door import TlsDoor
 from ottla.node.settings.config import BrokerConfig
@@ -42,6 +52,8 @@ LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its
 WAITING_SHARE: Final = 0.75  # of the time of a page, for its turn: the rest is enough to read something
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
+CSRF_TOKEN: Final = "X-CSRF-Token"
+EVERYBODY: Final = "User:*"
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
 log = logging.getLogger(__name__)
@@ -70,6 +82,8 @@ class HttpServer:
             FairPlaces("tails", "live tails", tails),
             FairPlaces("reads", "pages of records are being read", reads),
         )
+        self._authentication = RestAuthentication(facts, config.rest_logins)
+        self._metrics_principals = config.rest_logins.metrics_principals
         self._trusted_proxies = config.ottla_rest_trusted_proxies
         self.stopping = asyncio.Event()
         self._request_max_bytes = config.ottla_rest_request_max_bytes
@@ -120,6 +134,7 @@ class HttpServer:
             server.close()
         await self._runner.cleanup()
         await self.clients.close()
+        self._authentication.close()
 
     def _accept(self) -> HttpConnection:
         server = self._runner.server
@@ -191,38 +206,75 @@ class HttpServer:
     ) -> web.StreamResponse:
         scheme = "http" if connection.tls is None else "https"
         base_url = (self._base_url or f"{scheme}://{request.host}") + prefix_of(request.path)
-        if route.is_for_administrators:
-            await self._check_administrator(request)
+        host, is_local = self._place_of(request)
+        address = network_of(host)
+        identity = await self._identity(route, request, connection, address)
+        caller = Caller(identity.principal, host, is_local)
+        await self._check_rights(route, request, caller, identity)
         judged = await judge_request(route, request, base_url, body_part, answer_part)
-        peer = request.transport.get_extra_info("peername") if request.transport is not None else None
-        forwarded = request.headers.getall("X-Forwarded-For", [])
-        address = client_of(peer[0] if peer else "", forwarded, self._trusted_proxies)
         # Who only looks wants nothing any more once it has gone; what it changes is changed to the end.
         with connection.reading() if route.method in SAFE_METHODS else nullcontext():
             with connection.work():
-                answer = encoded(await self._handle(route, judged, address))
+                asking = _Asking(caller, identity, address)
+                answer = encoded(await self._handle(route, judged, asking))
             if answer.stream is not None:
                 return await send_stream(request, answer, answer.stream, connection.moved)
             return await send_answer(request, answer, answer_part)
 
-    async def _check_administrator(self, request: web.Request) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless the cluster may be changed from where this came."""
+    def _place_of(self, request: web.Request) -> tuple[str, bool]:
+        """Return the address of who asks, and whether that is on this machine."""
         transport = request.transport
         peer, local = (
             ("", "")
             if transport is None
-            else (transport.get_extra_info(name)[0] for name in ("peername", "sockname"))
+            else ((transport.get_extra_info(name) or ("",))[0] for name in ("peername", "sockname"))
         )
-        client_host, local_host = plain_address(peer), plain_address(local)
-        await self.facts.run(
-            lambda node: node.services.administrators.check_anonymous(client_host, local_host),
-            timeout_s=ADMINISTRATOR_TIMEOUT_S,
-        )
+        host = host_of_client(peer, request.headers.getall("X-Forwarded-For", []), self._trusted_proxies)
+        return host, is_local_address(host, plain_address(local))
 
-    async def _handle(self, route: Route, judged: RestRequest, address: str) -> Answer:
+    async def _identity(
+        self, route: Route, request: web.Request, connection: HttpConnection, address: str
+    ) -> Identity:
+        """Return who asks; RestError 401 if that has to be proven and is not."""
+        is_open = route.is_open or (route.is_metrics and EVERYBODY in self._metrics_principals)
+        if is_open and (route.is_open or hdrs.AUTHORIZATION not in request.headers):
+            return await self._authentication.identity_without_asking(request, connection)
+        return await self._authentication.identity_of(request, connection, address)
+
+    async def _check_rights(
+        self, route: Route, request: web.Request, caller: Caller, identity: Identity
+    ) -> None:
+        """RestError 403 for what the caller may not ask this node for; brokers judge all else."""
+        session = identity.session
+        is_change = route.method not in SAFE_METHODS and not route.is_open
+        if (
+            session is not None
+            and is_change
+            and not is_own_token(session, request.headers.get(CSRF_TOKEN, ""))
+        ):
+            raise RestError(
+                403,
+                AUTHORIZATION_FAILED,
+                f"A change that is asked for with a session needs its token in {CSRF_TOKEN}.",
+            )
+        if route.is_metrics and self._metrics_principals.intersection((caller.principal, EVERYBODY)):
+            return
+        if route.asks is not None and not await self.facts.allows(caller, route.asks):
+            raise RestError(
+                403,
+                AUTHORIZATION_FAILED,
+                f"{caller.principal} from {caller.host} needs {route.asks.name} permission on the cluster.",
+            )
+        if route.is_for_administrators:
+            await self.facts.run(
+                lambda node: node.services.administrators.check_caller(caller),
+                timeout_s=ADMINISTRATOR_TIMEOUT_S,
+            )
+
+    async def _handle(self, route: Route, judged: RestRequest, asking: "_Asking") -> Answer:
         deadline = Deadline.after(route.time_limit_of(judged.query))
         if not route.uses_cluster:
-            return await route.handler(self._context(None, deadline, address), judged)
+            return await route.handler(self._context(None, deadline, asking), judged)
         if not self.facts.has_started:
             # Its own listener would hold the request until the node serves.
             raise RestError(
@@ -230,45 +282,56 @@ class HttpServer:
             )
         if route.reads_records:
             patience_s = WAITING_SHARE * deadline.remaining_s
-            async with self.records.reads.place(address, patience_s) as should_end:
-                return await self._ask_cluster(route, judged, deadline, address, should_end)
-        return await self._ask_cluster(route, judged, deadline, address)
+            async with self.records.reads.place(asking.address, patience_s) as should_end:
+                return await self._ask_cluster(route, judged, deadline, asking, should_end)
+        return await self._ask_cluster(route, judged, deadline, asking)
 
     async def _ask_cluster(
         self,
         route: Route,
         judged: RestRequest,
         deadline: Deadline,
-        address: str,
+        asking: "_Asking",
         should_end: Callable[[], bool] = lambda: False,
     ) -> Answer:
         # Not lent for as long as the answer is read: who reads slowly would keep others waiting.
-        async with self.clients.lend(deadline, address) as client:
+        async with self.clients.lend(asking.caller, deadline, asking.address) as client:
             cluster_id = judged.path.get("cluster_id", self.facts.cluster_id)
             if cluster_id != self.facts.cluster_id:
                 raise not_found(f"Cluster {cluster_id[:100]} cannot be found.")
-            context = self._context(client.until(deadline), deadline, address, should_end)
+            context = self._context(client.until(deadline), deadline, asking, should_end)
             return await _within(deadline, route.handler(context, judged))
 
     def _context(
         self,
         client: Any,
         deadline: Deadline,
-        address: str,
+        asking: "_Asking",
         should_end: Callable[[], bool] = lambda: False,
     ) -> RestContext:
         # A route that `uses_cluster` is the only one that touches the client.
         return RestContext(
             client=client,
             facts=self.facts,
-            own_client=self.clients.own,
+            own_client=partial(self.clients.own, asking.caller),
             records=self.records,
             deadline=deadline,
             request_max_bytes=self._request_max_bytes,
-            address=address,
+            caller=asking.caller,
+            session=asking.identity.session,
+            authentication=self._authentication,
+            address=asking.address,
             should_end=should_end,
             stopping=self.stopping,
         )
+
+
+class _Asking(NamedTuple):
+    """Who asks: as brokers are told, how that is known, and by what shares are counted."""
+
+    caller: Caller
+    identity: Identity
+    address: str
 
 
 async def _within(deadline: Deadline, handling: Awaitable[Answer]) -> Answer:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.client.node_counts import node_counts
 from ottla.node.counters.node_counts import METERS
 from ottla.node.metrics.exposition import Scraper
@@ -58,6 +59,8 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/metrics",
+        asks=AclOperation.DESCRIBE,
+        is_metrics=True,
         handler=get_metrics,
         operation_id="getMetrics",
         summary="Metrics of this node, in the text format of Prometheus or OpenMetrics.",
@@ -69,6 +72,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/v1/rates",
+        asks=AclOperation.DESCRIBE,
         handler=get_rates,
         operation_id="getRates",
         summary="Request rates and latencies of this node over the last seconds.",

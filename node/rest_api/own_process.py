@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from ottla.logstore.compression import missing_codecs
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.metrics.read_node import voter_of
 from ottla.node.net.peer_client import SOFTWARE_VERSION
 from ottla.node.node_view import NodeView
@@ -167,6 +168,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/v1/node",
+        asks=AclOperation.DESCRIBE,
         handler=get_node,
         operation_id="getNode",
         summary="Facts that only this process knows about itself.",

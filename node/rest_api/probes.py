@@ -71,6 +71,7 @@ def _probe(path: str, handler: Any, operation_id: str, summary: str, description
         description=description,
         tag=TAG,
         uses_cluster=False,
+        is_open=True,
         responses={
             200: Response(description="It is.", schema=_STATUS),
             503: Response(description=bad, schema=_STATUS),

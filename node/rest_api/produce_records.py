@@ -5,6 +5,8 @@ answered at once and not made.
 """
 
 import re
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
@@ -12,7 +14,7 @@ import orjson
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.exact_json import load_json
-from ottla.node.client.record_sender import DELIVERY_TIMEOUT_S, TopicInfo
+from ottla.node.client.record_sender import DELIVERY_TIMEOUT_S, RecordSender, TopicInfo
 from ottla.node.rest_api.record_json import report_place
 from ottla.node.rest_api.record_stream import Accepted, RecordStream, accept
 from ottla.node.rest_api.resource import Data
@@ -147,22 +149,38 @@ _REPORTS: Final = {
 async def produce_records(context: RestContext, request: RestRequest) -> Answer:
     if request.chunks is None:
         raise invalid_payload("Request body is empty. Data is required.")
-    info = await _topic(context, request)
-    stream = RecordStream(
-        context.records.sender,
-        info,
-        context.cluster_id,
-        max_document_bytes=context.request_max_bytes,
-        body_part=request.body_part,
-        record_limit_s=context.deadline.given_s if TIMEOUT_MS in request.query else None,
-    )
-    return Answer(stream=stream.reports(request.chunks))
+    with context.sender() as sender:
+        info = await _topic(sender, context, request)
+    return Answer(stream=_reports(context, request, request.chunks, info))
+
+
+async def _reports(
+    context: RestContext, request: RestRequest, chunks: AsyncIterator[bytes], info: TopicInfo
+) -> AsyncGenerator[bytes, None]:
+    with context.sender() as sender:
+        stream = RecordStream(
+            sender,
+            info,
+            context.cluster_id,
+            max_document_bytes=context.request_max_bytes,
+            body_part=request.body_part,
+            record_limit_s=context.deadline.given_s if TIMEOUT_MS in request.query else None,
+        )
+        async with aclosing(stream.reports(chunks)) as reports:
+            async for report in reports:
+                yield report
 
 
 async def produce_batch(context: RestContext, request: RestRequest) -> Answer:
     entries = _entries(request.raw_body)
-    info = await _topic(context, request)
-    sender = context.records.sender
+    with context.sender() as sender:
+        return await _produce(sender, entries, context, request)
+
+
+async def _produce(
+    sender: RecordSender, entries: Sequence[tuple[str, Any]], context: RestContext, request: RestRequest
+) -> Answer:
+    info = await _topic(sender, context, request)
     try:
         await sender.room(context.deadline)
     except KafkaError as error:
@@ -218,12 +236,12 @@ def _bad_batch(message: str) -> RestError:
     return RestError(422, 422, f"Error: 42208 : {message}")  # as `invalid_payload` writes its inner code
 
 
-async def _topic(context: RestContext, request: RestRequest) -> TopicInfo:
+async def _topic(sender: RecordSender, context: RestContext, request: RestRequest) -> TopicInfo:
     cluster_id = request.path["cluster_id"]
     if cluster_id != context.cluster_id:
         raise not_found(f"Cluster {cluster_id[:100]} cannot be found.")
     try:
-        return await context.records.sender.topic(request.path["topic_name"], context.deadline)
+        return await sender.topic(request.path["topic_name"], context.deadline)
     except KafkaError as error:
         raise rest_error_of(error) from None
 

@@ -38,14 +38,21 @@ class RestError(Exception):
     """Answer the request with this."""
 
     def __init__(
-        self, status: int, error_code: int, message: str, *, retry_after_s: int | None = None
+        self,
+        status: int,
+        error_code: int,
+        message: str,
+        *,
+        retry_after_s: int | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
-        """`retry_after_s`: when to ask again, where that may help."""
+        """`retry_after_s`: when to ask again, where that may help. `headers` are those of the answer."""
         super().__init__(message)
         self.status = status
         self.error_code = error_code
         self.message = message
         self.retry_after_s = retry_after_s
+        self.headers = headers or {}
 
 
 def not_found(message: str = "HTTP 404 Not Found") -> RestError:

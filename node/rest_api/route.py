@@ -6,17 +6,22 @@ before the handler runs, and the OpenAPI document is made of it.
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.deadline import Deadline
+from ottla.node.client.record_sender import RecordSender
+from ottla.node.net.act_for import Caller
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.answer_room import AnswerPart
+from ottla.node.rest_api.authentication import RestAuthentication
 from ottla.node.rest_api.body_room import BodyPart
 from ottla.node.rest_api.json_schema import Json, Schema
 from ottla.node.rest_api.record_service import RecordService
+from ottla.node.rest_api.sessions import Session
 
 # As long as a request may take over all its retries; less than most HTTP clients wait.
 REQUEST_TIMEOUT_S: Final = 15.0
@@ -72,12 +77,19 @@ class RestContext:
     client: Client  # this request's own until its answer leaves
     facts: NodeFacts
     own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives the lent one
-    records: RecordService  # the producer of all requests, and the places of live tails
+    records: RecordService  # producers, and the places of live tails
     request_max_bytes: int  # of a body, and of a document in a stream
     deadline: Deadline  # of this request; `client` has the same
+    caller: Caller  # whose rights hold for whatever it asks
+    session: Session | None = None  # by which the caller is known, if it is one
+    authentication: RestAuthentication  # for the routes by which somebody logs in
     address: str = ""  # whose request it is, by which shares are counted
     should_end: Callable[[], bool] = lambda: False  # a page that may end anywhere ends then: others wait
     stopping: asyncio.Event  # set when the node stops: long answers end then
+
+    def sender(self) -> AbstractContextManager[RecordSender]:
+        """Lend the producer of the caller."""
+        return self.records.sender(self.caller)
 
     @property
     def cluster_id(self) -> str:
@@ -141,6 +153,9 @@ class Route:
     time_limit_s: float = REQUEST_TIMEOUT_S  # for the whole request, where it gives no `timeout_ms`
     reads_records: bool = False  # True: it opens records, so it waits for one of few places
     is_for_administrators: bool = False  # True: taken from where the cluster may be changed alone
+    asks: AclOperation | None = None  # of the cluster, where this process itself answers
+    is_metrics: bool = False  # True: the principals of `ottla.rest.metrics.principals` may ask it, too
+    is_open: bool = False  # True: answered without a login
     is_documented: bool = True  # False: not in the OpenAPI document, as pages are not
 
     @property

@@ -19,7 +19,8 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.metadata_raft.acl_set import NO_AUTHORIZER
 from ottla.node.authorization.access import ANONYMOUS, Access, Tell
-from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, is_local_address
+from ottla.node.net.act_for import Caller
+from ottla.node.net.connection_info import NO_PEER, ConnectionInfo
 
 # The rights on the cluster that not everybody has even where there is no authorizer.
 CHANGES_THE_CLUSTER: Final = frozenset(
@@ -62,14 +63,10 @@ class Administrators:
             return access.allows_of_cluster(operation)
         if connection.peer_id != NO_PEER or operation not in CHANGES_THE_CLUSTER:
             return True
-        return self._includes(connection.client_host, connection.local_host)
+        return self._includes(*connection.origin)
 
-    def _includes(self, client_host: str, local_host: str) -> bool:
-        return (
-            is_local_address(client_host, local_host)
-            or client_host in self._addresses
-            or self._may_be_anywhere()
-        )
+    def _includes(self, client_host: str, is_local: bool) -> bool:
+        return is_local or client_host in self._addresses or self._may_be_anywhere()
 
     async def check(
         self,
@@ -89,22 +86,22 @@ class Administrators:
         if not access.is_open:
             access.allows_of_cluster(operation)
             raise _refusal(access, operation)
-        await self._check_address(connection.client_host, connection.local_host, operation, api)
+        await self._check_address(*connection.origin, operation, api)
 
-    async def check_anonymous(self, client_host: str, local_host: str) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless an unknown client there may change the cluster."""
-        access = self._access_of(ANONYMOUS, client_host).of_request(REST)
-        if access.is_open:
-            await self._check_address(client_host, local_host, AclOperation.ALTER, REST)
-        elif not access.allows_of_cluster(AclOperation.ALTER):
-            raise _refusal(access, AclOperation.ALTER)
+    async def check_caller(self, caller: Caller) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED for a caller of the REST API that may not change the cluster.
+
+        Where there is an authorizer, the brokers that are asked judge each request by itself.
+        """
+        if self._access_of(caller.principal, caller.host).is_open:
+            await self._check_address(caller.host, caller.is_local, AclOperation.ALTER, REST)
 
     async def _check_address(
-        self, client_host: str, local_host: str, operation: AclOperation, api: str
+        self, client_host: str, is_local: bool, operation: AclOperation, api: str
     ) -> None:
-        if not self._includes(client_host, local_host):
+        if not self._includes(client_host, is_local):
             await self._look_up()
-        if not self._includes(client_host, local_host):
+        if not self._includes(client_host, is_local):
             if self._tell is not None:
                 self._tell(
                     ANONYMOUS, client_host, api, operation, ResourceType.CLUSTER, CLUSTER_NAME, NO_AUTHORIZER

@@ -152,8 +152,8 @@ def rest_logins(
         if not values[WITHOUT_TLS]:
             raise _invalid(
                 AUTHENTICATION,
-                f"{place} has no TLS, so everybody on the way could read passwords and tokens. Use https:// or "
-                "a loopback address in ottla.rest.listeners, or set "
+                f"{place} has no TLS, so everybody on the way could read passwords and tokens. Use https:// "
+                "or a loopback address in ottla.rest.listeners, or set "
                 f"{WITHOUT_TLS}=true if you accept that.",
             )
         warning = (

@@ -22,6 +22,7 @@ from ottla.node.kafka_api.served_apis import Served, served_by
 from ottla.node.memory.memory_budget import MemoryBudget, divide
 from ottla.node.memory.memory_limit import memory_limit_bytes
 from ottla.node.memory.memory_uses import MemoryUses
+from ottla.node.net.act_for import ActingNode, ActingSecrets
 from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
@@ -78,6 +79,7 @@ class Foundation:
     log_manager: LogManager
     dir_offline: Signal[tuple[LogDir, list[TopicPartition]]]  # with what it served
     peer_gate: PeerGate | None  # None where no node can prove itself
+    acting: ActingSecrets  # by which the REST API acts for its callers
     addresses: PeerAddresses
     peers: PeerNetwork
     peer_lost: Signal[int]  # the last connection of a node to this one has ended
@@ -150,6 +152,12 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             world.unique,
             addresses.hosts_of,
         )
+    acting = ActingSecrets(
+        own=world.unique(32),
+        of_cluster=None if config.cluster_secret is None else config.cluster_secret.encode(),
+        identity=lambda: ActingNode(config.node_id, state.cluster_id),
+        unique=world.unique,
+    )
     listener_tls = SecurityReload(
         lambda: state.config.listener_security,
         node=OwnNode(config.node_id, own_hosts(config)),
@@ -202,6 +210,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
         log_manager=log_manager,
         dir_offline=dir_offline,
         peer_gate=peer_gate,
+        acting=acting,
         addresses=addresses,
         peers=PeerNetwork(
             gate=peer_gate,
@@ -232,6 +241,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             peer_gate=peer_gate,
             quotas=client_quotas(config, _monotonic_ms),
             audit=audit,
+            acting=acting,
         ),
     )
 

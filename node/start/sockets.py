@@ -2,13 +2,16 @@
 
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ottla.metadata_raft.image import Endpoint
 from ottla.node.kafka_api.sasl_gate import SaslGate
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener, ListenerLimits
+from ottla.node.node_view import RestDoors
+from ottla.node.security.access_token import VerifiedToken
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.oauthbearer_settings import OauthBearer
 from ottla.node.start.foundation import Foundation
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
@@ -71,18 +74,38 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
     return listeners
 
 
+def rest_doors(base: Foundation) -> RestDoors:
+    """Return what the REST API needs to know its clients."""
+    return RestDoors(
+        acting=base.acting,
+        access_of=base.access_of,
+        failed_logins=base.failed_logins,
+        unique=base.world.unique,
+    )
+
+
+async def rest_token_verifier(base: Foundation) -> Callable[[str], VerifiedToken] | None:
+    """Return what verifies the access tokens of clients of the REST API; None if it takes none."""
+    tokens = base.config.rest_logins.tokens
+    return None if tokens is None else await _token_verifier(base, tokens)
+
+
+async def _token_verifier(base: Foundation, tokens: OauthBearer) -> Callable[[str], VerifiedToken]:
+    if sys.modules.get("cryptography", sys) is None:
+        del sys.modules["cryptography"]  # `ottla start` hides it from libraries that need none of it
+    from ottla.node.security.token_verifier import TokenVerifier  # 10 MB, for those who need it
+
+    verifier = await TokenVerifier.make(tokens, now_ms=base.world.clock.now_ms)
+    base.lasting_work.append(verifier.run)
+    return verifier.verify
+
+
 async def _login_gate(base: Foundation, name: str) -> SaslGate:
     secret, clock = base.config.cluster_secret, base.world.clock
     oauth = base.config.listener_sasl[name].mechanisms.get(OAUTHBEARER)
     verify = None
     if oauth is not None and oauth.tokens is not None:
-        if sys.modules.get("cryptography", sys) is None:
-            del sys.modules["cryptography"]  # `ottla start` hides it from libraries that need none of it
-        from ottla.node.security.token_verifier import TokenVerifier  # 10 MB, for those who need it
-
-        verifier = await TokenVerifier.make(oauth.tokens, now_ms=clock.now_ms)
-        base.lasting_work.append(verifier.run)
-        verify = verifier.verify
+        verify = await _token_verifier(base, oauth.tokens)
     return SaslGate(
         lambda: base.config.listener_sasl[name],
         base.dispatcher,

@@ -20,6 +20,7 @@ class PeerApi(IntEnum):
     FETCH_METADATA = 30_002
     FETCH_METADATA_SNAPSHOT = 30_003
     DESCRIBE_LAG = 30_004
+    ACT_FOR = 30_005
 
     @property
     def api_name(self) -> str:

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from types import SimpleNamespace
@@ -11,9 +12,12 @@ from typing import Any, Final, cast
 import orjson
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.refusal import Refused
 from ottla.node.memory.memory_budget import divide
+from ottla.node.net.act_for import Caller
+from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.all_routes import ALL_ROUTES
 from ottla.node.rest_api.answer_room import AnswerRoom
 from ottla.node.rest_api.body_room import BodyRoom
@@ -37,6 +41,15 @@ class _Facts:
     node_id = 1
     is_serving = has_started = True
     cut_off_since_ms = None
+
+    def unique(self, count: int) -> bytes:
+        return bytes(count)
+
+    async def allows(self, caller: Caller, operation: AclOperation) -> bool:
+        return True
+
+    def rest_tls(self) -> ServerTls:
+        raise AssertionError("nothing is encrypted here")
 
     def bootstrap(self) -> list[tuple[str, int]]:
         return []
@@ -261,7 +274,9 @@ def _handle(content: bytes) -> None:
             client=cast(Any, _Nobody()),
             facts=cast(Any, _Facts()),
             own_client=cast(Any, None),
-            records=cast(Any, SimpleNamespace(sender=_Nobody())),
+            records=cast(Any, SimpleNamespace(sender=lambda caller: nullcontext(_Nobody()))),
+            caller=Caller("User:ANONYMOUS", "127.0.0.1", is_local=True),
+            authentication=cast(Any, None),
             request_max_bytes=1 << 20,
             deadline=deadline,
             stopping=asyncio.Event(),

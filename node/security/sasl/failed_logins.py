@@ -6,6 +6,7 @@ are not looked at any more until it has calmed down. Logins that succeed never w
 """
 
 import logging
+import threading
 from collections import OrderedDict
 from typing import Final
 
@@ -31,11 +32,12 @@ class _Failures:
 
 
 class FailedLogins:
-    """The failures of all addresses; times are those of one monotonic clock."""
+    """The failures of all addresses, for any thread; times are those of one monotonic clock."""
 
-    __slots__ = ("_of",)
+    __slots__ = ("_lock", "_of")
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()  # listeners and the REST API count together, each in a thread
         self._of: OrderedDict[str, _Failures] = OrderedDict()
 
     def __len__(self) -> int:
@@ -44,11 +46,16 @@ class FailedLogins:
 
     def is_refused(self, address: str, now_s: float) -> bool:
         """Return whether logins from an address are not looked at for now."""
-        found = self._of.get(address)
-        return found is not None and self._tokens(found, now_s) <= -PER_SECOND * MAX_DELAY_S
+        with self._lock:
+            found = self._of.get(address)
+            return found is not None and self._tokens(found, now_s) <= -PER_SECOND * MAX_DELAY_S
 
     def note(self, address: str, now_s: float) -> float:
         """Count a failure; return how long its answer is to wait, in seconds."""
+        with self._lock:
+            return self._note(address, now_s)
+
+    def _note(self, address: str, now_s: float) -> float:
         found = self._of.get(address)
         if found is None:
             found = self._of[address] = _Failures(now_s)

@@ -57,6 +57,30 @@ def check_password(given: PlainCredentials, expected: str | None) -> None:
         raise SaslError("wrong user or password", told=INVALID)
 
 
+def check_stored_password(
+    given: PlainCredentials, credential_of: Callable[[str, ScramMechanism], ScramCredential | None]
+) -> ScramCredential:
+    """Return the credential of a SCRAM user whose password is right; SaslError if it is not.
+
+    It makes keys of the password, which takes milliseconds, also for a user that does not exist.
+    """
+    mechanism = ScramMechanism.SCRAM_SHA_512
+    credential = credential_of(given.user, mechanism)
+    if credential is None:
+        weaker = credential_of(given.user, ScramMechanism.SCRAM_SHA_256)
+        if weaker is not None:
+            mechanism, credential = ScramMechanism.SCRAM_SHA_256, weaker
+    salt, iterations = (
+        (b"-", MIN_ITERATIONS) if credential is None else (credential.salt, credential.iterations)
+    )
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, given.password.encode(), salt, iterations)
+    found = keys_of(mechanism, salted).stored_key
+    expected = bytes(len(found)) if credential is None else credential.stored_key
+    if not hmac.compare_digest(found, expected) or credential is None:
+        raise SaslError("wrong user or password", told=INVALID)
+    return credential
+
+
 class PlainExchange:
     """One authentication with the users of a listener's own settings."""
 
@@ -95,20 +119,6 @@ class StoredPlainExchange:
         """Return the answer to the client's message; SaslError where the authentication has failed."""
         given = read_plain(token)
         self.user = given.user
-        mechanism = ScramMechanism.SCRAM_SHA_512
-        credential = self._credential_of(given.user, mechanism)
-        if credential is None:
-            weaker = self._credential_of(given.user, ScramMechanism.SCRAM_SHA_256)
-            if weaker is not None:
-                mechanism, credential = ScramMechanism.SCRAM_SHA_256, weaker
-        # A user that does not exist takes as long.
-        salt, iterations = (
-            (b"-", MIN_ITERATIONS) if credential is None else (credential.salt, credential.iterations)
-        )
-        salted = hashlib.pbkdf2_hmac(mechanism.hash_name, given.password.encode(), salt, iterations)
-        found = keys_of(mechanism, salted).stored_key
-        expected = bytes(len(found)) if credential is None else credential.stored_key
-        if not hmac.compare_digest(found, expected) or credential is None:
-            raise SaslError("wrong user or password", told=INVALID)
+        check_stored_password(given, self._credential_of)
         self.is_complete = True
         return b""

@@ -10,14 +10,17 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.node.authorization.access import Access
 from ottla.node.embedded import Cluster
 from ottla.node.memory.memory_budget import divide
 from ottla.node.memory.memory_uses import MemoryUses
+from ottla.node.net.act_for import ActingNode, ActingSecrets
 from ottla.node.net.listener import Listener
 from ottla.node.node_state import NodeState
-from ottla.node.node_view import NodeView
+from ottla.node.node_view import NodeView, RestDoors
 from ottla.node.rest_api.connections import HttpConnections
 from ottla.node.rest_api.server_thread import RestServer
+from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.services import StartTask
 from ottla.node.settings.config import parse_config
@@ -27,6 +30,13 @@ from tests.integration.rest.conftest import Api, eventually, logged
 from tests.integration.rest.test_produce_records import create
 
 pytestmark = pytest.mark.slow
+
+NO_DOORS = RestDoors(
+    acting=ActingSecrets(bytes(32), None, lambda: ActingNode(0, bytes(16)), bytes),
+    access_of=Access,
+    failed_logins=FailedLogins(),
+    unique=bytes,
+)
 
 
 def test_every_node_tells_of_the_cluster(apis: list[Api]) -> None:
@@ -136,7 +146,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
     monkeypatch.setattr(HttpConnections, "run", fail)
     config = parse_config({REST_LISTENERS: "http://127.0.0.1:0"})
     listener = cast(Listener, SimpleNamespace(name="PLAINTEXT", host="127.0.0.1", port=9))
-    node = NodeView(NodeState(config), cast(StartTask, None), [listener], SecurityReload(dict))
+    node = NodeView(NodeState(config), cast(StartTask, None), [listener], SecurityReload(dict), NO_DOORS)
     server = RestServer(node, divide(1 << 30), MemoryUses())
     server.bind()
     [address] = server.addresses
@@ -150,7 +160,7 @@ def test_a_server_that_fails_closes_its_ports_and_says_so(
 
     assert "AssertionError: a bug" in logged(caplog) and "The REST API has stopped" in caplog.text
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(address, timeout=30).close()
+        socket.create_connection(address[:2], timeout=30).close()
 
 
 def test_the_ready_line_tells_where_it_is_and_links_where_it_is_advertised(tmp_path: Path) -> None:

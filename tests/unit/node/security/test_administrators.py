@@ -9,20 +9,16 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import (
-    CLUSTER_NAME,
-    AccessControlEntry,
     AclOperation,
-    AclPermissionType,
-    PatternType,
-    ResourceType,
 )
-from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
+from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api import (
     alter_configs,
     incremental_alter_configs,
 )
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.act_for import Caller
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.security.administrators import Administrators
 from ottla.node.wire.messages import alter_configs as alter_wire
@@ -100,32 +96,25 @@ def test_strangers_cause_one_look_up_in_a_while_and_a_new_address_is_found(names
     assert is_let_in(judge, STRANGER) and names.asked == ["node-1"] * 2
 
 
-def test_an_authorizer_judges_unknown_clients_wherever_they_are() -> None:
-    authorizer = Authorizer(AuthorizerSettings())
-    allowed = AclPermissionType.ALLOW
-    entry = AccessControlEntry(
-        ResourceType.CLUSTER,
-        CLUSTER_NAME,
-        PatternType.LITERAL,
-        "User:ANONYMOUS",
-        "10.0.0.7",
-        AclOperation.ALTER,
-        allowed,
-    )
-    judge = Administrators(list, lambda: True, authorizer.access)
+def test_callers_of_the_rest_api_are_judged_by_their_address_only_without_an_authorizer() -> None:
+    stranger, here = Caller("User:ANONYMOUS", "10.0.0.7", False), Caller("User:ANONYMOUS", "10.0.0.8", True)
+    without, authorizer = Administrators(list, lambda: False), Authorizer(AuthorizerSettings())
+    judged = Administrators(list, lambda: False, authorizer.access)
 
-    def is_taken_from(host: str) -> bool:
-        try:
-            asyncio.run(judge.check_anonymous(host, host))
-        except KafkaError as error:
-            assert error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED and "needs ALTER" in error.detail
-            return False
-        return True
+    asyncio.run(without.check_caller(here))
+    with pytest.raises(KafkaError, match="no authorizer"):
+        asyncio.run(without.check_caller(stranger))
+    # The brokers that are asked know what each request asks for.
+    asyncio.run(judged.check_caller(stranger))
 
-    authorizer.update(AclSet())
-    assert not is_taken_from("127.0.0.1") and not is_taken_from("10.0.0.7")
-    authorizer.update(AclSet().changed({bytes(16): entry}))
-    assert not is_taken_from("127.0.0.1") and is_taken_from("10.0.0.7")
+
+def test_who_acts_for_a_caller_is_judged_by_where_that_is() -> None:
+    judge = Administrators(lambda: ["node-1"], lambda: False)
+    acting = replace(STRANGER, client_host="127.0.0.1", local_host="127.0.0.1", caller_host="10.9.9.9")
+
+    assert is_let_in(judge, replace(acting, caller_host=""))
+    assert not is_let_in(judge, acting)
+    assert is_let_in(judge, replace(acting, caller_is_local=True))
 
 
 def config_changes(kind: int, name: str) -> incremental_wire.IncrementalAlterConfigsRequest:

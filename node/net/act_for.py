@@ -1,0 +1,158 @@
+"""How the REST API of a node proves to a broker that it is one, and hands over who its caller is.
+
+Challenge and response by HMAC-SHA-256, as between peers, with one difference: what the client proves names
+the caller too, and the connection becomes the caller's. It gets the caller's rights and none of a node's, so
+nothing that a caller can have the REST API ask is more than the caller may do. A node proves itself to others
+by the secret of the cluster, and to itself by one that its process has made.
+"""
+
+import hmac
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.wire.messages.act_for import ACT, HELLO, ActForRequest, ActForResponse
+
+NONCE_BYTES: Final = 32
+MAX_PRINCIPAL_CHARS: Final = 2_000  # as in an entry of an ACL
+MAX_HOST_CHARS: Final = 255
+_NODES: Final = struct.Struct(">16sii")
+_LENGTHS: Final = struct.Struct(">II?")
+_SERVER: Final = b"ottla act for 1: server"
+_CLIENT: Final = b"ottla act for 1: client"
+
+
+class Caller(NamedTuple):
+    """The client of a REST API: who it is, its address, and whether it runs on the machine of that node."""
+
+    principal: str
+    host: str
+    is_local: bool
+
+
+class ActingNode(NamedTuple):
+    """A node of a cluster, as far as both ends sign it."""
+
+    node_id: int
+    cluster_id: bytes
+
+
+class ActingChallenge(NamedTuple):
+    """What both ends know between the two steps of one connection."""
+
+    client: ActingNode
+    server_id: int
+    client_nonce: bytes
+    server_nonce: bytes
+
+
+class ActingSecrets(NamedTuple):
+    """By what a node proves itself; `unique(n)`: n bytes that nobody can guess."""
+
+    own: bytes  # of this process, for connections to itself
+    of_cluster: bytes | None  # None: there are no other nodes
+    identity: Callable[[], ActingNode]
+    unique: Callable[[int], bytes]
+
+    def secret(self, node_id: int) -> bytes:
+        """Return the secret that is shared with a node; CLUSTER_AUTHORIZATION_FAILED if there is none."""
+        if node_id == self.identity().node_id:
+            return self.own
+        if self.of_cluster is None:
+            raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This node has no cluster.secret.")
+        return self.of_cluster
+
+
+def _signed(secret: bytes, label: bytes, challenge: ActingChallenge, caller: Caller | None = None) -> bytes:
+    parts = [label, challenge.client_nonce, challenge.server_nonce]
+    client = challenge.client
+    parts.append(_NODES.pack(client.cluster_id, client.node_id, challenge.server_id))
+    if caller is not None:
+        principal, host = caller.principal.encode(), caller.host.encode()
+        parts += [_LENGTHS.pack(len(principal), len(host), caller.is_local), principal, host]
+    return hmac.digest(secret, b"".join(parts), "sha256")
+
+
+# ---- the server's side -------------------------------------------------------------------------------------
+
+
+def answer_hello(request: ActForRequest, secrets: ActingSecrets) -> tuple[ActForResponse, ActingChallenge]:
+    """Return the answer to the first step, and what to remember.
+
+    INVALID_REQUEST for a message that no node sends, INCONSISTENT_CLUSTER_ID for a node of another cluster.
+    """
+    own = secrets.identity()
+    if request.step != HELLO or len(request.nonce) != NONCE_BYTES or request.node_id < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The first message of a REST API is malformed.")
+    if request.cluster_id != own.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID, f"Node {request.node_id} belongs to another cluster."
+        )
+    client = ActingNode(request.node_id, request.cluster_id)
+    challenge = ActingChallenge(client, own.node_id, request.nonce, secrets.unique(NONCE_BYTES))
+    response = ActForResponse(
+        node_id=own.node_id,
+        nonce=challenge.server_nonce,
+        proof=_signed(secrets.secret(request.node_id), _SERVER, challenge),
+    )
+    return response, challenge
+
+
+def check_caller(request: ActForRequest, challenge: ActingChallenge, secrets: ActingSecrets) -> Caller:
+    """Return whom a proven node acts for; CLUSTER_AUTHORIZATION_FAILED if it has not proven itself."""
+    caller = Caller(request.principal, request.host, request.is_local)
+    expected = _signed(secrets.secret(challenge.client.node_id), _CLIENT, challenge, caller)
+    if request.step != ACT or not hmac.compare_digest(request.proof, expected):
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Node {challenge.client.node_id} has a different cluster.secret than this node.",
+        )
+    if not 0 < len(caller.principal) <= MAX_PRINCIPAL_CHARS or not 0 < len(caller.host) <= MAX_HOST_CHARS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The caller of a REST API has no name, or one too long.")
+    return caller
+
+
+# ---- the client's side -------------------------------------------------------------------------------------
+
+
+def hello(secrets: ActingSecrets, nonce: bytes) -> ActForRequest:
+    """Return the first step."""
+    own = secrets.identity()
+    return ActForRequest(step=HELLO, node_id=own.node_id, cluster_id=own.cluster_id, nonce=nonce)
+
+
+def act(response: ActForResponse, caller: Caller, nonce: bytes, secrets: ActingSecrets) -> ActForRequest:
+    """Return the second step.
+
+    What the server said if it refused; CLUSTER_AUTHORIZATION_FAILED if it has not proven to be a node.
+    """
+    if response.error_code:
+        raise refusal(response)
+    own = secrets.identity()
+    challenge = ActingChallenge(own, response.node_id, nonce, response.nonce)
+    secret = secrets.secret(response.node_id)
+    is_proven = len(response.nonce) == NONCE_BYTES and hmac.compare_digest(
+        response.proof, _signed(secret, _SERVER, challenge)
+    )
+    if not is_proven:
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Node {response.node_id} has a different cluster.secret than this node.",
+        )
+    return ActForRequest(
+        step=ACT,
+        principal=caller.principal,
+        host=caller.host,
+        is_local=caller.is_local,
+        proof=_signed(secret, _CLIENT, challenge, caller),
+    )
+
+
+def refusal(response: ActForResponse) -> KafkaError:
+    """Return the error that an answer tells."""
+    try:
+        code = ErrorCode(response.error_code)
+    except ValueError:
+        code = ErrorCode.UNKNOWN_SERVER_ERROR
+    return KafkaError(code, response.error_message or "")

@@ -1,0 +1,106 @@
+"""Logins to the console: who has logged in, under an id that only that browser has.
+
+Ids are made here and known by their hashes alone; one that a browser brings along means nothing unless it was
+given to it. A session ends when it was not used for a while, at its end in any case, when somebody logs out,
+and when the credential has changed by which it began. Pure: time and ids are arguments.
+"""
+
+import base64
+import hashlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from ottla.metadata_raft.image import ScramCredential
+
+ID_BYTES: Final = 32
+MAX_SESSIONS: Final = 10_000  # of a node, some 1 KiB each; the one that was longest unused ends first
+MAX_SESSIONS_OF_PRINCIPAL: Final = 100
+
+
+@dataclass(slots=True, kw_only=True)
+class Session:
+    """One login."""
+
+    key: bytes = field(repr=False)  # the hash of its id
+    principal: str
+    user: str  # whose credential it began with; empty for a token
+    credential: ScramCredential | None = field(repr=False)
+    csrf_token: str = field(repr=False)  # changes are taken with it alone
+    ends_s: float
+    used_s: float
+
+
+class Sessions:
+    """The sessions of one node; times are those of one monotonic clock."""
+
+    def __init__(self, unique: Callable[[int], bytes], *, idle_s: float, max_s: float) -> None:
+        """`unique` gives bytes that nobody can guess."""
+        self._unique = unique
+        self._idle_s = idle_s
+        self._max_s = max_s
+        self._of: OrderedDict[bytes, Session] = OrderedDict()  # the one that was longest unused first
+
+    def __len__(self) -> int:
+        """Return how many there are, those that have ended unseen too."""
+        return len(self._of)
+
+    def begin(
+        self,
+        principal: str,
+        *,
+        now_s: float,
+        user: str = "",
+        credential: ScramCredential | None = None,
+        ends_s: float | None = None,
+    ) -> tuple[str, Session]:
+        """Return a new id and its session; `ends_s` is when what the client showed ends."""
+        own = [key for key, one in self._of.items() if one.principal == principal]
+        if len(own) >= MAX_SESSIONS_OF_PRINCIPAL:
+            del self._of[own[0]]
+        elif len(self._of) >= MAX_SESSIONS:
+            self._of.popitem(last=False)
+        session_id = _text(self._unique(ID_BYTES))
+        latest_s = now_s + self._max_s
+        session = Session(
+            key=_key(session_id),
+            principal=principal,
+            user=user,
+            credential=credential,
+            csrf_token=_text(self._unique(ID_BYTES)),
+            ends_s=latest_s if ends_s is None else min(latest_s, ends_s),
+            used_s=now_s,
+        )
+        self._of[session.key] = session
+        return session_id, session
+
+    def find(self, session_id: str, now_s: float) -> Session | None:
+        """Return the session with this id, which is used now; None if there is none, or it has ended."""
+        found = self._of.get(_key(session_id))
+        if found is None:
+            return None
+        if now_s >= found.ends_s or now_s - found.used_s >= self._idle_s:
+            del self._of[found.key]
+            return None
+        found.used_s = now_s
+        self._of.move_to_end(found.key)
+        return found
+
+    def end(self, session: Session) -> None:
+        """Forget a session."""
+        self._of.pop(session.key, None)
+
+
+def is_own_token(session: Session, token: str) -> bool:
+    """Return whether a change was asked for with the token of this session."""
+    return hmac.compare_digest(session.csrf_token.encode(), token.encode("utf-8", "surrogatepass"))
+
+
+def _key(session_id: str) -> bytes:
+    return hashlib.sha256(session_id.encode("utf-8", "surrogatepass")).digest()
+
+
+def _text(random: bytes) -> str:
+    return base64.urlsafe_b64encode(random).rstrip(b"=").decode()

@@ -1,0 +1,405 @@
+"""Logins to the REST API, and that each request has the rights of its caller and of nobody else."""
+
+import base64
+import http.client
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialDeletion,
+    UserScramCredentialUpsertion,
+)
+
+from ottla.node.security.sasl import failed_logins
+from ottla.node.wire import codec
+from ottla.node.wire.messages.act_for import ActForRequest
+from ottla.node.wire.peer_api import PeerApi
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.integration.rest.conftest import Api, Reply, eventually
+from tests.integration.rest.test_rest_tls import Certificates
+
+pytestmark = pytest.mark.slow
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+USERS: Final = {"admin": "admin-secret", "ann": "ann-secret", "bob": "bob-secret"}
+PATIENT_S: Final = 60
+
+
+def basic(user: str, password: str) -> dict[str, str]:
+    proof = base64.b64encode(f"{user}:{password}".encode()).decode()
+    return {"Authorization": f"Basic {proof}"}
+
+
+class Place:
+    """A node with an authorizer, whose REST API takes passwords and certificates over TLS."""
+
+    def __init__(self, home: Path) -> None:
+        self.certificates = Certificates(home)
+        users = ",".join(f"SCRAM-SHA-512=[name={name},password={word}]" for name, word in USERS.items())
+        self.node: EmbeddedBroker = start_embedded(
+            home / "logs",
+            ottla_rest_listeners="https://127.0.0.1:0",
+            ottla_rest_ssl_keystore_location=self.certificates.issue("node"),
+            ottla_rest_ssl_truststore_location=home / "ca.pem",
+            ottla_rest_ssl_client_auth="requested",
+            ottla_rest_ssl_principal_mapping_rules="RULE:^CN=([a-z]+).*$/$1/",
+            ottla_rest_authentication="basic,certificate",
+            ottla_rest_metrics_principals="User:prometheus",
+            ottla_add_scram=users,
+            authorizer_class_name=STANDARD,
+            super_users="User:admin;User:ANONYMOUS",
+            auto_create_topics_enable="false",
+            connection_failed_authentication_delay_ms=0,
+        )
+        self.admin = AdminClient({"bootstrap.servers": self.node.bootstrap})
+        self.url = self.node.broker.rest.addresses[0].url
+        self.cluster_id = self.api("admin").get("/v3/clusters")["data"][0]["cluster_id"]
+        self.v3 = f"/v3/clusters/{self.cluster_id}"
+
+    def api(self, user: str | None, password: str | None = None, certificate: str | None = None) -> Api:
+        headers = {} if user is None else basic(user, password or USERS[user])
+        return Api(self.url, "any", tls=self.certificates.context(certificate), headers=headers)
+
+    def grant(self, user: str, operation: AclOperation, topic: str) -> None:
+        binding = AclBinding(
+            ResourceType.TOPIC,
+            topic,
+            ResourcePatternType.LITERAL,
+            f"User:{user}",
+            "*",
+            operation,
+            AclPermissionType.ALLOW,
+        )
+        for one in self.admin.create_acls([binding]).values():
+            one.result(PATIENT_S)
+
+    def create(self, *topics: str) -> None:
+        made = self.admin.create_topics([NewTopic(one, 1, 1) for one in topics])
+        for one in made.values():
+            one.result(PATIENT_S)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    found = Place(tmp_path_factory.mktemp("rest-logins"))
+    yield found
+    found.node.stop()
+
+
+@pytest.fixture(autouse=True)
+def nobody_has_failed(place: Place) -> None:
+    """All tests come from one address."""
+    place.node.broker.base.failed_logins._of.clear()
+    server = place.node.broker.rest._server
+    assert server is not None
+    server._authentication._waits._of.clear()
+
+
+# ---- who asks ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v3/clusters", "/metrics", "/v1/node", "/debug/state", "/openapi.json", "/console/node", "/v1/health"],
+)
+def test_without_a_login_nothing_is_told(place: Place, path: str) -> None:
+    reply = place.api(None).ask("GET", path)
+
+    assert reply.status == 401 and reply.json["error_code"] == 40101
+    assert reply.headers["WWW-Authenticate"] == 'Basic realm="Ottla", charset="UTF-8"'
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/console/console.css"])
+def test_probes_and_the_files_of_the_console_need_no_login(place: Place, path: str) -> None:
+    assert eventually(lambda: place.api(None).ask("GET", path).status == 200)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Basic",
+        "Basic ",
+        "Basic !!!",
+        "Basic " + base64.b64encode(b"ann").decode(),
+        "Basic " + base64.b64encode(b"ann:").decode(),
+        "Basic " + base64.b64encode(b":x").decode(),
+        "Basic " + base64.b64encode(b"\xff:\xff").decode(),
+        "Basic " + base64.b64encode(b"ann:ann-secreT").decode(),
+        "Basic " + base64.b64encode(b"nobody:ann-secret").decode(),
+        "Bearer a.b.c",
+        "Digest username=ann",
+        "ann-secret",
+    ],
+)
+def test_what_proves_nothing_is_refused(place: Place, header: str) -> None:
+    api = Api(place.url, "any", tls=place.certificates.context(), headers={"Authorization": header})
+
+    assert api.ask("GET", "/v3/clusters").status == 401
+
+
+def test_a_browsers_script_is_not_made_to_ask_for_a_password(place: Place) -> None:
+    reply = place.api(None).ask("GET", "/v3/clusters", headers={"Sec-Fetch-Mode": "cors"})
+
+    assert reply.status == 401 and reply.headers["WWW-Authenticate"].startswith("Session ")
+
+
+def test_a_certificate_names_its_caller(place: Place) -> None:
+    place.create("of-carl", "of-nobody")
+    place.grant("carl", AclOperation.DESCRIBE, "of-carl")
+
+    seen = place.api(None, certificate="carl").get(f"{place.v3}/topics")["data"]
+    none = place.api(None, certificate="42").ask("GET", f"{place.v3}/topics")
+
+    assert [one["topic_name"] for one in seen] == ["of-carl"]
+    assert none.status == 403 and "No rule" in none.json["message"]
+
+
+# ---- what they may do --------------------------------------------------------------------------------------
+
+
+def test_each_caller_sees_and_does_what_its_acls_allow(place: Place) -> None:
+    place.create("of-ann", "of-bob")
+    place.grant("ann", AclOperation.ALL, "of-ann")
+    place.grant("bob", AclOperation.READ, "of-bob")
+    record = {"value": {"type": "STRING", "data": "x"}}
+
+    def sent(user: str, topic: str) -> Any:
+        return place.api(user).ask("POST", f"{place.v3}/topics/{topic}/records", record)
+
+    def topics(user: str) -> list[str]:
+        return [one["topic_name"] for one in place.api(user).get(f"{place.v3}/topics")["data"]]
+
+    assert topics("ann") == ["of-ann"] and topics("bob") == ["of-bob"]
+    assert {"of-ann", "of-bob"} <= set(topics("admin"))
+    assert sent("ann", "of-ann").json["error_code"] == 200
+    assert sent("bob", "of-bob").json["error_code"] != 200
+    assert sent("bob", "of-ann").status in (403, 404)
+    assert place.api("bob").ask("DELETE", f"{place.v3}/topics/of-bob").status in (403, 404)
+    assert place.api("ann").ask("GET", f"{place.v3}/topics/of-bob").status in (403, 404)
+    read = place.api("ann").get(f"{place.v3}/topics/of-ann/records?offset=earliest")
+    assert len(read["data"]) == 1
+    assert place.api("ann").ask("GET", f"{place.v3}/topics/of-bob/records").status in (403, 404)
+
+
+def test_rights_that_are_taken_away_are_gone_for_connections_that_are_kept(place: Place) -> None:
+    place.create("lent")
+    place.grant("ann", AclOperation.DESCRIBE, "lent")
+    before = place.api("ann").ask("GET", f"{place.v3}/topics/lent").status
+
+    from confluent_kafka.admin import AclBindingFilter
+
+    gone = AclBindingFilter(
+        ResourceType.TOPIC,
+        "lent",
+        ResourcePatternType.LITERAL,
+        "User:ann",
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    for one in place.admin.delete_acls([gone]).values():
+        one.result(PATIENT_S)
+
+    assert before == 200 and place.api("ann").ask("GET", f"{place.v3}/topics/lent").status in (403, 404)
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/v1/node", "/v1/rates", "/debug/state"])
+def test_what_the_process_knows_is_told_to_who_may_describe_the_cluster(place: Place, path: str) -> None:
+    refused = place.api("ann").ask("GET", path)
+
+    assert refused.status == 403 and "DESCRIBE" in refused.json["message"]
+    assert place.api("admin").ask("GET", path).status == 200
+
+
+def test_metrics_have_principals_of_their_own(place: Place) -> None:
+    prometheus = place.api(None, certificate="prometheus")
+
+    assert prometheus.ask("GET", "/metrics").status == 200
+    assert prometheus.ask("GET", "/v1/node").status == 403
+
+
+def test_changes_of_the_cluster_are_judged_by_acls(place: Place) -> None:
+    path, body = f"{place.v3}/broker-configs:alter", {"data": [{"name": "log.cleaner.threads", "value": "2"}]}
+
+    assert place.api("ann").ask("POST", path, body).status == 403
+    assert place.api("admin").ask("POST", path, body).status == 204
+
+
+def test_no_client_of_kafka_acts_for_somebody(place: Place) -> None:
+    """It is told nothing but that it has not proven to be a node."""
+    host, _, port = place.node.bootstrap.partition(":")
+    with socket.create_connection((host, int(port)), timeout=PATIENT_S) as stranger:
+        hello = ActForRequest(
+            step=0, node_id=0, cluster_id=place.node.broker.base.state.cluster_id, nonce=bytes(32)
+        )
+        forged = ActForRequest(step=1, principal="User:admin", host="127.0.0.1", proof=bytes(32))
+        codes = []
+        for number, request in enumerate((hello, forged)):
+            for piece in codec.encode_request(int(PeerApi.ACT_FOR), 0, number, "x", request):
+                stranger.sendall(piece)
+            size = struct.unpack(">i", _exactly(stranger, 4))[0]
+            frame = memoryview(_exactly(stranger, size))
+            codes.append(codec.decode_response(int(PeerApi.ACT_FOR), 0, frame)[1].error_code)
+
+        def principals(broker: Any) -> set[tuple[str, str]]:
+            found = [one.info for one in broker.listeners[0].connections]
+            return {(one.access.principal, one.caller_host) for one in found if one.client_port == ours}
+
+        ours = stranger.getsockname()[1]
+        assert codes[0] == 0 and codes[1] == 31  # CLUSTER_AUTHORIZATION_FAILED
+        assert place.node.call(principals) == {("User:ANONYMOUS", "")}
+
+
+def _exactly(sock: socket.socket, count: int) -> bytes:
+    found = b""
+    while len(found) < count:
+        piece = sock.recv(count - len(found))
+        assert piece
+        found += piece
+    return found
+
+
+# ---- passwords that change ---------------------------------------------------------------------------------
+
+
+def test_a_password_that_was_changed_or_taken_away_is_refused_at_once(place: Place) -> None:
+    def alter(*changes: Any) -> None:
+        for one in place.admin.alter_user_scram_credentials(list(changes)).values():
+            one.result(PATIENT_S)
+
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
+    alter(UserScramCredentialUpsertion("eve", info, b"first"))
+    first = eventually(lambda: place.api("eve", "first").ask("GET", "/v3/clusters").status == 200)
+    alter(UserScramCredentialUpsertion("eve", info, b"second"))
+    eventually(lambda: place.api("eve", "first").ask("GET", "/v3/clusters").status == 401)
+    second = place.api("eve", "second").ask("GET", "/v3/clusters").status
+    alter(UserScramCredentialDeletion("eve", ScramMechanism.SCRAM_SHA_256))
+    eventually(lambda: place.api("eve", "second").ask("GET", "/v3/clusters").status == 401)
+
+    assert first and second == 200
+
+
+def test_a_right_password_costs_its_hashes_once(place: Place) -> None:
+    server = place.node.broker.rest._server
+    assert server is not None
+    before = len(server._authentication._known)
+
+    for _ in range(3):
+        assert place.api("bob").ask("GET", "/v3/clusters").status == 200
+
+    assert len(server._authentication._known) in (before, before + 1)
+
+
+# ---- attackers ---------------------------------------------------------------------------------------------
+
+
+def test_thousands_of_wrong_passwords_are_slowed_down_and_others_do_not_notice(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(failed_logins, "MAX_DELAY_S", 0.5)
+    place.api("bob").get("/v3/clusters")
+    stop = threading.Event()
+    statuses: list[int] = []
+
+    def attack(number: int) -> None:
+        connection = place.api(None).connection("127.0.0.1", place.node.broker.rest.addresses[0].port)
+        while not stop.is_set():
+            try:
+                connection.request("GET", "/v3/clusters", headers=basic(f"user-{number}", "wrong"))
+                answer = connection.getresponse()
+                answer.read()
+                statuses.append(answer.status)
+            except (OSError, http.client.HTTPException):
+                connection.close()
+        connection.close()
+
+    attackers = [threading.Thread(target=attack, args=(number,)) for number in range(16)]
+    for one in attackers:
+        one.start()
+    time.sleep(8)
+    probes = [place.api(None).ask("GET", "/healthz").status for _ in range(5)]
+    by_certificate = place.api(None, certificate="carl").ask("GET", "/v3/clusters").status
+    stop.set()
+    for one in attackers:
+        one.join()
+
+    assert set(statuses) == {401, 429} and statuses.count(401) < 400
+    assert probes == [200] * 5 and by_certificate == 200
+    assert len(place.node.broker.base.failed_logins) == 1
+
+
+def test_one_user_is_locked_for_one_address_and_told_for_how_long(place: Place) -> None:
+    tried = [place.api("ann", "wrong").ask("GET", "/v3/clusters") for _ in range(8)]
+
+    locked = place.api("ann").ask("GET", "/v3/clusters")
+
+    assert [one.status for one in tried[:5]] == [401] * 5
+    assert tried[-1].status == 429 and locked.status == 429
+    assert int(locked.headers["Retry-After"]) >= 1
+    assert place.api("bob").ask("GET", "/v3/clusters").status == 200
+
+
+def test_giant_headers_are_refused(place: Place) -> None:
+    api = place.api(None)
+
+    replies: list[Reply] = [
+        api.ask("GET", "/v3/clusters", headers={"Authorization": "Basic " + "A" * 9_000}),
+        api.ask("GET", "/v3/clusters", headers={"Cookie": "ottla-session-0=" + "A" * 9_000}),
+    ]
+
+    assert {one.status for one in replies} <= {400, 401, 431}
+
+
+def test_two_authorizations_are_one_too_many(place: Place) -> None:
+    connection = place.api(None).connection("127.0.0.1", place.node.broker.rest.addresses[0].port)
+    connection.putrequest("GET", "/v3/clusters")
+    connection.putheader("Authorization", basic("ann", "ann-secret")["Authorization"])
+    connection.putheader("Authorization", basic("bob", "bob-secret")["Authorization"])
+    connection.endheaders()
+
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+
+    assert answer.status == 400
+
+
+def test_no_password_is_logged_or_told(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    place.api("ann").ask("GET", "/v3/clusters")
+    place.api("ann", "wr0ng-secret").ask("GET", "/v3/clusters")
+
+    told = json.dumps(place.api("admin").get("/debug/state")) + caplog.text
+    told += place.api("admin").ask("GET", "/metrics").content.decode()
+
+    assert "ann-secret" not in told and "wr0ng-secret" not in told
+    assert basic("ann", "ann-secret")["Authorization"].partition(" ")[2] not in told
+
+
+# ---- without an authorizer ---------------------------------------------------------------------------------
+
+
+def test_metrics_may_be_open_to_everybody(embedded: Callable[..., EmbeddedBroker]) -> None:
+    node = embedded(
+        ottla_rest_listeners="http://127.0.0.1:0",
+        ottla_rest_authentication="basic",
+        ottla_rest_metrics_principals="User:*",
+    )
+    api = Api(node.broker.rest.addresses[0].url, "any")
+
+    assert api.ask("GET", "/metrics").status == 200 and api.ask("GET", "/v1/node").status == 401
