@@ -14,6 +14,7 @@ acl_commands       ACLs as tables and JSON, and what is done to them
 quota_commands     quotas as tables and JSON, and what is done to them
 user_commands      SCRAM users as tables and JSON, and what is done to them
 command_config     how a command connects: `--command-config`
+administrator_lines  where the settings of the administrator of a secured cluster are
 broker_commands    `ottla broker ...`
 cluster_overrides  settings for all nodes of `ottla cluster up`, judged before anything is started
 command_options    the words that several commands of `ottla` share, and how a command runs to its exit code
@@ -29,6 +30,8 @@ quorum_commands    `ottla quorum ...`
 reassign_commands  `ottla topic reassign` and `elect`
 record_commands    `ottla produce` and `ottla consume`
 serve              `ottla start`
+secure_commands    `ottla secure ...`
+secure_app         the options of `ottla secure`
 group_commands     `ottla group ...`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`
 client_metrics_app  the options of `ottla client-metrics`

@@ -30,6 +30,7 @@ from ottla.node.cli.command_options import (
 from ottla.node.cli.failure import EXIT_FAILURE, EXIT_INTERRUPTED, EXIT_USAGE, CommandError, explain
 from ottla.node.cli.group_app import group
 from ottla.node.cli.quota_app import quota
+from ottla.node.cli.secure_app import secure as secure_app
 from ottla.node.cli.shell_completion import (
     INSTALL,
     PROGRAM,
@@ -58,7 +59,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="An event-streaming node for any Kafka client, and tools to work with Kafka clusters.\n\n"
-    "Every command except start, hand-over and cluster also works with Apache Kafka.",
+    "Every command except start, hand-over, cluster and secure also works with Apache Kafka.",
 )
 log = typer.Typer(no_args_is_help=True, help="Inspect the files of a log.")
 app.add_typer(cluster, name="cluster")
@@ -71,6 +72,7 @@ app.add_typer(client_metrics, name="client-metrics")
 app.add_typer(user, name="user")
 app.add_typer(acl, name="acl")
 app.add_typer(quota, name="quota")
+app.add_typer(secure_app, name="secure")
 app.add_typer(log, name="log")
 
 
@@ -130,18 +132,41 @@ def start(
             help="first user of a new cluster, as SCRAM-SHA-512=[name=NAME,password=PASSWORD]; repeatable",
         ),
     ] = None,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure",
+            help="TLS, a login and access control: make certificates and an administrator beside the data, "
+            "and print where the settings of a client are",
+        ),
+    ] = False,
+    print_settings: Annotated[
+        bool, typer.Option("--print-settings", help="print the settings of the node, and do not start it")
+    ] = False,
     override: Override = None,
 ) -> None:
     """Run one node in the foreground; Ctrl-C or SIGTERM stops it cleanly.
 
-    Example: ottla start --port 9092 --data /var/lib/ottla --override log.retention.hours=24
+    Examples:
+
+        ottla start --port 9092 --data /var/lib/ottla --override log.retention.hours=24
+
+        ottla start --secure
     """
     from ottla.node.cli.serve import start
 
     overrides = list(override or [])
     if add_scram:
         overrides.append(f"ottla.add.scram={';'.join(add_scram)}")
-    start(config, port=port, data=data, log_format=log_format, overrides=overrides)
+    start(
+        config,
+        port=port,
+        data=data,
+        log_format=log_format,
+        overrides=overrides,
+        is_secure=secure,
+        prints_settings=print_settings,
+    )
 
 
 @app.command("hand-over")

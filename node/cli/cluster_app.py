@@ -36,6 +36,12 @@ def cluster_up(
     data: Annotated[
         Path, typer.Option(metavar="DIR", help="directory for the data; each node gets a subdirectory")
     ] = Path("ottla-cluster"),
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure", help="TLS, a login and access control; print where the settings of a client are"
+        ),
+    ] = False,
     override: Override = None,
 ) -> None:
     """Run a cluster on this machine; print READY with its addresses once it serves clients.
@@ -44,7 +50,7 @@ def cluster_up(
     """
     from ottla.node.cli.local_cluster import cluster_up
 
-    cluster_up(nodes, base_port=base_port, data=data, overrides=override or [])
+    cluster_up(nodes, base_port=base_port, data=data, overrides=override or [], is_secure=secure)
 
 
 @cluster.command("start-node")

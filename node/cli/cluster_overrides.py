@@ -28,6 +28,7 @@ _DECIDED_BY: Final = {
     "log.dir": "--data",
     "metadata.log.dir": "--data",
     "pid.file": "--data",
+    "ottla.secure.dir": "--data",
 }
 _SPECIAL: Final = re.compile(r"[\\\s=:#!]")
 

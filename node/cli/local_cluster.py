@@ -21,18 +21,31 @@ from typing import Final
 
 from ottla.logstore.meta_properties import META_PROPERTIES
 from ottla.logstore.volume import LOCK_FILE
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.node.cli.administrator_lines import administrator_lines
 from ottla.node.cli.cluster_overrides import check_overrides, override_lines
 from ottla.node.cli.failure import EXIT_INTERRUPTED, CommandError
 from ottla.node.cli.free_ports import refuse_taken_ports
 from ottla.node.process.stop_signals import stop_signals
 from ottla.node.rest_api.readiness import STILL_STARTING
+from ottla.node.secure_setup.node_keys import LOCAL_HOSTS
+from ottla.node.secure_setup.secure_directory import complete
 from ottla.node.settings.properties_file import parse_properties
 from ottla.node.settings.rest_settings import REST_LISTENERS
+from ottla.node.settings.secure_settings import (
+    CLIENT_LISTENER,
+    NODE_LISTENER,
+    SECURE,
+    SECURE_DIR,
+    SecureFiles,
+)
 
 HOST: Final = "127.0.0.1"
 PROPERTIES: Final = "server.properties"
 PID_FILE: Final = "pid"
+SECURE_FOLDER: Final = "secure"
 LOG_FILE: Final = "node.log"
 MAX_NODES: Final = 50  # processes of one laptop
 MAX_VOTERS: Final = 5  # more make every metadata change slower and no cluster much safer
@@ -132,19 +145,29 @@ class NodeProcess:
         return CommandError(f"Node {self.home.node_id} did not start: {last_words} ({self.home.log})")
 
 
-def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[str]) -> None:
+def cluster_up(
+    nodes: int, *, base_port: int, data: Path, overrides: Sequence[str], is_secure: bool = False
+) -> None:
     """Run a cluster until SIGTERM, SIGHUP or Ctrl-C; prints one line READY when every node serves.
 
     A node that dies stays dead until it is started again; at the end those are stopped too.
     """
-    check_overrides(overrides)
+    check_overrides([f"{SECURE}=true", *overrides] if is_secure else overrides)
     with _usable(data, _OTHER_DATA):
         _refuse_data_of_one_node(data)
-        _usable_homes(nodes, base_port=base_port, data=data.absolute())
+        homes = _usable_homes(nodes, base_port=base_port, data=data.absolute(), is_secure=is_secure)
+        _refuse_other_security(homes[0], is_secure)
     # Before anything is written: the directory would be of a cluster that never was.
-    refuse_taken_ports(HOST, range(base_port, base_port + 3 * nodes))
+    refuse_taken_ports(HOST, range(base_port, base_port + _ports_of(is_secure) * nodes))
     with _usable(data, _OTHER_DATA):
-        homes = write_homes(nodes, base_port=base_port, data=data.absolute(), overrides=overrides, rest=True)
+        homes = write_homes(
+            nodes,
+            base_port=base_port,
+            data=data.absolute(),
+            overrides=overrides,
+            rest=True,
+            is_secure=is_secure,
+        )
     with _stop_requests() as requested:
         started: list[NodeProcess] = []
         try:
@@ -156,6 +179,8 @@ def cluster_up(nodes: int, *, base_port: int, data: Path, overrides: Sequence[st
                 print(
                     f"READY bootstrap={bootstrap} rest={','.join(node.rest for node in started)}", flush=True
                 )
+                if is_secure:
+                    print("\n".join(administrator_lines(_secure_files(data))), flush=True)
                 _watch(started, requested)
         finally:
             ended_well = stop_all(started)
@@ -201,14 +226,22 @@ def _usable(data: Path, advice: str = "") -> Iterator[None]:
 
 
 def write_homes(
-    nodes: int, *, base_port: int, data: Path, overrides: Sequence[str], rest: bool = False
+    nodes: int,
+    *,
+    base_port: int,
+    data: Path,
+    overrides: Sequence[str],
+    rest: bool = False,
+    is_secure: bool = False,
 ) -> list[NodeHome]:
     """Make or renew the directories of the nodes; what makes the cluster one, id and secret, stays.
 
     With `rest` each node has the REST API, on the ports above those for Kafka.
     """
-    homes = _usable_homes(nodes, base_port=base_port, data=data)
+    homes = _usable_homes(nodes, base_port=base_port, data=data, is_secure=is_secure)
     identity = _identity(homes[0])
+    if is_secure:
+        _make_keys(data, homes, base_port)
     voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
     for home in homes:
         home.directory.mkdir(0o700, parents=True, exist_ok=True)
@@ -218,9 +251,12 @@ def write_homes(
             f"node.id={home.node_id}",
             f"process.roles={'broker,controller' if is_voter else 'broker'}",
             *identity,
-            f"listeners={_listeners(home.node_id, nodes=nodes, base_port=base_port, is_voter=is_voter)}",
+            "listeners="
+            + _listeners(
+                home.node_id, nodes=nodes, base_port=base_port, is_voter=is_voter, is_secure=is_secure
+            ),
             "controller.listener.names=CONTROLLER",
-            "inter.broker.listener.name=PLAINTEXT",
+            *_security_lines(data, is_secure),
             f"controller.quorum.voters={voters}",
             f"{REST_LISTENERS}={f'http://{HOST}:{base_port + 2 * nodes + home.node_id}' if rest else ''}",
             f"log.dirs={home.directory / 'data'}",
@@ -231,12 +267,13 @@ def write_homes(
     return homes
 
 
-def _usable_homes(nodes: int, *, base_port: int, data: Path) -> list[NodeHome]:
+def _usable_homes(nodes: int, *, base_port: int, data: Path, is_secure: bool = False) -> list[NodeHome]:
     """Return the directories of the nodes; refuse what is no cluster of so many, or runs already."""
     if not 1 <= nodes <= MAX_NODES:
         raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
-    if base_port + 3 * nodes > 65536:
-        raise CommandError("--base-port is too high: each node needs three ports, counted from it.")
+    ports = _ports_of(is_secure)
+    if base_port + ports * nodes > 65536:
+        raise CommandError(f"--base-port is too high: each node needs {ports} ports, counted from it.")
     homes = [NodeHome(node_id=index, directory=data / f"node-{index}") for index in range(nodes)]
     there = sorted(path.name for path in data.glob("node-*")) if data.exists() else []
     if there and len(there) != nodes:
@@ -274,8 +311,57 @@ def _voters(nodes: int) -> int:
     return nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
 
 
-def _listeners(node_id: int, *, nodes: int, base_port: int, is_voter: bool) -> str:
-    listeners = [f"PLAINTEXT://{HOST}:{base_port + node_id}"]
+def _ports_of(is_secure: bool) -> int:
+    """Return how many ports a node has: for clients, controllers and REST, and a secured one for nodes."""
+    return 4 if is_secure else 3
+
+
+def _secure_files(data: Path) -> SecureFiles:
+    return SecureFiles(data.absolute() / SECURE_FOLDER)
+
+
+def _make_keys(data: Path, homes: Sequence[NodeHome], base_port: int) -> None:
+    """Make what is missing of the keys of the nodes, and the administrator."""
+    bootstrap = ",".join(f"{HOST}:{base_port + home.node_id}" for home in homes)
+    try:
+        complete(
+            _secure_files(data),
+            hosts_of={home.node_id: LOCAL_HOSTS for home in homes},
+            bootstrap=bootstrap,
+        )
+    except KafkaError as error:
+        raise CommandError(escape_controls(error.detail)) from None
+
+
+def _refuse_other_security(first: NodeHome, is_secure: bool) -> None:
+    """Raise CommandError if a cluster is brought up less secure than it was, or without an administrator."""
+    path = first.properties
+    if not path.exists():
+        return
+    was_secure = parse_properties(path.read_bytes(), str(path)).get(SECURE) == "true"
+    data = first.directory.parent
+    if was_secure and not is_secure:
+        raise CommandError(
+            f"{data} holds a cluster that was started with --secure; without it everybody could use it. Give "
+            "--secure, or choose another --data."
+        )
+    if is_secure and not was_secure:
+        raise CommandError(
+            f"{data} holds a cluster that was started without --secure, which has no administrator: choose "
+            "another --data."
+        )
+
+
+def _security_lines(data: Path, is_secure: bool) -> list[str]:
+    if not is_secure:
+        return ["inter.broker.listener.name=PLAINTEXT"]
+    return [f"{SECURE}=true", f"{SECURE_DIR}={_secure_files(data).directory}"]
+
+
+def _listeners(node_id: int, *, nodes: int, base_port: int, is_voter: bool, is_secure: bool) -> str:
+    listeners = [f"{CLIENT_LISTENER if is_secure else 'PLAINTEXT'}://{HOST}:{base_port + node_id}"]
+    if is_secure:
+        listeners.append(f"{NODE_LISTENER}://{HOST}:{base_port + 3 * nodes + node_id}")
     if is_voter:
         listeners.append(f"CONTROLLER://{HOST}:{base_port + nodes + node_id}")
     return ",".join(listeners)

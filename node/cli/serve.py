@@ -4,8 +4,9 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -13,14 +14,24 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.broker import Broker
 from ottla.node.cli import log_output
+from ottla.node.cli.administrator_lines import administrator_lines
 from ottla.node.cli.failure import CommandError
 from ottla.node.process import run_node
 from ottla.node.rest_api.server_thread import RestPortError
-from ottla.node.settings.config import load_config
+from ottla.node.secure_setup.node_keys import prepare
+from ottla.node.settings.config import (
+    BROKER_CONFIG_DEF,
+    BrokerConfig,
+    gathered_settings,
+    is_secured,
+    load_config,
+)
+from ottla.node.settings.secure_settings import CLIENT_LISTENER, SECURE, secure_directory
 from ottla.node.tools.closed_pipe import end_quietly, output_refused
 
 DEFAULT_PORT: Final = 9092
 DEFAULT_DATA: Final = Path("ottla-data")
+HIDDEN: Final = "[hidden]"
 
 log = logging.getLogger(__name__)
 
@@ -32,36 +43,99 @@ def start(
     data: Path | None,
     log_format: str | None,
     overrides: Sequence[str],
+    is_secure: bool = False,
+    prints_settings: bool = False,
 ) -> None:
-    """Run a node in the foreground until SIGTERM or Ctrl-C; without a file: port 9092, ./ottla-data."""
-    texts: list[str] = []
+    """Run a node in the foreground until SIGTERM or Ctrl-C; without a file: port 9092, ./ottla-data.
+
+    With `is_secure` as `ottla.secure` says. With `prints_settings` only print what the node would run with.
+    """
+    texts: list[str] = [f"{SECURE}=true"] if is_secure else []
     if log_format is not None:
         texts.append(f"ottla.log.format={log_format}")
+    with _refusals([*texts, *overrides]):
+        given = gathered_settings(config_file, overrides=[*texts, *overrides])
+        protocol = CLIENT_LISTENER if is_secured(given) else "PLAINTEXT"
+        if is_secure and protocol != CLIENT_LISTENER:
+            raise CommandError(f"--secure and {SECURE}=false contradict each other: remove one of them.")
     if port is not None or (config_file is None and not _is_set("listeners", overrides)):
-        texts.append(f"listeners=PLAINTEXT://:{port or DEFAULT_PORT}")
+        texts.append(f"listeners={protocol}://:{port or DEFAULT_PORT}")
     is_placed = any(_is_set(name, overrides) for name in ("log.dirs", "log.dir"))
     if data is not None or (config_file is None and not is_placed):
         texts.append(f"log.dirs={data or DEFAULT_DATA}")
+    texts += overrides
+    if prints_settings:
+        with _refusals(texts):
+            print(settings_text(load_config(config_file, overrides=texts)), end="")
+    else:
+        _run(texts, config_file, _tell_ready)
 
-    def ready(node: Broker) -> None:
-        directories = ",".join(str(path) for path in node.config.log_dirs)
-        try:
-            print(f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}", flush=True)
-        except BrokenPipeError:  # who started it does not care, and clients do not see this line
-            end_quietly()
-        except OSError as error:  # nor is a full disk behind the output a reason not to serve
-            end_quietly()
-            log.warning("The READY line could not be written to standard output: %s", output_refused(error))
 
-    _run([*texts, *overrides], config_file, ready)
+def settings_text(config: BrokerConfig) -> str:
+    """Return the settings of a node that are not defaults, without secrets; with those of ottla.secure."""
+    shown = sorted(config.static_texts.items())
+    return "".join(
+        f"{name}={HIDDEN if BROKER_CONFIG_DEF.key(name).sensitive else escape_controls(text)}\n"
+        for name, text in shown
+    )
+
+
+def _tell_ready(node: Broker) -> None:
+    directories = ",".join(str(path) for path in node.config.log_dirs)
+    lines = [f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}"]
+    files = node.config.secure_files
+    if files is not None and files.client_properties.exists():
+        lines += administrator_lines(files)
+        _warn_without_administrator(node, files.client_properties)
+    try:
+        print("\n".join(lines), flush=True)
+    except BrokenPipeError:  # who started it does not care, and clients do not see this line
+        end_quietly()
+    except OSError as error:  # nor is a full disk behind the output a reason not to serve
+        end_quietly()
+        log.warning("The READY line could not be written to standard output: %s", output_refused(error))
+
+
+def _warn_without_administrator(node: Broker, properties: Path) -> None:
+    users = {one.name for one in node.config.first_users}
+    quorum = node.quorum_services
+    known = set() if quorum is None else {key.user for key in quorum.image.scram_credentials}
+    if users and not users & known:
+        log.warning(
+            "The cluster has no user of %s: add it with the password there, by a user who may.", properties
+        )
 
 
 def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[Broker], None]) -> None:
-    try:
+    with _refusals(overrides):
         config = load_config(config_file, overrides=overrides)
         log_output.begin(config.ottla_log_format, config.node_id)
+        if config.secure_files is not None:
+            # By what it makes the settings are complete.
+            if prepare(config, config.secure_files, datetime.now(UTC)):
+                config = load_config(config_file, overrides=overrides)
+        else:
+            _refuse_to_open(config, gathered_settings(config_file, overrides=overrides))
         with _pid_file(config.pid_file):
             run_node.run(config, ready=ready)
+
+
+def _refuse_to_open(config: BrokerConfig, given: Mapping[str, str]) -> None:
+    """Raise CommandError if data of a secure node would be served to everybody by a forgotten flag."""
+    files = secure_directory(config.values)
+    if SECURE in given or all(one.has_tls for one in config.listeners) or not files.authority.exists():
+        return
+    raise CommandError(
+        f"{config.log_dirs[0]} belongs to a node that was started with --secure ({files.directory} is "
+        f"there). Without it everybody could use the node. Start it with --secure, or set {SECURE}=false."
+    )
+
+
+@contextmanager
+def _refusals(overrides: Sequence[str]) -> Iterator[None]:
+    """Have what keeps a node from starting be one sentence."""
+    try:
+        yield
     except KafkaError as error:
         raise CommandError(escape_controls(error.detail) or error.code.name) from None
     except OSError as error:

@@ -34,6 +34,7 @@ from ottla.node.settings.metrics_settings import METRICS_SETTINGS
 from ottla.node.settings.rest_security_settings import REST_SECURITY_SETTINGS
 from ottla.node.settings.rest_settings import REST_SETTINGS
 from ottla.node.settings.sasl_settings import SASL_LISTENER_SETTINGS, SASL_SETTINGS, mechanism_setting
+from ottla.node.settings.secure_settings import SECURE_SETTINGS
 from ottla.node.settings.security_settings import LISTENER_SETTINGS, TLS_SETTINGS
 from ottla.node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, setting
 from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
@@ -444,6 +445,7 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *SASL_SETTINGS,
         *AUTHORIZATION_SETTINGS,
         *AUDIT_SETTINGS,
+        *SECURE_SETTINGS,
         *_TOPICS,
         *_STORAGE,
         *GROUP_SETTINGS,

@@ -59,6 +59,15 @@ from ottla.node.settings.sasl_settings import (
     mechanism_setting,
     node_login,
 )
+from ottla.node.settings.secure_settings import (
+    SECURE,
+    SECURE_REST_LISTENERS,
+    SecureFiles,
+    SecureSecrets,
+    refuse_contradictions,
+    secure_directory,
+    secured,
+)
 from ottla.node.settings.security_settings import (
     LISTENER_SETTINGS,
     REQUIRED,
@@ -106,6 +115,8 @@ class BrokerConfig:
     cluster_secret: str | None = field(repr=False)
     listener_security: Mapping[str, ListenerSecurity]  # of each listener with TLS, controllers' too
     first_users: tuple[FirstUser, ...]  # ottla.add.scram
+    secure_files: SecureFiles | None  # of a node that is secured by ottla.secure
+    ottla_secure_hosts: tuple[str, ...]
     listener_sasl: Mapping[str, ListenerSasl]  # of each listener whose clients log in
     authorizer: AuthorizerSettings | None  # None: clients are not judged
     audit_file: AuditFileSettings | None  # None: the audit log has no file
@@ -329,11 +340,25 @@ def load_config(
     `overrides` are texts "name=value"; `environment` is the process's own unless given.
     """
     environment = os.environ if environment is None else environment
+    texts = gathered_settings(path, overrides=overrides, environment=environment)
+    return parse_config(texts, warnings=_misspelt_variables(environment))
+
+
+def gathered_settings(
+    path: Path | None, *, overrides: Sequence[str], environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """Return the settings that file, environment and overrides have together, as they stand there."""
+    environment = os.environ if environment is None else environment
     texts = {} if path is None else _read(path)
     texts |= _from_environment(environment)
     given = parse_overrides(overrides)
     refuse_unknown(given)
-    return parse_config(texts | given, warnings=_misspelt_variables(environment))
+    return texts | given
+
+
+def is_secured(texts: Mapping[str, str]) -> bool:
+    """Return whether settings have `ottla.secure`; INVALID_CONFIG if its value is neither true nor false."""
+    return SECURE in texts and bool(BROKER_CONFIG_DEF.parse(SECURE, texts[SECURE]))
 
 
 def parse_overrides(overrides: Sequence[str]) -> dict[str, str]:
@@ -372,9 +397,39 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
             all_warnings.append(f"The Apache Kafka setting {name} is not supported and has no effect.")
         else:
             all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
+    known = _with_secure_settings(known)
     config = _build(known, {}, {}, tuple(all_warnings))
     _refuse_restrictions(texts, config)
+    if config.secure_files is not None:
+        refuse_contradictions(config.values, (*config.listeners, *config.controller_listeners))
     return config
+
+
+def _with_secure_settings(texts: dict[str, str]) -> dict[str, str]:
+    """Return settings with those that `ottla.secure` stands for, as far as its files are there."""
+    if not is_secured(texts):
+        return texts
+    values = BROKER_CONFIG_DEF.parse_all(texts)
+    files = secure_directory(values)
+    properties, secret = _content(files.client_properties), _content(files.cluster_secret)
+    secrets = SecureSecrets(
+        None if properties is None else parse_properties(properties, str(files.client_properties)),
+        None if secret is None else secret.decode(errors="replace").strip(),
+    )
+    return secured(texts, values, files, secrets)
+
+
+def _content(path: Path) -> bytes | None:
+    """Return what a small file has, None if it is not there; INVALID_CONFIG if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_PROPERTIES_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"{path} of {SECURE} cannot be read: {error.strerror}."
+        ) from None
 
 
 def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None:
@@ -538,6 +593,7 @@ def _build(
         ),
         "listener_sasl": MappingProxyType(of_sasl),
         "first_users": parse_first_users(typed["ottla_add_scram"]),
+        "secure_files": secure_directory(values) if typed["ottla_secure"] else None,
         "authorizer": authorizer_settings(values),
         "audit_file": audit_file_settings(values),
         "listener_security": MappingProxyType(security),
@@ -547,7 +603,8 @@ def _build(
         "ottla_rest_listeners": rest_addresses,
         "rest_security": of_rest,
         "rest_logins": logins,
-        "rest_listeners_are_named": REST_LISTENERS in static_texts,
+        "rest_listeners_are_named": REST_LISTENERS in static_texts
+        and not (typed["ottla_secure"] and static_texts[REST_LISTENERS] == SECURE_REST_LISTENERS),
         "ottla_rest_advertised_listener": parse_advertised_rest_listener(
             typed["ottla_rest_advertised_listener"]
         ),
@@ -687,6 +744,7 @@ _SPECIAL_FIELDS: Final = {
     "listener_security",
     "listener_sasl",
     "first_users",
+    "secure_files",
     "controller_security",
     "peer_security",
     "peer_login",

@@ -103,6 +103,7 @@ DOOR_FOLDERS = (
     "node/security/",
     "node/tls/",
     "node/secure_client/",
+    "node/secure_setup/",
     "node/log_care/",
     "node/metadata/",
     "node/coordinators/",

@@ -37,6 +37,7 @@ def test_every_attribute_is_a_setting() -> None:
         "peer_login",
         "listener_sasl",
         "first_users",
+        "secure_files",
         "authorizer",
         "audit_file",
         "is_voter",

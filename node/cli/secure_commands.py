@@ -1,0 +1,70 @@
+"""`ottla secure ...`: the directory of keys and certificates of a secured cluster, made by hand."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.escaped_text import escape_controls
+from ottla.node.cli.failure import CommandError
+from ottla.node.secure_setup.issued_certificates import Wanted, checked_host, of_client, of_node
+from ottla.node.secure_setup.node_keys import LOCAL_HOSTS
+from ottla.node.secure_setup.secure_directory import complete, issue_more
+from ottla.node.settings.secure_settings import SECURE, SECURE_DIR, SecureFiles
+
+
+def init(directory: Path, *, nodes: int, hosts: Sequence[str], bootstrap: str) -> None:
+    """Make what is missing of a directory for nodes 0 to `nodes` - 1, and say what is there."""
+    files = SecureFiles(directory)
+    try:
+        names = [*LOCAL_HOSTS, *map(checked_host, hosts)]
+        made = complete(files, hosts_of=dict.fromkeys(range(nodes), names), bootstrap=bootstrap)
+    except KafkaError as error:
+        raise CommandError(escape_controls(error.detail)) from None
+    for path in _all_files(files, nodes):
+        print(f"{'made' if path in made else 'kept'} {path}")
+    print(f"Give each node {SECURE}=true and {SECURE_DIR}={directory}, where these files are copied to.")
+    print(f"Keep {files.authority_key} in a safe place: nodes need it only to renew their own certificates.")
+
+
+def certificate(
+    directory: Path,
+    *,
+    node_id: int | None,
+    client: str | None,
+    hosts: Sequence[str],
+    out: Path | None,
+    is_renewal: bool,
+) -> None:
+    """Issue the certificate of a node or of a client by the authority of a directory."""
+    files = SecureFiles(directory)
+    try:
+        wanted, path = _wanted(files, node_id, client, hosts)
+        path = out or path
+        issue_more(files, {path: wanted}, may_replace=is_renewal)
+    except KafkaError as error:
+        raise CommandError(escape_controls(error.detail)) from None
+    except OSError as error:
+        raise CommandError(f"{error.filename or directory}: {os.strerror(error.errno or 0)}.") from None
+    named = f" for {', '.join(wanted.hosts)}" if wanted.hosts else ""
+    print(f"issued {path}: CN={wanted.name}{named}")
+
+
+def _wanted(
+    files: SecureFiles, node_id: int | None, client: str | None, hosts: Sequence[str]
+) -> tuple[Wanted, Path]:
+    if client is None:
+        assert node_id is not None, "one of them is given"
+        return of_node(node_id, [*LOCAL_HOSTS, *hosts]), files.node(node_id)
+    wanted = of_client(client)
+    return wanted, files.directory / f"client-{client.replace(' ', '-')}.pem"
+
+
+def _all_files(files: SecureFiles, nodes: int) -> list[Path]:
+    return [
+        files.authority,
+        files.authority_key,
+        files.cluster_secret,
+        *(files.node(node_id) for node_id in range(nodes)),
+        files.client_properties,
+    ]

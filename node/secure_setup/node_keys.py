@@ -1,0 +1,143 @@
+"""The directory of a node that starts: complete, and with a certificate that others will accept."""
+
+import logging
+import socket
+import ssl
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+from ottla.logstore.meta_properties import META_PROPERTIES
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.peer_certificate import is_named
+from ottla.node.secure_setup.issued_certificates import checked_host, of_node
+from ottla.node.secure_setup.secure_directory import complete, issue_more, made_as_text
+from ottla.node.security.certificate_problems import SOON
+from ottla.node.security.distinguished_name import host_names, validity
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.secure_settings import SecureFiles
+from ottla.node.start.peer_addresses import own_hosts
+from ottla.node.tls.pem_store import MAX_STORE_BYTES, certificates_in
+
+LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
+_ANYWHERE: Final = ("", "0.0.0.0", "::")
+
+log = logging.getLogger(__name__)
+
+
+def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Path]:
+    """Make what this node needs and does not have; renew its certificate if it ends soon.
+
+    Return the files that were made. INVALID_CONFIG, before anything is made, where a node cannot be secured.
+    """
+    is_new = not any((one / META_PROPERTIES).exists() for one in (*config.log_dirs, config.metadata_log_dir))
+    makes_keys = _is_own_keystore(config, files)
+    has_begun = files.authority.exists() or files.client_properties.exists()
+    if not is_new and not has_begun:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"{config.log_dirs[0]} has data of a node that was not secure, so its cluster has no "
+            f"administrator who could log in. Run `ottla secure init {files.directory}`, start the node with "
+            f"ottla.secure=false, add the user of {files.client_properties} with its password (kafka-configs "
+            "--entity-type users), and start it with ottla.secure=true; or choose another data directory.",
+        )
+    is_alone = len(config.controller_quorum_voters) < 2 and config.is_voter
+    if makes_keys and not is_alone and not files.authority.exists():
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"This node is one of several, and {files.directory} has no {files.authority.name}. Make the "
+            "directory once, with `ottla secure init DIR --nodes N`, and give it to each node.",
+        )
+    hosts = node_hosts(config)
+    made = complete(
+        files,
+        hosts_of={config.node_id: hosts},
+        bootstrap=client_bootstrap(config),
+        authority_of_clients=_authority_of_clients(config),
+        with_administrator=is_new and is_alone,
+        with_keys=makes_keys,
+    )
+    if makes_keys and files.node(config.node_id) not in made:
+        made += _renewed(config, files, hosts, now)
+    if made:
+        log.info("Made in %s: %s.", files.directory, made_as_text(made))
+    return made
+
+
+def node_hosts(config: BrokerConfig) -> list[str]:
+    """Return the hosts by which clients and nodes reach this node, as its certificate names them."""
+    advertised = {one.name: one.host for one in config.advertised_listeners}
+    given = (advertised.get(one.name, one.host) for one in config.listeners)
+    hosts = (*LOCAL_HOSTS, *config.ottla_secure_hosts, *given, *own_hosts(config))
+    own_name = socket.gethostname()
+    usable = [one for one in hosts if one not in _ANYWHERE and (one != own_name or _is_nameable(one))]
+    return list(dict.fromkeys(map(checked_host, usable)))
+
+
+def client_bootstrap(config: BrokerConfig) -> str:
+    """Return HOST:PORT of the listener by which clients log in, as this machine reaches it; "" if unknown."""
+    found = next((one for one in config.listeners if one.has_sasl), None)
+    if found is None:
+        return ""
+    found = next((one for one in config.advertised_listeners if one.name == found.name), found)
+    if not found.port:
+        return ""
+    host = "localhost" if _is_anywhere(found) else found.host
+    return f"{f'[{host}]' if ':' in host else host}:{found.port}"
+
+
+def _is_anywhere(listener: Listener) -> bool:
+    return listener.host in _ANYWHERE
+
+
+def _is_nameable(host: str) -> bool:
+    """Return whether a certificate can name a machine, which may be called whatever its owner likes."""
+    try:
+        checked_host(host)
+    except KafkaError:
+        return False
+    return True
+
+
+def _is_own_keystore(config: BrokerConfig, files: SecureFiles) -> bool:
+    """Return whether a listener uses the certificate of the directory, and not one that was given."""
+    own = str(files.node(config.node_id))
+    return any(one.keystore.location == own for one in config.listener_security.values())
+
+
+def _authority_of_clients(config: BrokerConfig) -> str | None:
+    """Return the file that clients trust; None for that of the directory, "" for those of the system."""
+    found = next((one for one in config.listeners if one.has_sasl), None)
+    security = None if found is None else config.listener_security.get(found.name)
+    if security is None or _is_in_directory(config, security.keystore.location):
+        return None
+    return (security.truststore and security.truststore.location) or ""
+
+
+def _is_in_directory(config: BrokerConfig, location: str | None) -> bool:
+    files = config.secure_files
+    return files is not None and location == str(files.node(config.node_id))
+
+
+def _renewed(config: BrokerConfig, files: SecureFiles, hosts: Iterable[str], now: datetime) -> list[Path]:
+    """Replace this node's certificate if it ends soon or does not name a host; return the file, or nothing.
+
+    It is left where the key of the authority is not at hand; the node says then what is wrong with it.
+    """
+    path = files.node(config.node_id)
+    try:
+        with path.open("rb") as file:
+            pem = file.read(MAX_STORE_BYTES)
+        own = ssl.PEM_cert_to_DER_cert(certificates_in(pem, str(path))[0].decode("ascii"))
+        names, (_, until) = host_names(own), validity(own)
+    except (OSError, ValueError) as error:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} cannot be used: {error}.") from None
+    unnamed = [host for host in hosts if not is_named(names, -1, [host])]
+    if until - now >= SOON and not unnamed:
+        return []
+    if not files.authority_key.exists():
+        return []
+    kept = [name for name in names if not name.startswith("node-")]
+    return issue_more(files, {path: of_node(config.node_id, [*hosts, *sorted(kept)])}, may_replace=True)

@@ -1,0 +1,168 @@
+"""The directory of keys and certificates of a secured cluster: made, completed, never overwritten.
+
+Each file is written beside its name and linked there, so it is whole or not there, and what is there stays. A
+lock on the directory keeps two that complete it at once from making two authorities.
+"""
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.secure_setup.client_settings import ClientLogin, properties_text
+from ottla.node.secure_setup.issued_certificates import Authority, Wanted, issue, of_node
+from ottla.node.settings.secure_settings import ADMINISTRATOR, SecureFiles
+
+PASSWORD_BYTES: Final = 24  # of chance: nobody finds it by trying
+MAX_FILE_BYTES: Final = 1 << 20
+_PRIVATE: Final = 0o600
+_PUBLIC: Final = 0o644
+
+
+def complete(
+    files: SecureFiles,
+    *,
+    hosts_of: Mapping[int, Iterable[str]],
+    bootstrap: str,
+    authority_of_clients: str | None = None,
+    with_administrator: bool = True,
+    with_keys: bool = True,
+) -> list[Path]:
+    """Make what is missing of a directory, and return it: authority, secret, nodes, administrator.
+
+    `hosts_of` has the hosts of each node. `bootstrap` and `authority_of_clients` (the file that clients
+    trust, this directory's if None) go into client.properties. INVALID_CONFIG if it cannot be completed.
+    """
+    made: list[Path] = []
+    with _locked(files.directory):
+        if with_keys:
+            missing = [node_id for node_id in hosts_of if not files.node(node_id).exists()]
+            if missing or not files.authority.exists():
+                made += _issue(files, {one: of_node(one, hosts_of[one]) for one in missing})
+        if with_keys and _write_new(files.cluster_secret, secrets.token_urlsafe(PASSWORD_BYTES) + "\n"):
+            made.append(files.cluster_secret)
+        if with_administrator and not files.client_properties.exists():
+            authority = str(files.authority.absolute())
+            login = ClientLogin(
+                bootstrap=bootstrap,
+                authority=authority if authority_of_clients is None else authority_of_clients,
+                user=ADMINISTRATOR,
+                password=secrets.token_urlsafe(PASSWORD_BYTES),
+            )
+            if _write_new(files.client_properties, properties_text(login.of_java())):
+                made.append(files.client_properties)
+    return made
+
+
+def issue_more(files: SecureFiles, wanted: Mapping[Path, Wanted], *, may_replace: bool = False) -> list[Path]:
+    """Issue certificates by the authority of a directory into files; INVALID_CONFIG if one is there already.
+
+    With `may_replace` files that are there are replaced at once, each as a whole.
+    """
+    there = [path for path in wanted if path.exists()]
+    if there and not may_replace:
+        raise _refused(f"{there[0]} is there already; nothing was changed.")
+    if not files.authority.exists():
+        raise _refused(f"{files.directory} has no {files.authority.name}; `ottla secure init` makes one.")
+    with _locked(files.directory):
+        _, issued = issue(_authority(files), list(wanted.values()))
+        for path, pem in zip(wanted, issued, strict=True):
+            _replace(path, pem) if may_replace else _write_new(path, pem)
+    return list(wanted)
+
+
+def _issue(files: SecureFiles, wanted: Mapping[int, Wanted]) -> list[Path]:
+    known = _authority(files) if files.authority.exists() else None
+    if known is None and files.authority_key.exists():
+        raise _refused(
+            f"{files.authority_key} is there, but {files.authority.name} is not: remove it, or bring that."
+        )
+    authority, issued = issue(known, list(wanted.values()))
+    made = []
+    if known is None:
+        # The certificate last: a key alone is what an interrupted start leaves, and it is said so above.
+        _write_new(files.authority_key, authority.key)
+        _write_new(files.authority, authority.certificate, _PUBLIC)
+        made += [files.authority, files.authority_key]
+    for node_id, pem in zip(wanted, issued, strict=True):
+        _write_new(files.node(node_id), pem)
+        made.append(files.node(node_id))
+    return made
+
+
+def _authority(files: SecureFiles) -> Authority:
+    """Return the authority of a directory; INVALID_CONFIG where its key is not there."""
+    try:
+        return Authority(certificate=_read(files.authority), key=_read(files.authority_key))
+    except FileNotFoundError:
+        raise _refused(
+            f"{files.directory} has no {files.authority_key.name}. Issue the certificate where that key is, "
+            "by `ottla secure certificate DIR --node ID`, and copy it here."
+        ) from None
+    except OSError as error:
+        raise _refused(f"{error.filename}: {error.strerror}.") from None
+
+
+def _read(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(MAX_FILE_BYTES).decode("utf-8", "replace")
+
+
+@contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Make the directory if it is missing, for its owner alone, and hold it until the end of the block."""
+    try:
+        directory.mkdir(0o700, parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise _refused(f"{error.filename}: {error.strerror}. Choose another directory.") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        except OSError as error:
+            raise _refused(f"{error.filename or directory}: {error.strerror}.") from None
+    finally:
+        os.close(descriptor)
+
+
+def _write_new(path: Path, text: str, mode: int = _PRIVATE) -> bool:
+    """Write a file that is not there; return whether that was so."""
+    temporary = _written_beside(path, text, mode)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink()
+    return True
+
+
+def _replace(path: Path, text: str) -> None:
+    _written_beside(path, text, _PRIVATE).replace(path)
+
+
+def _written_beside(path: Path, text: str, mode: int) -> Path:
+    temporary = path.with_name(f".{path.name}.tmp")
+    with suppress(FileNotFoundError):
+        temporary.unlink()
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "w") as file:
+        os.fchmod(descriptor, mode)  # whatever the umask is: clients of other users read ca.pem
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+    return temporary
+
+
+def made_as_text(made: Sequence[Path]) -> str:
+    """Return the names of files that were made, for a sentence."""
+    return ", ".join(path.name for path in made)
+
+
+def _refused(problem: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_CONFIG, f"Keys and certificates: {problem}")

@@ -1,0 +1,247 @@
+"""The directory of keys: what is missing is made, what is there stays."""
+
+import os
+import ssl
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.secure_setup import secure_directory
+from ottla.node.secure_setup.issued_certificates import Authority, Wanted, of_client, of_node
+from ottla.node.secure_setup.node_keys import client_bootstrap, node_hosts, prepare
+from ottla.node.secure_setup.secure_directory import complete, issue_more
+from ottla.node.security.distinguished_name import host_names, validity
+from ottla.node.settings.config import BrokerConfig, parse_config
+from ottla.node.settings.properties_file import parse_properties
+from ottla.node.settings.secure_settings import SecureFiles, administrator_of
+
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureFiles]:
+    files = SecureFiles(tmp_path_factory.mktemp("keys") / "secure")
+    complete(files, hosts_of={0: ["localhost"], 1: ["kafka-1"]}, bootstrap="localhost:9092")
+    yield files
+
+
+@pytest.fixture
+def no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Certificates are texts."""
+
+    def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Authority, list[str]]:
+        return authority or Authority(certificate="CA", key="KEY"), [f"of {one.name}" for one in wanted]
+
+    monkeypatch.setattr(secure_directory, "issue", issue)
+
+
+def content_of(files: SecureFiles) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in files.directory.iterdir()}
+
+
+def certificate(path: Path) -> bytes:
+    text = path.read_text()
+    return ssl.PEM_cert_to_DER_cert(text[text.index("-----BEGIN CERTIFICATE") :])
+
+
+@pytest.mark.slow
+def test_files_are_for_their_owner_alone_but_the_certificate_of_the_authority(made: SecureFiles) -> None:
+    modes = {path.name: path.stat().st_mode & 0o777 for path in made.directory.iterdir()}
+
+    assert made.directory.stat().st_mode & 0o777 == 0o700
+    assert modes.pop("ca.pem") == 0o644
+    assert set(modes) == {"ca.key", "cluster.secret", "client.properties", "node-0.pem", "node-1.pem"}
+    assert set(modes.values()) == {0o600}
+
+
+@pytest.mark.slow
+def test_certificates_name_node_and_hosts_and_are_trusted_by_the_authority(made: SecureFiles) -> None:
+    own = certificate(made.node(1))
+    since, until = validity(own)
+    context = ssl.create_default_context(cafile=str(made.authority))
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(made.node(1))
+
+    assert host_names(own) == {"node-1", "kafka-1"}
+    assert since < NOW < until and timedelta(days=364) < until - NOW < timedelta(days=366)
+    assert validity(certificate(made.authority))[1] - NOW > timedelta(days=3600)
+    assert [one["subject"] for one in context.get_ca_certs()] != []
+
+
+@pytest.mark.slow
+def test_the_administrator_has_a_random_password_in_one_file(made: SecureFiles, tmp_path: Path) -> None:
+    other = SecureFiles(tmp_path / "other")
+    complete(other, hosts_of={}, bootstrap="", with_keys=False)
+
+    passwords = {
+        administrator_of(parse_properties(files.client_properties.read_bytes())).password
+        for files in (made, other)
+    }
+    elsewhere = [text for name, text in content_of(made).items() if name != "client.properties"]
+
+    assert len(passwords) == 2 and all(len(one) >= 32 for one in passwords)
+    assert not any(password.encode() in text for password in passwords for text in elsewhere)
+
+
+@pytest.mark.usefixtures("no_program")
+def test_what_is_there_stays_and_what_is_missing_comes(tmp_path: Path) -> None:
+    files = SecureFiles(tmp_path / "a" / "secure")
+    complete(files, hosts_of={0: []}, bootstrap="localhost:1")
+    before = content_of(files)
+
+    made = complete(files, hosts_of={0: [], 1: []}, bootstrap="localhost:2")
+    again = complete(files, hosts_of={0: [], 1: []}, bootstrap="localhost:3")
+
+    assert made == [files.node(1)] and again == []
+    assert content_of(files) == {**before, "node-1.pem": b"of node-1"}
+
+
+@pytest.mark.usefixtures("no_program")
+def test_without_the_key_of_the_authority_no_node_is_added(tmp_path: Path) -> None:
+    files = SecureFiles(tmp_path)
+    complete(files, hosts_of={0: []}, bootstrap="")
+    files.authority_key.unlink()
+
+    with pytest.raises(KafkaError) as refused:
+        complete(files, hosts_of={0: [], 1: []}, bootstrap="")
+
+    assert "has no ca.key" in refused.value.detail
+    assert complete(files, hosts_of={0: []}, bootstrap="") == []
+
+
+@pytest.mark.usefixtures("no_program")
+def test_a_key_whose_certificate_is_gone_is_not_overwritten(tmp_path: Path) -> None:
+    files = SecureFiles(tmp_path)
+    files.authority_key.write_text("OLD")
+
+    with pytest.raises(KafkaError):
+        complete(files, hosts_of={0: []}, bootstrap="")
+
+    assert content_of(files) == {"ca.key": b"OLD"}
+
+
+@pytest.mark.usefixtures("no_program")
+def test_a_certificate_that_is_there_is_replaced_only_if_that_is_asked(tmp_path: Path) -> None:
+    files = SecureFiles(tmp_path)
+    complete(files, hosts_of={0: []}, bootstrap="")
+    files.node(0).write_text("OLD")
+
+    with pytest.raises(KafkaError) as refused:
+        issue_more(files, {files.node(0): of_node(0, [])})
+    assert "is there already" in refused.value.detail and files.node(0).read_text() == "OLD"
+    issue_more(
+        files, {files.node(0): of_node(0, []), tmp_path / "anna.pem": of_client("anna")}, may_replace=True
+    )
+
+    assert files.node(0).read_text() == "of node-0" and (tmp_path / "anna.pem").read_text() == "of anna"
+    assert files.node(0).stat().st_mode & 0o777 == 0o600
+
+
+# ---- a node that starts ----------------------------------------------------------------------------
+
+
+def node(home: Path, **settings: str) -> BrokerConfig:
+    given = {name.replace("_", "."): text for name, text in settings.items()}
+    return parse_config({"ottla.secure": "true", "log.dirs": str(home / "data"), **given})
+
+
+def prepared(config: BrokerConfig, now: datetime = NOW) -> set[str]:
+    assert config.secure_files is not None
+    return {path.name for path in prepare(config, config.secure_files, now)}
+
+
+def test_a_certificate_names_what_the_node_is_reached_by(tmp_path: Path) -> None:
+    config = node(
+        tmp_path,
+        listeners="SASL_SSL://0.0.0.0:9092,INTERNAL://10.0.0.1:9094",
+        advertised_listeners="SASL_SSL://kafka.example.com:9092",
+        ottla_secure_hosts="10.1.1.1,other",
+    )
+
+    hosts = node_hosts(config)
+
+    assert {"localhost", "127.0.0.1", "::1", "kafka.example.com", "10.0.0.1", "10.1.1.1", "other"} <= set(
+        hosts
+    )
+    assert client_bootstrap(config) == "kafka.example.com:9092"
+    assert client_bootstrap(node(tmp_path)) == "localhost:9092"
+    assert client_bootstrap(node(tmp_path, listeners="SASL_SSL://:0")) == ""
+
+
+@pytest.mark.slow
+def test_a_node_makes_its_files_at_the_first_start_alone(tmp_path: Path) -> None:
+    first = prepared(node(tmp_path))
+    second = prepared(node(tmp_path))
+
+    assert first == {"ca.pem", "ca.key", "cluster.secret", "node-0.pem", "client.properties"}
+    assert second == set()
+
+
+@pytest.mark.slow
+def test_a_certificate_that_ends_within_a_month_is_renewed_with_all_its_names(tmp_path: Path) -> None:
+    prepared(node(tmp_path, ottla_secure_hosts="old-name"))
+    files = SecureFiles(tmp_path / "data-secure")
+    before = files.node(0).read_bytes()
+
+    early = prepared(node(tmp_path), NOW + timedelta(days=334))
+    assert early == set() and files.node(0).read_bytes() == before
+    late = prepared(node(tmp_path), NOW + timedelta(days=336))
+
+    assert late == {"node-0.pem"} and files.node(0).read_bytes() != before
+    assert "old-name" in host_names(certificate(files.node(0)))
+
+
+@pytest.mark.slow
+def test_a_host_that_is_new_makes_a_new_certificate(tmp_path: Path) -> None:
+    prepared(node(tmp_path))
+
+    made = prepared(node(tmp_path, advertised_listeners="SASL_SSL://new.example.com:9092"))
+    files = SecureFiles(tmp_path / "data-secure")
+
+    assert made == {"node-0.pem"} and "new.example.com" in host_names(certificate(files.node(0)))
+    files.authority_key.unlink()
+    assert prepared(node(tmp_path, advertised_listeners="SASL_SSL://newer.example.com:9092")) == set()
+
+
+def test_data_of_a_node_that_was_open_are_refused_before_anything_is_made(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "meta.properties").touch()
+
+    with pytest.raises(KafkaError) as refused:
+        prepared(node(tmp_path))
+
+    assert "no administrator who could log in" in " ".join(refused.value.detail.split())
+    assert os.listdir(tmp_path) == ["data"]
+
+
+@pytest.mark.usefixtures("no_program")
+def test_a_node_with_keys_of_its_own_gets_an_administrator_alone(tmp_path: Path) -> None:
+    config = node(
+        tmp_path, ssl_keystore_location="/own/key.pem", ssl_truststore_location="/own/authorities.pem"
+    )
+
+    made = prepared(config)
+    client = parse_properties((tmp_path / "data-secure" / "client.properties").read_bytes())
+
+    assert made == {"client.properties"}
+    assert client["ssl.truststore.location"] == "/own/authorities.pem"
+
+
+@pytest.mark.usefixtures("no_program")
+def test_a_node_of_several_makes_neither_an_administrator_nor_an_authority_of_its_own(tmp_path: Path) -> None:
+    of_several = {
+        "cluster_secret": "a-secret-of-many-characters",
+        "listeners": "SASL_SSL://:9092,INTERNAL://:9094,CONTROLLER://:9093",
+        "controller_listener_names": "CONTROLLER",
+        "controller_quorum_voters": "0@a:9093,1@b:9093",
+    }
+
+    assert prepared(node(tmp_path, **of_several, ssl_keystore_location="/own/key.pem")) <= {"cluster.secret"}
+    with pytest.raises(KafkaError) as refused:
+        prepared(node(tmp_path, **of_several))
+
+    assert "data-secure has no ca.pem" in refused.value.detail
+    assert not SecureFiles(tmp_path / "data-secure").authority.exists()
