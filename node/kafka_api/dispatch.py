@@ -245,8 +245,11 @@ class Dispatcher:
         except KafkaError as error:
             raise _unreadable(api_key, version, error) from None
         if api_key in PROOFS:
-            prove: Any = self._shake_hands if api_key == PeerApi.PEER_HANDSHAKE else self._act_for
-            return self._answer(route, correlation_id, prove(connection, request), counters, began_s)
+            if api_key == PeerApi.PEER_HANDSHAKE:
+                proven: object = self._shake_hands(connection, request)
+            else:
+                proven = self._act_for(connection, request)
+            return self._answer(route, correlation_id, proven, counters, began_s)
         context = RequestContext(
             api_key, version, correlation_id, client_id, connection.info, False, counters
         )

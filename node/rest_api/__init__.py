@@ -29,7 +29,7 @@ partitions      partitions and their offsets
 reassignments   reassignments under way
 brokers         brokers and their replicas
 broker_configs  the settings of brokers
-acls            what is said of ACLs without an authorizer
+acls            access control entries
 console         the files of the web console
 topic_partitions  the partitions of a topic with offsets and sizes
 json_stream     documents out of a stream of bytes
@@ -54,6 +54,8 @@ own_process     what only this process knows of itself (door)
 cluster_state   health overview, quorum, log directories
 leaders         drains, transfers, elections
 moves           reassignments, decommission, throttles
+users           SCRAM users and their passwords
+quotas          quotas of users, client ids and addresses
 transactions    transactions, and the producers of a log
 group_operations  resets, deletion and timeline of groups
 metrics_routes  what a Prometheus scrapes; rates of this node and of all

@@ -27,6 +27,7 @@ from ottla.node.rest_api import (
     partitions,
     probes,
     produce_records,
+    quotas,
     read_records,
     reassignments,
     replicas,
@@ -34,6 +35,7 @@ from ottla.node.rest_api import (
     topic_partitions,
     topics,
     transactions,
+    users,
 )
 from ottla.node.rest_api.route import Answer, Response, RestContext, RestRequest, Route
 
@@ -47,6 +49,8 @@ _AREAS: Final = (
     brokers.ROUTES,
     broker_configs.ROUTES,
     acls.ROUTES,
+    users.ROUTES,
+    quotas.ROUTES,
     consumer_groups.ROUTES,
     group_view.ROUTES,
     groups_overview.ROUTES,

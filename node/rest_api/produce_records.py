@@ -15,6 +15,7 @@ import orjson
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.exact_json import load_json
 from ottla.node.client.record_sender import DELIVERY_TIMEOUT_S, RecordSender, TopicInfo
+from ottla.node.rest_api.json_schema import Json
 from ottla.node.rest_api.record_json import report_place
 from ottla.node.rest_api.record_stream import Accepted, RecordStream, accept
 from ottla.node.rest_api.resource import Data
@@ -178,7 +179,7 @@ async def produce_batch(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def _produce(
-    sender: RecordSender, entries: Sequence[tuple[str, Any]], context: RestContext, request: RestRequest
+    sender: RecordSender, entries: Sequence[tuple[str, Json]], context: RestContext, request: RestRequest
 ) -> Answer:
     info = await _topic(sender, context, request)
     try:

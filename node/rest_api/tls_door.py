@@ -8,7 +8,7 @@ oldest, so who opens connections and says nothing keeps out nobody else.
 import asyncio
 from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.client_address import network_of
@@ -69,7 +69,7 @@ class _Handshake(SSLProtocol):
             asyncio.get_running_loop(),
             connection,
             tls.context,
-            cast("asyncio.Future[Any]", None),  # nobody waits for it
+            cast("asyncio.Future[None]", None),  # nobody waits for it
             server_side=True,
             ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
             ssl_shutdown_timeout=SHUTDOWN_TIMEOUT_S,

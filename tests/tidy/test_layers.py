@@ -85,6 +85,9 @@ DOORS = {
     "node/rest_api/route.py",  # the event that ends long answers
     "node/rest_api/server_thread.py",
     "node/rest_api/tls_door.py",
+    "node/rest_api/authentication.py",
+    "node/rest_api/record_service.py",
+    "node/rest_api/users.py",  # makes keys of passwords in a thread
     "node/rest_api/probe_server.py",
     "pipeline/client/connection.py",
     "pipeline/client/dialling.py",

@@ -48,6 +48,7 @@ ENDS_OF_ERRORS = {
     "node/kafka_api/sasl_gate.py": "a login fails",
     "node/security/jwks_fetcher.py": "a fetch fails",
     "node/node_facts.py": "raised where the question was asked",
+    "node/rest_api/authentication.py": "raised where it is waited for, by which a login fails",
     "node/rest_api/http_server.py": "a request ends",
     "node/rest_api/probe_server.py": "a thread ends, and the node goes on",
     "node/rest_api/record_service.py": "a request ends",
