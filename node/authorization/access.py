@@ -5,7 +5,6 @@ changes; where there is no authorizer, and for the cluster's own nodes, it allow
 """
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final, Protocol
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -198,7 +197,7 @@ class Access:
         judge = self._judge
         if judge is None:
             return None
-        return partial(judge.is_allowed, self, AclOperation.DESCRIBE, ResourceType.TOPIC)
+        return lambda name: judge.decide(self, AclOperation.DESCRIBE, ResourceType.TOPIC, name).is_allowed
 
     def allowed_operations(self, resource_type: ResourceType, name: str) -> int:
         """Return the operations that are allowed: bit n stands for the one that `AclOperation` numbers n."""

@@ -1,6 +1,7 @@
 """Quotas of clients, as a client feels them: the same of a node of ours and of Apache Kafka 4.3.1.
 
-Times are measured, so they agree within a tolerance; the arithmetic agrees to the last bit (`java/test_quotas`).
+Times are measured, so they agree within a tolerance; the arithmetic agrees to the last bit
+(`java/test_quotas`).
 """
 
 import time
