@@ -4,7 +4,8 @@ All connections of one principal from one address share an `Access`. It remember
 changes; where there is no authorizer, and for the cluster's own nodes, it allows everything at once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
+from itertools import repeat
 from typing import Final, Protocol
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -163,6 +164,14 @@ class Access:
             if len(decisions) >= MAX_DECISIONS:
                 self.forget()
         return decision
+
+    def allows_each(
+        self, operation: AclOperation, resource_type: ResourceType, names: Collection[str]
+    ) -> Iterator[bool]:
+        """Give for each name whether the client may do this to it, judged when it is asked for."""
+        if self._judge is None:
+            return repeat(True, len(names))
+        return (self.allows(operation, resource_type, name) for name in names)
 
     def check(self, operation: AclOperation, resource_type: ResourceType, name: str) -> None:
         """Raise AccessDenied unless the client may do this to the resource of this name."""

@@ -3,7 +3,7 @@
 Since 1 it says which protocol a member speaks. Who asks by Ottla's own tag is told of the last rebalances.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Final
 
@@ -36,6 +36,7 @@ from ottla.node.wire.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
+from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 1),
@@ -64,10 +65,21 @@ def handle(
         return ConsumerGroupDescribeResponse(
             groups=[DescribedGroup(group_id=group_id, error_code=refused) for group_id in request.group_ids]
         )
-    access = context.access
-    may_describe = [
-        access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group_id) for group_id in request.group_ids
-    ]
+    allowed = context.access.allows_each(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_ids)
+    if context.is_large:
+        return _describe_many(services, context.access, request, allowed)
+    return _describe(services, context.access, request, list(allowed))
+
+
+async def _describe_many(
+    services: Services, access: Access, request: ConsumerGroupDescribeRequest, allowed: Iterable[bool]
+) -> Result[ConsumerGroupDescribeResponse]:
+    return _describe(services, access, request, await listed(allowed, is_large=True))
+
+
+def _describe(
+    services: Services, access: Access, request: ConsumerGroupDescribeRequest, may_describe: list[bool]
+) -> Result[ConsumerGroupDescribeResponse]:
 
     def build(answers: Sequence[DescribeConsumerGroupsResult | KafkaError]) -> ConsumerGroupDescribeResponse:
         of_all = with_denials(answers, may_describe, GROUP_DENIED)

@@ -44,9 +44,9 @@ async def handle(
         for topic in request.topics
     )
     topics = await listed(wanted, is_large=context.is_large)
-    may_alter = [
-        context.access.allows(AclOperation.ALTER, ResourceType.TOPIC, topic.name) for topic in topics
-    ]
+    names = [topic.name for topic in topics]
+    judged = context.access.allows_each(AclOperation.ALTER, ResourceType.TOPIC, names)
+    may_alter = await listed(judged, is_large=context.is_large)
     denied = [topic.name for topic, is_allowed in zip(topics, may_alter, strict=True) if not is_allowed]
     known = services.metadata.image.topics.by_name
 

@@ -4,6 +4,7 @@ The answer leaves when this node hosts the topic, so that a client finds it at o
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import compress
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -61,14 +62,15 @@ async def handle(
     topics = await listed((_new_topic(topic, services.unique) for topic in request.topics), is_large=is_large)
     access = context.access
     may_create_all = access.allows_of_cluster(AclOperation.CREATE, log_if_denied=False)
-    allowed = [
-        one
-        for one in topics
-        if may_create_all or access.allows(AclOperation.CREATE, ResourceType.TOPIC, one.name)
-    ]
-    allowed_names = {one.name for one in allowed}
+    judged = (
+        may_create_all or access.allows(AclOperation.CREATE, ResourceType.TOPIC, one.name) for one in topics
+    )
+    may_create = await listed(judged, is_large=is_large)
+    allowed = list(compress(topics, may_create))
     denied = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
-    refused = _refused([one for one in topics if one.name not in allowed_names], denied)
+    refused = _refused(
+        [one for one, is_allowed in zip(topics, may_create, strict=True) if not is_allowed], denied
+    )
     known, config = services.metadata.image.topics.by_name, services.config
 
     def records_of(topic: NewTopic) -> int:

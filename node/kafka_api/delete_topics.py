@@ -19,7 +19,7 @@ from ottla.node.wire.messages.delete_topics import (
     DeleteTopicsResponse,
 )
 from ottla.node.wire.request_limits import MANY_CHANGED, TOPIC, RequestLimits
-from ottla.node.work.turns import listed
+from ottla.node.work.turns import Steps, listed, take_turns
 
 API: Final = ApiDescription(
     versions=(1, 6),
@@ -50,7 +50,7 @@ async def handle(
     asked = await listed(_references(context, request), is_large=context.is_large)
     topics = services.metadata.image.topics
     known = topics.by_name
-    references, denied = _judged(context.access, topics, asked)
+    references, denied = await take_turns(_judged(context.access, topics, asked))
 
     def key_of(reference: TopicReference) -> Hashable:
         """A topic may be named by its name and by its id."""
@@ -101,7 +101,7 @@ async def handle(
 
 def _judged(
     access: Access, topics: TopicsImage, asked: Sequence[TopicReference]
-) -> tuple[Sequence[TopicReference], Sequence[TopicDeletion]]:
+) -> Steps[tuple[Sequence[TopicReference], Sequence[TopicDeletion]]]:
     """Return the topics that the client may delete, and the answers to those that it may not.
 
     The name of a topic that is named by its id is told only to a client that may describe it.
@@ -111,6 +111,7 @@ def _judged(
     allowed: list[TopicReference] = []
     denied: list[TopicDeletion] = []
     for one in asked:
+        yield
         topic = topics.by_id.get(one.topic_id) if one.name is None else topics.by_name.get(one.name)
         name = one.name if topic is None else topic.name
         if name is None:

@@ -5,7 +5,7 @@ GROUP_ID_NOT_FOUND with a message (KIP-1043), before that a group in state Dead 
 Ottla's own tag is told of the group's last rebalances.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Final
 
@@ -31,6 +31,7 @@ from ottla.node.wire.messages.describe_groups import (
     RebalanceEvent,
 )
 from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
+from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 6),
@@ -52,13 +53,27 @@ OPERATIONS_NOT_ASKED_FOR = -(2**31)
 def handle(
     services: Services, context: RequestContext, request: DescribeGroupsRequest
 ) -> Result[DescribeGroupsResponse]:
+    allowed = context.access.allows_each(AclOperation.DESCRIBE, ResourceType.GROUP, request.groups)
+    if context.is_large:
+        return _describe_many(services, context, request, allowed)
+    return _describe(services, context, request, list(allowed))
+
+
+async def _describe_many(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest, allowed: Iterable[bool]
+) -> Result[DescribeGroupsResponse]:
+    return _describe(services, context, request, await listed(allowed, is_large=True))
+
+
+def _describe(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest, may_describe: list[bool]
+) -> Result[DescribeGroupsResponse]:
     version = context.api_version
     wants_operations = (
         request.include_authorized_operations and version >= FIRST_AUTHORIZED_OPERATIONS_VERSION
     )
 
     access = context.access
-    may_describe = [access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, one) for one in request.groups]
 
     def build(answers: Sequence[DescribeGroupsResult | KafkaError]) -> DescribeGroupsResponse:
         of_all = with_denials(answers, may_describe, GROUP_DENIED)

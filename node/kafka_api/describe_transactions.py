@@ -43,7 +43,8 @@ async def handle(
     services: Services, context: RequestContext, request: DescribeTransactionsRequest
 ) -> Result[DescribeTransactionsResponse]:
     ids, access = request.transactional_ids, context.access
-    may_describe = [access.allows(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, one) for one in ids]
+    allowed = access.allows_each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
+    may_describe = await listed(allowed, is_large=context.is_large)
     asked = await listed(
         ((each, _make(each)) for each in compress(ids, may_describe)), is_large=context.is_large
     )

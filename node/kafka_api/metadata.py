@@ -117,15 +117,7 @@ async def handle(
         is_complete = not missing
         topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
     if request.include_topic_authorized_operations:
-        topics = [
-            # Of what has no name nobody can say what is allowed, and of what is hidden it is not told.
-            topic
-            if topic.name is None or topic.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
-            else replace(
-                topic, topic_authorized_operations=authorized_operations.of_topic(context.access, topic.name)
-            )
-            for topic in topics
-        ]
+        topics = await take_turns(_with_operations(context.access, topics))
     response = _response(services, context, request, image, topics)
     if cache_key is not None and is_complete and image is services.metadata.image:
         encode = partial(encoder(MetadataResponse, version), response, bytearray())
@@ -270,6 +262,20 @@ def _of_cluster(access: Access) -> int:
     """Return what the client may do with the cluster; nothing is told to one that may not describe it."""
     is_told = access.allows_of_cluster(AclOperation.DESCRIBE, log_if_denied=False)
     return authorized_operations.of_cluster(access) if is_told else 0
+
+
+def _with_operations(
+    access: Access, topics: Sequence[MetadataResponseTopic]
+) -> Steps[list[MetadataResponseTopic]]:
+    told = []
+    for topic in topics:
+        # Of what has no name nobody can say what is allowed, and of what is hidden it is not told.
+        if topic.name is not None and topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            operations = authorized_operations.of_topic(access, topic.name)
+            topic = replace(topic, topic_authorized_operations=operations)
+        told.append(topic)
+        yield
+    return told
 
 
 def _unknown(name: str, error: ErrorCode) -> MetadataResponseTopic:

@@ -1,5 +1,7 @@
 """OffsetDelete (KIP-496): remove offsets of topics that the group's consumers do not read."""
 
+from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import Final
 
 from ottla.groupcoord.offsets.offset_commands import OffsetDelete
@@ -18,6 +20,7 @@ from ottla.node.wire.messages.offset_delete import (
     OffsetDeleteResponseTopic,
 )
 from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, TOPIC, RequestLimits
+from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 0),
@@ -32,14 +35,30 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> Result[OffsetDeleteResponse]:
-    access = context.access
-    access.check(AclOperation.DELETE, ResourceType.GROUP, request.group_id)
+    context.access.check(AclOperation.DELETE, ResourceType.GROUP, request.group_id)
+    allowed = context.access.allows_each(
+        AclOperation.READ, ResourceType.TOPIC, [topic.name for topic in request.topics]
+    )
+    if context.is_large:
+        return _delete_many(services, request, allowed)
+    return _delete(services, request, list(allowed))
+
+
+async def _delete_many(
+    services: Services, request: OffsetDeleteRequest, allowed: Iterable[bool]
+) -> Result[OffsetDeleteResponse]:
+    return _delete(services, request, await listed(allowed, is_large=True))
+
+
+def _delete(
+    services: Services, request: OffsetDeleteRequest, may_read: Sequence[bool]
+) -> Result[OffsetDeleteResponse]:
     topics = services.metadata.image.topics
     wanted = {
         topic.name: list(dict.fromkeys(each.partition_index for each in topic.partitions))
         for topic in request.topics
     }
-    denied = {name for name in wanted if not access.allows(AclOperation.READ, ResourceType.TOPIC, name)}
+    denied = wanted.keys() - {topic.name for topic in compress(request.topics, may_read)}
     existing = {
         name: [each for each in partitions if topics.partition(TopicPartition(name, each)) is not None]
         for name, partitions in wanted.items()

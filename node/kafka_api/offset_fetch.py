@@ -6,7 +6,7 @@ consumer groups say who they are; since 10 topics are named by id alone. Who ask
 how far the groups are behind.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import compress
 from typing import Final, TypeAlias
@@ -78,37 +78,34 @@ def handle(
     if context.api_version < FIRST_SEVERAL_GROUPS_VERSION:
         context.access.check(AclOperation.DESCRIBE, ResourceType.GROUP, request.group_id)
         return _handle_one_group(services, context, request)
-    may_describe = [
-        context.access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group.group_id)
-        for group in request.groups
-    ]
-    groups = list(compress(request.groups, may_describe))
-    asked = _asked(services.metadata.image, context, groups, request.require_stable)
+    group_ids = [group.group_id for group in request.groups]
+    allowed = context.access.allows_each(AclOperation.DESCRIBE, ResourceType.GROUP, group_ids)
     if context.is_large:
-        return _fetch_large(services, context, request, may_describe, asked)
-    return _fetch(services, context, request, may_describe, list(asked))
+        return _fetch_large(services, context, request, allowed)
+    may_describe = list(allowed)
+    asked = list(_asked(services, context, request, may_describe))
+    return _fetch(services, context, request, may_describe, asked)
 
 
 async def _fetch_large(
     services: Services,
     context: RequestContext,
     request: OffsetFetchRequest,
-    may_describe: Sequence[bool],
-    asked: Iterator[tuple[str, Make]],
+    allowed: Iterable[bool],
 ) -> Result[OffsetFetchResponse]:
-    return _fetch(services, context, request, may_describe, await listed(asked, is_large=True))
+    may_describe = await listed(allowed, is_large=True)
+    asked = await listed(_asked(services, context, request, may_describe), is_large=True)
+    return _fetch(services, context, request, may_describe, asked)
 
 
 def _asked(
-    image: MetadataImage,
-    context: RequestContext,
-    groups: Sequence[OffsetFetchRequestGroup],
-    require_stable: bool,
+    services: Services, context: RequestContext, request: OffsetFetchRequest, may_describe: Sequence[bool]
 ) -> Iterator[tuple[str, Make]]:
+    image, stable = services.metadata.image, request.require_stable
     by_id = context.api_version >= FIRST_TOPIC_ID_VERSION
-    for group in groups:
+    for group in compress(request.groups, may_describe):
         topics = _name_topics(image, context.access, group, by_id=by_id)
-        yield group.group_id, _make(image, group, topics, by_id=by_id, require_stable=require_stable)
+        yield group.group_id, _make(image, group, topics, by_id=by_id, require_stable=stable)
 
 
 def _fetch(
