@@ -275,14 +275,14 @@ def _watched(
     """Watch the commands of a node; `taken` hears when one was sent by which its broker was in contact."""
     count = 0
 
-    async def watched(command: Any, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> Any:
+    async def watched(command: Any, timeout_ms: int = DEFAULT_TIMEOUT_MS, client: Any = None) -> Any:
         nonlocal count
         count += 1
         number = count
         open_commands[number] = world.loop.now_s + timeout_ms / 1000, type(command).__name__
         sent_s = world.loop.now_s
         try:
-            reply = await submit(command, timeout_ms)
+            reply = await submit(command, timeout_ms, client)
         finally:
             del open_commands[number]
         if isinstance(command, RegisterBroker | BrokerHeartbeat):

@@ -118,9 +118,9 @@ def test_topics_that_nobody_has_are_deleted_in_parts() -> None:
         sizes: list[int] = []
         submit = node.metadata.submit
 
-        async def counted(command: Any, timeout_ms: int = 1_000) -> Any:
+        async def counted(command: Any, timeout_ms: int = 1_000, client: Any = None) -> Any:
             sizes.append(len(command.topics))
-            return await submit(command, timeout_ms)
+            return await submit(command, timeout_ms, client)
 
         node.metadata.submit = counted  # type: ignore[method-assign,assignment]
         names = [f"absent-{number}" for number in range(3 * ITEMS_PER_PART)]

@@ -140,7 +140,9 @@ class Voters:
         self.hint = Leader(-1, -1)
         self.asked: list[int] = []
 
-    async def send(self, node_id: int, command: object, request: object, timeout_s: float) -> Decided:
+    async def send(
+        self, node_id: int, command: object, request: object, timeout_s: float, client: object = None
+    ) -> Decided:
         self.asked.append(node_id)
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
 
