@@ -34,6 +34,10 @@ class Authorizer:
         for access in list(self._known.values()):
             access.forget()
 
+    def judges_by(self, acls: AclSet) -> bool:
+        """Return whether these are the ACLs by which it judges now."""
+        return acls is self._acls
+
     def decide(
         self, access: Access, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> Decision:

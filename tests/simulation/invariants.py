@@ -1,9 +1,10 @@
 """What must hold at every moment of a run, looked at after each turn of the loop.
 
 One leader of the quorum in each of its epochs, and one leader of a partition in each leader epoch.
-Committed metadata are the same on all nodes at each offset, and never go back. The high watermark of a
-partition falls only with its log, which no leader may lack what stands below the highest that there was;
-and below their high watermarks all replicas have the same bytes.
+Committed metadata are the same on all nodes at each offset, and never go back; a node judges its clients by
+the ACLs of the metadata that it shows. The high watermark of a partition falls only with its log, which no
+leader may lack what stands below the highest that there was; and below their high watermarks all replicas
+have the same bytes.
 """
 
 from collections.abc import Callable, Iterator
@@ -157,6 +158,13 @@ class Invariants:
         if known is not process:
             raise SimulationError(f"{known!r} and {process!r} both lead the quorum in epoch {epoch}")
 
+    def _look_at_acls(self, node: VirtualNode, process: Process, image: MetadataImage) -> None:
+        """What a node shows of the metadata it judges by, too."""
+        assert node.broker is not None
+        authorizer = node.broker.base.authorizer
+        if authorizer is not None and node.broker.view.has_services and not authorizer.judges_by(image.acls):
+            raise SimulationError(f"{process!r} shows metadata {image.version}, but judges by other ACLs")
+
     def _look_at_metadata(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
         image = node.broker.quorum_services.image
@@ -166,6 +174,7 @@ class Invariants:
         if image.version < version:
             raise SimulationError(f"{process!r} goes back from metadata {version} to {image.version}")
         self._versions[process] = image.version
+        self._look_at_acls(node, process, image)
         known = self.images.get(image.version)
         if known is None:
             try:

@@ -31,6 +31,7 @@ from ottla.metadata_raft import (
     raft_core,
 )
 from ottla.metadata_raft.commands import AlteredPartition
+from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage
 from ottla.metadata_raft.partition_change import Reassignment
@@ -46,7 +47,7 @@ from ottla.node.replica.follower_state import FollowedPartition
 from ottla.node.replica.isr import InSyncReplicas
 from ottla.node.replica.partition import NO_EPOCH, Partition
 from ottla.node.wire.messages.fetch import FetchPartition
-from tests.simulation import marker_stories, stories
+from tests.simulation import acl_stories, marker_stories, stories
 from tests.simulation.raft import fuzz, schedules
 from tests.simulation.raft import mutants as raft_mutants
 from tests.simulation.simulation import Options, Simulation, run_seed
@@ -451,3 +452,11 @@ def markers_are_for_whoever_leads(patch: Patch) -> None:
 @story_mutant(marker_stories.a_copy_of_offsets_comes_late)
 def offsets_of_a_transaction_may_come_in_any_order(patch: Patch) -> None:
     patch.setattr(CommitOrder, "is_late", lambda *_: False)
+
+
+@story_mutant(
+    acl_stories.denials_hold_whatever_fails, Options(nodes=4, settings=acl_stories.SETTINGS, seconds=6.0)
+)
+def clients_are_judged_by_the_broker_alone(patch: Patch) -> None:
+    """Which may not have the newest ACLs yet."""
+    patch.setattr(Controller, "check_client", lambda *_: None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation import group_stories, marker_stories, stories, txn_stories, upgrade_stories
+from tests.simulation import acl_stories, group_stories, marker_stories, stories, txn_stories, upgrade_stories
 from tests.simulation.simulation import Options, Simulation
 from tests.thorough import some_of
 
@@ -48,6 +48,13 @@ def test_a_follower_dies_when_its_leader_has_lost_its_power(seed: int) -> None:
 @pytest.mark.parametrize("story", group_stories.STORIES, ids=lambda story: story.__name__)
 def test_groups_outlive_their_coordinator(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options(consumers=4)).play(story)
+
+
+@BY_SEED
+@pytest.mark.parametrize("nodes", [3, 4])
+def test_denials_hold(nodes: int, seed: int) -> None:
+    options = Options(nodes=nodes, settings=acl_stories.SETTINGS)
+    Simulation(seed, options).play(acl_stories.denials_hold_whatever_fails)
 
 
 def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
