@@ -57,6 +57,7 @@ from ottla.node.metrics.replica_families import (
     replica_manager_families,
 )
 from ottla.node.metrics.request_families import (
+    audit_families,
     connection_families,
     request_families,
     topic_families,
@@ -159,7 +160,12 @@ class NodeCollector:
             *request_families(requests, latencies, recent),
             *loop_families(self._watch, self._idle_share()),
             *rest_families(self._facts.rest_work()),
+            *self._audit_families(),
         ]
+
+    def _audit_families(self) -> list[Family]:
+        audit = self._facts.services.audit
+        return audit_families(audit.counts(), audit.lost_lines)
 
     # ---- reading ---------------------------------------------------------------------------------
 
@@ -247,6 +253,7 @@ class NodeCollector:
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
         yield from rest_families(self._facts.rest_work())
+        yield from self._audit_families()
 
     def _exporters(
         self,

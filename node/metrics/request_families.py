@@ -108,6 +108,22 @@ def request_families(
     ]
 
 
+def audit_families(events: Mapping[str, int], lost_lines: int) -> list[Family]:
+    """ottla_audit_*: what the audit log was told."""
+    return [
+        counter(
+            "ottla_audit_events_total",
+            "Refused requests, failed logins and changes of the cluster that the audit log was told of.",
+            [(labels(kind=kind), count) for kind, count in events.items()],
+        ),
+        counter(
+            "ottla_audit_lost_lines_total",
+            "Lines that could not be written to the audit file.",
+            [(NO_LABELS, lost_lines)],
+        ),
+    ]
+
+
 def _error_name(code: int) -> str:
     try:
         return ErrorCode(code).name

@@ -20,6 +20,7 @@ route           a line of the table of routes; what a handler is given, what it 
 spelling        the ways in which a path may be written
 resource        Confluent's words around data: kind, metadata, links
 request_guard   who may ask: the Host, the origin, the type of the body
+change_requests  which requests change the cluster, as the audit log tells them
 clusters        clusters
 configs         settings as resources: what those of topics and brokers share
 topics          topics

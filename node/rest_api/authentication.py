@@ -34,7 +34,7 @@ from ottla.node.rest_api.sessions import Session, Sessions
 from ottla.node.security.access_token import JwtError, VerifiedToken
 from ottla.node.security.sasl.plain import PlainCredentials, check_stored_password
 from ottla.node.security.sasl.sasl_error import SaslError
-from ottla.node.settings.rest_security_settings import BASIC, BEARER, CERTIFICATE, RestLogins
+from ottla.node.settings.rest_security_settings import BASIC, BEARER, CERTIFICATE, REST, RestLogins
 
 REFUSED_RETRY_S: Final = 10
 REALM: Final = "Ottla"
@@ -176,7 +176,7 @@ class RestAuthentication:
             found = await self._in_thread(address, lambda: check_stored_password(given, self._credential_of))
         except SaslError:
             self._waits.failed(user, address, _now_s())
-            await self._failed(address)
+            await self._failed(user, address, BASIC)
             raise WrongLogin from None
         self._waits.succeeded(user, address)
         self._known.add(user, password, found)
@@ -190,7 +190,7 @@ class RestAuthentication:
         try:
             return await self._in_thread(address, lambda: verify(token))
         except JwtError:
-            await self._failed(address)
+            await self._failed("", address, BEARER)
             raise WrongLogin from None
 
     def _check_turn(self, address: str) -> None:
@@ -202,7 +202,10 @@ class RestAuthentication:
                 retry_after_s=REFUSED_RETRY_S,
             )
 
-    async def _failed(self, address: str) -> None:
+    async def _failed(self, user: str, address: str, method: str) -> None:
+        if self._facts.has_started:
+            reason = "wrong user or password" if user else "the access token is not accepted"
+            self._facts.services.audit.failed_login(user, address, REST, method, reason)
         delay_s = self._facts.failed_logins.note(address, _now_s())
         await asyncio.sleep(max(delay_s, self._facts.failed_login_delay_s))
 

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from aiohttp import hdrs, web
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.quorum_silence import moment_as_text
 from ottla.node.client.refusal import Refused
@@ -26,6 +27,7 @@ from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
 from ottla.node.rest_api.authentication import Identity, RestAuthentication
 from ottla.node.rest_api.body_room import BodyPart, BodyRoom
+from ottla.node.rest_api.change_requests import is_told_change
 from ottla.node.rest_api.client_address import host_of_client, network_of
 from ottla.node.rest_api.client_pool import ClientPool
 from ottla.node.rest_api.connections import HttpConnection, HttpConnections
@@ -46,8 +48,10 @@ from ottla.node.rest_api.route import CUT_OFF_SINCE, Answer, RestContext, RestRe
 from ottla.node.rest_api.sessions import is_own_token
 from ottla.node.rest_api.spelling import prefix_of, spellings
 from ottla.node.rest_api.tls_door import TlsDoor
+from ottla.node.security.administrators import REST
 from ottla.node.settings.config import BrokerConfig
 
+CALLER: Final = web.RequestKey("caller", Caller)  # who asks, once that is known
 LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its sender hears why
 WAITING_SHARE: Final = 0.75  # of the time of a page, for its turn: the rest is enough to read something
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
@@ -95,7 +99,8 @@ class HttpServer:
         self._base_url = None if advertised is None else advertised.url
         self._servers: list[asyncio.Server] = []
         app = web.Application(
-            middlewares=[self._answer_errors], client_max_size=config.ottla_rest_request_max_bytes
+            middlewares=[self._tell_changes, self._answer_errors],
+            client_max_size=config.ottla_rest_request_max_bytes,
         )
         app.on_response_prepare.append(self._tell_cut_off)
         for path, route in spellings(routes):
@@ -182,6 +187,28 @@ class HttpServer:
             log.exception("The REST API failed on %s %s", request.method, request.path[:200])
             return error_answer(RestError(500, 500, "Internal Server Error"))
 
+    @web.middleware
+    async def _tell_changes(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Have the audit log tell who asked for a change, and with which status it was answered."""
+        answer = await handler(request)
+        resource = request.match_info.route.resource
+        path = "" if resource is None else resource.canonical
+        if is_told_change(request.method, path, answer.status) and self.facts.has_started:
+            caller = request.get(CALLER)
+            principal = ANONYMOUS if caller is None else caller.principal
+            host, _ = self._place_of(request)
+            self.facts.services.audit.changed(
+                principal,
+                host,
+                f"{REST} {request.method}",
+                "Path",
+                request.path,
+                f"HTTP {answer.status}",
+            )
+        return answer
+
     async def _tell_cut_off(self, _: web.Request, answer: web.StreamResponse) -> None:
         """Say in every answer, those of errors and streams too, that what this node shows is old."""
         since_ms = self.facts.cut_off_since_ms
@@ -209,7 +236,7 @@ class HttpServer:
         host, is_local = self._place_of(request)
         address = network_of(host)
         identity = await self._identity(route, request, connection, address)
-        caller = Caller(identity.principal, host, is_local)
+        caller = request[CALLER] = Caller(identity.principal, host, is_local)
         await self._check_rights(route, request, caller, identity)
         judged = await judge_request(route, request, base_url, body_part, answer_part)
         # Who only looks wants nothing any more once it has gone; what it changes is changed to the end.

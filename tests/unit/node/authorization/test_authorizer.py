@@ -12,7 +12,7 @@ from ottla.metadata_raft.acl import (
     ResourceType,
     operation_bits,
 )
-from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
+from ottla.metadata_raft.acl_set import DEFAULT_DENY, AclSet, AuthorizerSettings
 from ottla.node.authorization.access import MAX_DECISIONS, Access, AccessDenied
 from ottla.node.authorization.authorizer import Authorizer
 
@@ -120,3 +120,45 @@ def test_where_there_is_no_authorizer_everything_is_allowed() -> None:
 
     assert anybody.is_open and anybody.allows_of_cluster(AclOperation.ALTER)
     assert anybody.allowed_operations(TOPIC, "x") == operation_bits(TOPIC)
+
+
+def test_a_request_tells_each_refused_resource_once(authorizer: Authorizer) -> None:
+    told: list[tuple[object, ...]] = []
+    judge = Authorizer(AuthorizerSettings(), lambda *one: told.append(one))
+    judge.update(acls(allow(AclOperation.READ, "orders")))
+    shared = judge.access("User:ann", "10.0.0.1")
+
+    for _ in range(2):  # two requests
+        request = shared.of_request("Produce")
+        assert not any(request.allows(AclOperation.WRITE, TOPIC, "orders") for _ in range(5))
+        assert not request.allows(AclOperation.WRITE, TOPIC, "unseen", log_if_denied=False)
+    assert not shared.allows(AclOperation.WRITE, TOPIC, "payments")
+    with pytest.raises(AccessDenied):
+        shared.of_request("Fetch").check(AclOperation.READ, ResourceType.GROUP, "team")
+
+    of_orders = ("User:ann", "10.0.0.1", "Produce", AclOperation.WRITE, TOPIC, "orders", DEFAULT_DENY)
+    of_team = ("User:ann", "10.0.0.1", "Fetch", AclOperation.READ, ResourceType.GROUP, "team", DEFAULT_DENY)
+    assert told == [of_orders, of_orders, of_team]
+
+
+def test_a_request_that_lasts_is_judged_by_new_acls(authorizer: Authorizer) -> None:
+    authorizer.update(acls(allow(AclOperation.READ, "orders")))
+    request = authorizer.access("User:ann", "10.0.0.1").of_request("Fetch")
+    assert request.allows(AclOperation.READ, TOPIC, "orders")
+
+    authorizer.update(AclSet())
+    assert not request.allows(AclOperation.READ, TOPIC, "orders")
+    assert not request.allows_somewhere(AclOperation.READ, TOPIC)
+
+
+def test_what_is_allowed_is_told_when_it_is_judged(authorizer: Authorizer) -> None:
+    told: list[tuple[object, ...]] = []
+    judge = Authorizer(AuthorizerSettings(), lambda *one: told.append(one))
+    judge.update(acls(allow(AclOperation.READ, "orders")))
+    shared = judge.access("User:ann", "10.0.0.1")
+
+    for _ in range(3):
+        assert shared.of_request("Fetch").allows(AclOperation.READ, TOPIC, "orders")
+    assert [one[:6] for one in told] == [
+        ("User:ann", "10.0.0.1", "Fetch", AclOperation.READ, TOPIC, "orders")
+    ]

@@ -12,7 +12,9 @@ from typing import Any, Final, cast
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode
-from ottla.metadata_raft.acl_set import AuthorizerSettings
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.metadata_raft.acl_set import AuthorizerSettings, Decision
+from ottla.node.authorization.access import REFUSALS
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe
 from ottla.node.net.answers import Pending
@@ -187,7 +189,10 @@ class Node(MetadataNode):
     replica_manager = maintenance = Logs()
 
 
-NOBODY: Final = Authorizer(AuthorizerSettings()).access("User:nobody", "10.9.9.9")
+TOLD: Final[list[tuple[str, str, str, AclOperation, ResourceType, str, Decision]]] = []
+NOBODY: Final = Authorizer(AuthorizerSettings(), lambda *told: TOLD.append(told)).access(
+    "User:nobody", "10.9.9.9"
+)
 
 
 def ask(api: ApiKey, version: int, fields: Mapping[str, Any]) -> Any:
@@ -232,8 +237,14 @@ def test_only_what_is_for_everybody_or_for_peers_asks_nothing() -> None:
 @pytest.mark.parametrize("api", REFUSED, ids=lambda api: api.api_name)
 def test_a_client_without_rights_is_refused(api: ApiKey) -> None:
     version, fields, expected = REFUSED[api]
+    TOLD.clear()
 
     assert set(codes_in(ask(api, version, fields))) == expected
+    # The audit log tells each refused resource once.
+    assert {told[2] for told in TOLD} == {api.api_name}
+    assert {REFUSALS[told[4]] for told in TOLD} == expected
+    assert len({told[3:6] for told in TOLD}) == len(TOLD)
+    assert all(told[:2] == ("User:nobody", "10.9.9.9") and not told[6].is_allowed for told in TOLD)
 
 
 def test_a_topic_that_is_hidden_has_no_id_and_is_not_created() -> None:
@@ -247,6 +258,14 @@ def test_a_producer_id_without_a_transaction_needs_a_topic_to_write_to() -> None
     answer = ask(ApiKey.INIT_PRODUCER_ID, 5, fields)
 
     assert (answer.error_code, answer.producer_id) == (CLUSTER, -1)
+
+
+def test_whoever_asks_for_all_topics_is_not_refused_what_the_list_leaves_out() -> None:
+    TOLD.clear()
+    ask(ApiKey.METADATA, 12, {"topics": None})
+    ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": []})
+
+    assert not TOLD
 
 
 def test_leaders_alone_add_partitions_for_others() -> None:
