@@ -4,13 +4,18 @@ import json
 import logging
 import re
 import socket
+import ssl
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import trustme
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import (
     AclBinding,
@@ -58,10 +63,9 @@ class Node:
                 f"SCRAM-SHA-512=[name={user},password={user}-secret]" for user in ("admin", "anna")
             ),
             authorizer_class_name=STANDARD,
-            super_users="User:admin",
             auto_create_topics_enable="false",
             connection_failed_authentication_delay_ms=10,
-            **{"ottla_audit_file": self.path, **more},
+            **{"ottla_audit_file": self.path, "super_users": "User:admin", **more},
         )
         self.admin = AdminClient(self.settings("admin"))
 
@@ -134,6 +138,20 @@ def fails_to_log_in(settings: dict[str, Any]) -> None:
         return any(one.code() == KafkaError._AUTHENTICATION for one in heard)
 
     until(hears)
+
+
+def over_rest(method: str, url: str, body: object = None) -> tuple[int, Any]:
+    """Return the status and the body of an answer."""
+    content = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(
+        url, data=content, method=method, headers={"Content-Type": "application/json"}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENT_S) as answer:
+            return answer.status, json.loads(answer.read() or b"null")
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
 
 
 def describes(principal: str, topic: str) -> AclBinding:
@@ -307,3 +325,60 @@ def test_no_secret_is_told(node: Node, caplog: pytest.LogCaptureFixture) -> None
     assert {one["user"] for one in found if one["kind"] == "failed_login"} == {"carl", "berta"}
     everything = node.path.read_text() + caplog.text
     assert not re.search(CANARY, everything)
+
+
+def test_a_change_over_rest_is_told_with_its_path(tmp_path: Path) -> None:
+    node = Node(tmp_path, ottla_rest_listeners="http://127.0.0.1:0", super_users="User:ANONYMOUS")
+    host, port = node.embedded.call(lambda broker: broker.rest.addresses[0])
+    url = f"http://{host}:{port}/v3/clusters"
+    _, clusters = over_rest("GET", url)
+    cluster = clusters["data"][0]["cluster_id"]
+    made, _ = over_rest("POST", f"{url}/{cluster}/topics", {"topic_name": "orders"})
+    over_rest("GET", f"{url}/{cluster}/topics")
+    missing, _ = over_rest("DELETE", f"{url}/{cluster}/topics/no%0Asuch")
+
+    found = [one for one in node.stop() if one["api"].startswith("REST")]
+    assert (made, missing) == (201, 404)
+    assert [(one["api"], one["resource_name"], one["outcome"], one["address"]) for one in found] == [
+        ("REST POST", f"/v3/clusters/{cluster}/topics", "HTTP 201", "127.0.0.1"),
+        ("REST DELETE", f"/v3/clusters/{cluster}/topics/no\nsuch", "HTTP 404", "127.0.0.1"),
+    ]
+
+
+def test_a_certificate_that_is_refused_is_a_failed_login(tmp_path: Path) -> None:
+    ours, others = trustme.CA(), trustme.CA()
+    ours.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    for name, authority in (("node", ours), ("stranger", others)):
+        issued = authority.issue_cert("127.0.0.1", common_name=name)
+        issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / f"{name}.pem"))
+    embedded = start_embedded(
+        tmp_path / "data",
+        listeners="SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        inter_broker_listener_name="PLAINTEXT",
+        ssl_keystore_location=tmp_path / "node.pem",
+        ssl_truststore_location=tmp_path / "ca.pem",
+        ssl_client_auth="required",
+        ottla_audit_file=tmp_path / "audit.log",
+    )
+    port = embedded.broker.listeners[0].port
+    for certificate in (None, tmp_path / "stranger.pem"):
+        context = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+        if certificate is not None:
+            context.load_cert_chain(certificate)
+        with (
+            suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), PATIENT_S) as plain,
+            context.wrap_socket(plain, server_hostname="127.0.0.1") as client,
+        ):
+            assert not client.recv(1)
+    with socket.create_connection(("127.0.0.1", port), PATIENT_S) as scanner:
+        scanner.sendall(b"\x16\x03\x01\x00\x02ab")  # no certificate has to do with it
+        assert scanner.recv(100) is not None
+    embedded.stop()
+
+    found = [json.loads(line) for line in (tmp_path / "audit.log").read_bytes().splitlines()]
+    assert [(one["kind"], one["mechanism"], one["listener"], one["user"]) for one in found] == [
+        ("failed_login", "SSL", "SSL", "")
+    ] * 2
+    assert "peer did not return a certificate" in found[0]["reason"]
+    assert "its certificate is refused" in found[1]["reason"]

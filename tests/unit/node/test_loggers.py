@@ -113,8 +113,24 @@ def test_all_of_ours_are_described_with_their_source() -> None:
         "ottla.metadata_raft",
         "ottla.logstore",
         "ottla.groupcoord",
+        "ottla.audit",
+        "kafka.authorizer.logger",
         NAME,
     } <= entries.keys()
     assert not any(name.startswith(("asyncio", "aiohttp")) for name in entries)
     assert entries[NAME].source is ConfigSource.DYNAMIC_BROKER_LOGGER_CONFIG
     assert entries[NAME].value in loggers.LEVELS and not entries[NAME].read_only
+
+
+def test_the_audit_log_has_kafkas_name_too() -> None:
+    audit = logging.getLogger("ottla.audit")
+    try:
+        assert alter(("kafka.authorizer.logger", ConfigOperation.SET, "ERROR"))[0] is ErrorCode.NONE
+        assert not audit.isEnabledFor(logging.WARNING)
+        levels = loggers.levels()
+        assert levels["kafka.authorizer.logger"] == levels["ottla.audit"] == "ERROR"
+
+        assert alter(("kafka.authorizer.logger", ConfigOperation.DELETE, None))[0] is ErrorCode.NONE
+        assert audit.level == logging.NOTSET
+    finally:
+        audit.setLevel(logging.NOTSET)

@@ -19,6 +19,7 @@ from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.listener import Listener, ListenerLimits
+from ottla.node.net.login import LOGIN_SECONDS
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.security.sasl.failed_logins import BURST, FailedLogins
 from ottla.node.settings.sasl_settings import ListenerSasl, MechanismSettings
@@ -137,8 +138,10 @@ class Client:
             unique=bytes,
             secret=b"secret",
             credential_of=lambda user, mechanism: KEPT.get((user, mechanism)),
+            on_failed_login=lambda *told: self.told.append(told),
             loop_of=lambda: cast(Any, self.loop),
         )
+        self.told: list[tuple[str, ...]] = []  # to the audit log
         self.listener = Listener(
             name="SASL",
             service=dispatcher.service,
@@ -597,3 +600,35 @@ def test_settings_that_change_hold_for_the_next_login(limited: Client) -> None:
     done = limited.authenticate(b"\0anna\0new")
 
     assert (done.error_code, done.session_lifetime_ms) == (0, 9_000)
+
+
+# ---- the audit log ---------------------------------------------------------------------------------------
+
+
+def test_the_audit_log_tells_who_failed_to_log_in_and_never_the_password(client: Client) -> None:
+    client.shake_hands()
+    client.fails(b"\0anna\0guessed-password")
+
+    ((user, address, listener, mechanism, reason),) = client.told
+    assert (user, listener, mechanism) == ("anna", "SASL", "PLAIN")
+    assert address == client.connection.info.client_host
+    assert "guessed-password" not in reason and "wrong user or password" in reason
+
+
+def test_a_login_that_takes_too_long_is_a_failed_one(client: Client) -> None:
+    client.shake_hands()
+    client.wait(LOGIN_SECONDS + 1)
+
+    assert [told[4] for told in client.told] == ["its authentication took longer than 10 s"]
+
+
+def test_a_mechanism_that_there_is_not_is_a_failed_login(client: Client) -> None:
+    client.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI")))
+
+    assert client.told[0][4] == "Unsupported SASL mechanism GSSAPI"
+
+
+def test_who_logs_in_is_not_told(client: Client) -> None:
+    log_in(client)
+
+    assert client.told == []

@@ -1,0 +1,28 @@
+"""Which requests over REST the audit log tells as changes."""
+
+import pytest
+
+from ottla.node.rest_api.change_requests import is_told_change
+
+TOPIC = "/v3/clusters/{cluster_id}/topics/{topic_name}"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "is_told"),
+    [
+        ("POST", "/v3/clusters/{cluster_id}/topics", 201, True),
+        ("DELETE", TOPIC, 404, True),
+        ("PUT", f"{TOPIC}/configs/{{name}}", 204, True),
+        ("GET", TOPIC, 200, False),
+        ("HEAD", TOPIC, 200, False),
+        ("POST", f"{TOPIC}/records", 200, False),
+        ("POST", f"{TOPIC}/records:batch", 200, False),
+        ("DELETE", TOPIC, 401, False),
+        ("DELETE", TOPIC, 403, False),
+        ("DELETE", "", 404, False),
+    ],
+)
+def test_changes_are_told_and_records_and_refusals_are_not(
+    method: str, path: str, status: int, is_told: bool
+) -> None:
+    assert is_told_change(method, path, status) is is_told
