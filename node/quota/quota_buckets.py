@@ -5,6 +5,7 @@ freely, so the number is bounded, too: of too many, the one that was not seen fo
 client that was throttled has just been seen.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from itertools import islice
 from typing import Final, Generic, TypeVar
@@ -22,7 +23,9 @@ class QuotaBuckets(Generic[K, B]):
     def __init__(self, make: Callable[[], B], *, most: int = MAX_BUCKETS) -> None:
         self._make = make
         self._most = most
-        self._buckets: dict[K, tuple[B, int]] = {}  # with the time of the last use, the oldest first
+        # With the time of the last use, the oldest first. A dict would look for its first entry among the
+        # places of all that were taken out before.
+        self._buckets: OrderedDict[K, tuple[B, int]] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._buckets)

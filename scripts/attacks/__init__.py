@@ -11,6 +11,7 @@ slow_patterns  attacks with regular expressions that take long
 adding_up     attacks whose memory adds up over many connections
 giant_requests  attacks with as many elements as one request may have, in every API that takes many
 record_bombs  attacks with batches of some kB that open into millions of records
+quota_floods  attacks of clients that have quotas
 request_floods  attacks with small requests that do not wait for their answers
 rest_floods   attacks of one address that wants all of the REST API or of the probes
 all_attacks   the table of all attacks

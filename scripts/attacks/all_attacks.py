@@ -9,6 +9,7 @@ from attacks import (
     giant_requests,
     long_ids,
     metrics_bomb,
+    quota_floods,
     record_bombs,
     request_floods,
     rest_floods,
@@ -25,5 +26,6 @@ ATTACKS: Final[Sequence[Attack]] = (
     *adding_up.ATTACKS,
     *record_bombs.ATTACKS,
     *request_floods.ATTACKS,
+    *quota_floods.ATTACKS,
     *rest_floods.ATTACKS,
 )
