@@ -120,7 +120,7 @@ class Listener:
         self.port = 0
         self._congestion_control = b""  # the system's choice where connections of other machines get it back
         self._on_peer_lost = on_peer_lost
-        self._arrivals = Arrivals(self, quota.rates)
+        self.arrivals = Arrivals(self, quota.rates)
         self._peers: Counter[int] = Counter()  # connections of each node that has proven itself
         self._complaints = 0
         self._is_stopping = False
@@ -170,7 +170,7 @@ class Listener:
     def _new_protocol(self) -> asyncio.BufferedProtocol:
         """Make what takes one accepted socket, which may have to wait first."""
         if self.quota.rates.are_set:
-            return self._arrivals.new()
+            return self.arrivals.new()
         self.quota.rates.enter(self.name, is_protected=self._is_protected)
         return self.make_protocol()
 
@@ -195,7 +195,7 @@ class Listener:
     def stop_accepting(self) -> None:
         """Take no more connections; those that are open go on."""
         self._is_stopping = True
-        self._arrivals.close()
+        self.arrivals.close()
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -14,6 +14,7 @@ from tests.compat.batches import batch
 from tests.compat.servers import Server
 from tests.compat.topics import new_topic
 from tests.compat.wire_client import Closed, WireClient, eventually, only
+from tests.integration.cluster.conftest import Cluster
 
 REFUSED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
 VALUE_BYTES = 20_000
@@ -231,3 +232,25 @@ def test_connections_of_an_address_beyond_its_rate_are_closed_after_a_while(serv
     # Twenty in ten seconds; some are of those who set the quota.
     assert 12 <= sum(served) <= 21 and not served[-1]
     assert 0.2 <= throttled_s <= 1.6
+
+
+def test_three_nodes_count_mutations_together(three_nodes: Cluster) -> None:
+    addresses = three_nodes.bootstrap.split(",")
+    client_id, prefix = f"client-{uuid4().hex[:8]}", uuid4().hex[:8]
+    entity = [{"entity_type": "client-id", "entity_name": client_id}]
+    ops = [{"key": "controller_mutation_rate", "value": 1.0}]
+    with WireClient(addresses[0], client_id="admin") as admin:
+        answer = admin.call("alter_client_quotas", 1, entries=[{"entity": entity, "ops": ops}])
+        assert only(answer.entries).error_code == 0
+    time.sleep(1)
+
+    codes = []
+    for number, address in enumerate(addresses * 2):
+        topic = {"name": f"{prefix}-{number}", "num_partitions": 6, "replication_factor": 1}
+        with WireClient(address, client_id=client_id) as client:
+            answer = client.call("create_topics", 7, timeout_ms=10_000, topics=[topic])
+            codes.append(only(answer.topics).error_code)
+            assert (answer.throttle_time_ms > 0) == bool(codes[-1])
+
+    # Eleven tokens, whoever is asked: the second topic takes the last of them.
+    assert codes == [0, 0, *[REFUSED] * 4] or codes == [0, 0, 0, *[REFUSED] * 3]
