@@ -21,7 +21,6 @@ from ottla.node.metrics.readings import (
     QuotasReading,
 )
 from ottla.node.net.listener import Listener
-from ottla.node.net.login import NO_LOGINS
 from ottla.node.replica.partition import Partition
 from ottla.node.services import Services
 from ottla.node.work.turns import Steps
@@ -165,7 +164,7 @@ def _read_listener(listener: Listener) -> Steps[ListenerReading]:
         name=listener.name,
         connections=len(listener.connections),
         accepted=listener.accepted,
-        logins=(NO_LOGINS if listener.login_gate is None else listener.login_gate.counts).by_name(),
+        logins=listener.logins.by_name(),
         software=software,
     )
 

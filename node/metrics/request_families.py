@@ -132,8 +132,12 @@ def _error_name(code: int) -> str:
 
 
 _LOGINS: Final = (
-    ("successful_authentication", "successful", "Clients that logged in."),
-    ("failed_authentication", "failed", "Clients that failed to log in."),
+    (
+        "successful_authentication",
+        "successful",
+        "Clients that logged in, or shook hands by TLS where nothing else is asked.",
+    ),
+    ("failed_authentication", "failed", "Clients whose login or TLS handshake failed."),
     (
         "successful_reauthentication",
         "successful_again",

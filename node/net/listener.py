@@ -24,7 +24,7 @@ from ottla.node.net.connection_reserve import is_opening
 from ottla.node.net.file_pipe import FilePipe
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.handshake_lane import HandshakeLane
-from ottla.node.net.login import LoginGate, OnFailedLogin
+from ottla.node.net.login import FailureLimits, LoginCounts, LoginGate, OnFailedLogin
 from ottla.node.net.pacing import pace, stop_pacing
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import ReceiveWindows, widest_bytes
@@ -82,14 +82,15 @@ class Listener:
         handshakes: HandshakeLane | None = None,
         login_gate: LoginGate[Connection] | None = None,
         on_failed_login: OnFailedLogin | None = None,
+        failures: FailureLimits | None = None,
     ) -> None:
         """`access_of` gives the rights of a principal from an address; by default everything is allowed.
         Connections to a listener that `is_protected` do not count for the rate of the node.
 
         With `tls` its connections are encrypted, and shake hands in `handshakes`; with a `login_gate` its
-        clients have to log in. `on_failed_login` is told of certificates that are refused. The lane of
-        `handshakes`, `unsent`, `receive_windows` and `send_buffers` are the node's; by default each has its
-        own.
+        clients have to log in. `on_failed_login` is told of certificates that are refused, and `failures` limits
+        how often clients may fail in either. The lane of `handshakes`, `unsent`, `receive_windows` and
+        `send_buffers` are the node's; by default each has its own.
         """
         self.name = name
         self.security_protocol = security_protocol
@@ -114,6 +115,8 @@ class Listener:
         self.tls = tls
         self.login_gate = login_gate
         self._on_failed_login = on_failed_login
+        self.logins = LoginCounts() if login_gate is None else login_gate.counts
+        self._failures = failures
         self._handshakes = handshakes
         self._shared_tls: TlsShared | None = None
         self.host = ""
@@ -147,7 +150,14 @@ class Listener:
             lane = self._handshakes or HandshakeLane()
             failed_delay_s = self.limits.connection_failed_authentication_delay_ms / 1000
             self._shared_tls = TlsShared(
-                self.loop, lane, self.start_task, failed_delay_s, self._certificate_refused
+                self.loop,
+                lane,
+                self.start_task,
+                failed_delay_s,
+                self._certificate_refused,
+                counts=self.logins,
+                counts_success=self.login_gate is None,
+                limits=self._failures,
             )
         backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():

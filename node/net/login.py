@@ -11,7 +11,7 @@ LOGIN_SECONDS = 10.0  # from the first byte until a client must have logged in
 
 
 class LoginCounts:
-    """The numbers of logins at a listener since the node started."""
+    """The numbers of logins at a listener since the node started; of one with TLS alone, of handshakes."""
 
     __slots__ = ("expired", "failed", "failed_again", "successful", "successful_again")
 
@@ -27,7 +27,28 @@ class LoginCounts:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-NO_LOGINS: Final = LoginCounts()  # of a listener whose clients need not log in
+class FailureLimits(Protocol):
+    """Limits how often clients of one address may fail to prove who they are; times are the loop's."""
+
+    def is_refused(self, address: str, now_s: float) -> bool:
+        """Return whether what comes from an address is not looked at for now."""
+        ...
+
+    def note(self, address: str, now_s: float) -> float:
+        """Count a failure; return how long its answer is to wait, in seconds."""
+        ...
+
+
+class NoFailureLimits:
+    """The limits of a listener that has none."""
+
+    def is_refused(self, address: str, now_s: float) -> bool:
+        """Return that everybody is looked at."""
+        return False
+
+    def note(self, address: str, now_s: float) -> float:
+        """Return that nobody waits."""
+        return 0.0
 
 
 class Login(Protocol):

@@ -28,8 +28,10 @@ from typing import Any, Final, Protocol, cast
 
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.words.schema import Buffer
+from ottla.node.net.connection_info import plain_address
 from ottla.node.net.file_pipe import Piece
 from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.login import FailureLimits, LoginCounts, NoFailureLimits
 from ottla.node.net.server_tls import ServerTls
 
 HANDSHAKE_SECONDS: Final = 10.0
@@ -93,7 +95,17 @@ class _Step:
 class TlsShared:
     """The parts that all connections with TLS of a listener share."""
 
-    __slots__ = ("failed_delay_s", "lane", "loop", "on_refused", "scratch", "start_task")
+    __slots__ = (
+        "counts",
+        "counts_success",
+        "failed_delay_s",
+        "lane",
+        "limits",
+        "loop",
+        "on_refused",
+        "scratch",
+        "start_task",
+    )
 
     def __init__(
         self,
@@ -102,11 +114,20 @@ class TlsShared:
         start_task: Callable[[Coroutine[Any, Any, None]], object],
         failed_delay_s: float = 0.0,
         on_refused: Callable[[str, str], None] = lambda address, reason: None,
+        *,
+        counts: LoginCounts | None = None,
+        counts_success: bool = True,
+        limits: FailureLimits | None = None,
     ) -> None:
-        """A connection is closed so many seconds after its handshake failed.
+        """A connection is closed so many seconds after its handshake failed, or later, by the `limits`.
 
-        `on_refused` is told the address of a client, and why, when a certificate is refused.
+        `on_refused` is told the address of a client, and why, when a certificate is refused. A handshake that
+        fails is a failed login in `counts`, and one that succeeds a successful one, unless the client has to
+        log in after it.
         """
+        self.counts = LoginCounts() if counts is None else counts
+        self.counts_success = counts_success
+        self.limits = NoFailureLimits() if limits is None else limits
         self.loop = loop
         self.lane = lane
         self.start_task = start_task
@@ -174,7 +195,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._lower = cast(asyncio.Transport, transport)
         self._lower.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername") or ("",)
-        self._address = str(peer[0])
+        self._address = plain_address(str(peer[0]))
         self._timer = self._shared.loop.call_later(HANDSHAKE_SECONDS, self._handshake_took_too_long)
         self._upper.connection_made(cast(asyncio.BaseTransport, self))
 
@@ -220,11 +241,18 @@ class TlsTransport(asyncio.BufferedProtocol):
     # ---- the handshake -------------------------------------------------------------------------------
 
     def _handshake_received(self, received: memoryview) -> None:
+        if not self._received_bytes and self._shared.limits.is_refused(
+            self._address, self._shared.loop.time()
+        ):
+            self._upper.abort("too many logins from its address have failed")
+            return
         if not self._received_bytes and received[0] != HANDSHAKE_RECORD:
+            self._note_failure()
             self._upper.abort("it does not speak TLS to a listener with TLS (SSL)")
             return
         self._received_bytes += len(received)
         if self._received_bytes > MAX_HANDSHAKE_BYTES:
+            self._note_failure()
             self._upper.abort(f"its TLS handshake is longer than {MAX_HANDSHAKE_BYTES} bytes")
             return
         self._incoming.write(received)
@@ -259,18 +287,24 @@ class TlsTransport(asyncio.BufferedProtocol):
             if step.is_of_certificate:
                 self._shared.on_refused(self._address, step.refusal)
             self._stop_timer()  # The alert that says so to the peer is on its way.
-            self._timer = self._shared.loop.call_later(
-                self._shared.failed_delay_s, self._refuse_handshake, step.refusal
-            )
+            held_s = max(self._note_failure(), self._shared.failed_delay_s)
+            self._timer = self._shared.loop.call_later(held_s, self._refuse_handshake, step.refusal)
         elif step.is_done:
             self._stop_timer()
             self._state = _State.OPEN
+            if self._shared.counts_success:
+                self._shared.counts.successful += 1
             self._upper.identify(step.principal)
             self._give(None)
         elif self._has_ended:
             self._upper.abort("it ended the connection before the TLS handshake was complete")
         else:
             self._read_on(True)
+
+    def _note_failure(self) -> float:
+        """Count a handshake that failed; return how long the end of the connection is to wait, in seconds."""
+        self._shared.counts.failed += 1
+        return self._shared.limits.note(self._address, self._shared.loop.time())
 
     def _refuse_handshake(self, reason: str) -> None:
         self._timer = None
@@ -285,6 +319,7 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def _handshake_took_too_long(self) -> None:
         self._timer = None
+        self._shared.counts.failed += 1
         self._upper.abort(f"its TLS handshake took longer than {HANDSHAKE_SECONDS:.0f} s")
 
     def _stop_timer(self) -> None:

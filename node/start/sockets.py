@@ -53,6 +53,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 send_buffers=base.send_buffers,
                 tls=None if security is None else await base.listener_tls.open(security),
                 handshakes=base.handshakes,
+                failures=base.failed_logins,
                 login_gate=await _login_gate(base, address.name)
                 if address.name in config.listener_sasl
                 else None,

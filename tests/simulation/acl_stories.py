@@ -1,8 +1,8 @@
 """Denials under faults: none is lost, and a command sent after one was answered is refused everywhere.
 
-An administrator denies everybody to change the settings of one group after the other, by any broker, and asks
-any broker to change them. Groups have settings without being there. Each group is denied once, so what is told
-of it stays true; one whose denial was not answered is left alone.
+An administrator denies everybody to change the settings of one group after the other, by any broker, and
+asks any broker to change them. Groups have settings without being there. Each group is denied once, so what
+is told of it stays true; one whose denial was not answered is left alone.
 """
 
 import asyncio

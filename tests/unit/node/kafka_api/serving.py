@@ -20,6 +20,7 @@ def dispatcher_of(
         world, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate
     )
     dispatcher.serve_peers(world)
+    dispatcher.serve_logins_of_peers()
     dispatcher.load(world)
     dispatcher.serve_clients()
     return dispatcher

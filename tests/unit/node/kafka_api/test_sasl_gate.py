@@ -14,6 +14,7 @@ from ottla.metadata_raft.image import ScramCredential
 from ottla.metadata_raft.scram import ScramMechanism, keys_of
 from ottla.node.authorization.access import Access
 from ottla.node.kafka_api.sasl_gate import SaslGate
+from ottla.node.net.answers import Answer, Pending
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.gathered_answers import GatheredAnswers
@@ -116,7 +117,7 @@ class Client:
         self.real, self.loop = loop, Loop(loop)
         world = ReplicaWorld()
         world.supported_features = {}  # type: ignore[attr-defined]
-        dispatcher = dispatcher_of(world)
+        self.dispatcher = dispatcher = dispatcher_of(world)
         self.settings = ListenerSasl(
             listener="SASL",
             mechanisms={
@@ -600,6 +601,38 @@ def test_settings_that_change_hold_for_the_next_login(limited: Client) -> None:
     done = limited.authenticate(b"\0anna\0new")
 
     assert (done.error_code, done.session_lifetime_ms) == (0, 9_000)
+
+
+@pytest.mark.parametrize("waits_s", [0.0, 6.0])
+def test_a_client_logs_in_again_while_answers_are_owed_and_gets_all_in_order(
+    limited: Client, monkeypatch: pytest.MonkeyPatch, waits_s: float
+) -> None:
+    """`waits_s`: its login may have ended meanwhile."""
+    acknowledged = limited.real.create_future()
+    serve = limited.dispatcher.serve
+
+    def owing(connection: Connection, frame: memoryview) -> Answer | Pending:
+        if frame[:2] != ApiKey.PRODUCE.to_bytes(2):
+            return serve(connection, frame)
+        correlation_id = bytes(frame[4:8])
+        return Pending(acknowledged, lambda _: [b"\0\0\0\4" + correlation_id], is_carried_out=True)
+
+    monkeypatch.setattr(limited.dispatcher, "serve", owing)
+    limited.wait(2.0)
+
+    limited.send(struct.pack(">ihhih", 10, ApiKey.PRODUCE, 9, 1_234, -1))
+    limited.wait(waits_s)
+    limited.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN")))
+    assert not limited.transport.sent, "what is asked later is answered later"
+    acknowledged.set_result(None)
+    limited.turn()
+
+    assert limited.transport.sent[:8] == struct.pack(">ii", 4, 1_234)
+    limited.transport.sent = limited.transport.sent[8:]
+    assert limited.take(HANDSHAKE, 1).error_code == 0
+    again = limited.authenticate(b"\0anna\0secret")
+    assert (again.error_code, again.session_lifetime_ms) == (0, 5_000)
+    assert limited.gate.counts.successful_again == 1 and limited.is_served()
 
 
 # ---- the audit log ---------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from ottla.node.metrics.family import Family
 from ottla.node.metrics.readings import ListenerReading
 from ottla.node.metrics.request_families import connection_families
-from ottla.node.net.login import NO_LOGINS, LoginCounts
+from ottla.node.net.login import LoginCounts
 
 
 def reading(name: str, counts: LoginCounts) -> ListenerReading:
@@ -17,7 +17,7 @@ def test_each_listener_tells_its_logins() -> None:
 
     found: dict[str, Family] = {
         one.name: one
-        for one in connection_families([reading("SASL", counts), reading("PLAINTEXT", NO_LOGINS)])
+        for one in connection_families([reading("SASL", counts), reading("PLAINTEXT", LoginCounts())])
     }
 
     for name, count in (

@@ -11,10 +11,12 @@ import trustme
 
 from ottla.logstore.disk import FileRecords, MemoryDisk, MemoryFile
 from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.login import FailureLimits, LoginCounts
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.net.tls_transport import READ_BYTES, TlsShared, TlsTransport
 
 CA = trustme.CA()
+ADDRESS = "127.0.0.1"
 
 
 class Lower:
@@ -29,7 +31,7 @@ class Lower:
     def set_write_buffer_limits(self, high: int) -> None: ...
 
     def get_extra_info(self, name: str, default: object = None) -> object:
-        return ("127.0.0.1", 1) if name == "peername" else default
+        return (ADDRESS, 1) if name == "peername" else default
 
     def get_write_buffer_size(self) -> int:
         return self.size
@@ -134,6 +136,8 @@ class Line:
         verify: ssl.VerifyMode = ssl.CERT_NONE,
         room: int = 1000,
         failed_delay_s: float = 0.0,
+        counts_success: bool = True,
+        limits: FailureLimits | None = None,
     ) -> None:
         server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         SERVER.configure_cert(server)
@@ -146,7 +150,16 @@ class Line:
         self.loop = loop
         self.lane, self.lower, self.upper = Lane(), Lower(), Upper(room)
         self.tasks: list[asyncio.Task[Any]] = []
-        shared = TlsShared(loop, cast(HandshakeLane, self.lane), self.start, failed_delay_s)
+        self.counts = LoginCounts()
+        shared = TlsShared(
+            loop,
+            cast(HandshakeLane, self.lane),
+            self.start,
+            failed_delay_s,
+            counts=self.counts,
+            counts_success=counts_success,
+            limits=limits,
+        )
         tls = ServerTls(server, lambda shown: "anybody" if shown is None else f"{len(shown) > 0}")
         self.transport = TlsTransport(self.upper, tls, shared)
         self.to_client, self.to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -309,6 +322,72 @@ def test_a_handshake_that_failed_is_told_at_once_and_closed_later(
         line.transport.connection_lost(None)
     loop.run_until_complete(asyncio.sleep(0.05))
     assert [one.partition(":")[0] for one in line.upper.events] == ["lost" if leaves else "refused"]
+
+
+class Limits:
+    """Limits of failures that hold each back for so long."""
+
+    def __init__(self, held_s: float = 0.0, *, refuses: bool = False) -> None:
+        self.held_s, self.refuses = held_s, refuses
+        self.noted: list[str] = []
+
+    def is_refused(self, address: str, now_s: float) -> bool:
+        return self.refuses
+
+    def note(self, address: str, now_s: float) -> float:
+        self.noted.append(address)
+        return self.held_s
+
+
+@pytest.mark.parametrize(("counts_success", "successful"), [(True, 1), (False, 0)])
+def test_a_handshake_counts_as_a_login_where_no_other_follows(
+    loop: asyncio.AbstractEventLoop, counts_success: bool, successful: int
+) -> None:
+    line = Line(loop, counts_success=counts_success)
+
+    line.shake_hands()
+
+    assert (line.counts.successful, line.counts.failed) == (successful, 0)
+
+
+def test_a_handshake_that_failed_counts_as_a_failed_login_of_its_address(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    limits = Limits(held_s=0.03)
+    line = Line(loop, verify=ssl.CERT_REQUIRED, limits=limits)
+
+    with pytest.raises(ssl.SSLError):
+        line.shake_hands()
+        line.read()
+    line.turn()
+
+    assert (line.counts.successful, line.counts.failed) == (0, 1)
+    assert limits.noted == [ADDRESS] and line.upper.events == []
+    loop.run_until_complete(asyncio.sleep(0.06))
+    assert [one.partition(":")[0] for one in line.upper.events] == ["refused"]
+
+
+def test_what_is_no_tls_counts_as_a_failed_login(loop: asyncio.AbstractEventLoop) -> None:
+    limits = Limits()
+    line = Line(loop, limits=limits)
+
+    line.deliver(b"\0\0\0\x20")
+
+    assert line.counts.failed == 1 and limits.noted == [ADDRESS]
+
+
+def test_handshakes_of_an_address_with_too_many_failures_are_not_computed(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    line = Line(loop, limits=Limits(refuses=True))
+    line.lane.is_quick = False
+    with pytest.raises(ssl.SSLWantReadError):
+        line.client.do_handshake()
+
+    line.deliver(line.to_server.read())
+
+    assert line.upper.events == ["aborted: too many logins from its address have failed"]
+    assert not line.lane.waiting and line.lower.is_aborted
 
 
 def test_what_is_no_tls_is_refused_with_its_first_byte(loop: asyncio.AbstractEventLoop) -> None:
