@@ -88,8 +88,8 @@ class Listener:
         Connections to a listener that `is_protected` do not count for the rate of the node.
 
         With `tls` its connections are encrypted, and shake hands in `handshakes`; with a `login_gate` its
-        clients have to log in. `on_failed_login` is told of certificates that are refused, and `failures` limits
-        how often clients may fail in either. The lane of `handshakes`, `unsent`, `receive_windows` and
+        clients have to log in. `on_failed_login` is told of certificates that are refused, and `failures`
+        limits how often clients may fail in either. The lane of `handshakes`, `unsent`, `receive_windows` and
         `send_buffers` are the node's; by default each has its own.
         """
         self.name = name

@@ -1,7 +1,7 @@
 """Logins of clients, as connections and listeners see them; SASL itself is `kafka_api/sasl_gate`."""
 
 from collections.abc import Callable
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 # Takes a login that failed: user as claimed (or empty), address, listener, mechanism, reason without secrets.
 OnFailedLogin = Callable[[str, str, str, str, str], None]

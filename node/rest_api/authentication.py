@@ -8,6 +8,7 @@ address. Nothing of a password or a token is logged, kept or answered.
 import asyncio
 import base64
 import binascii
+import time
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, Protocol, TypeVar, cast
 
@@ -144,7 +145,7 @@ class RestAuthentication:
         return f"{'__Host-' if has_tls else ''}ottla-session-{self._facts.node_id}"
 
     def _session_of(self, session_id: str) -> Session | None:
-        session = self.sessions.find(session_id, _now_s()) if session_id else None
+        session = self.sessions.find(session_id, self.now_s()) if session_id else None
         if session is None or not session.user:
             return session
         if session.credential == self._credential(session.user):
@@ -160,7 +161,7 @@ class RestAuthentication:
         RestError 429 where logins from this address, or for this user from there, have to wait.
         """
         self._check_turn(address)
-        wait_s = self._waits.wait_s(user, address, _now_s())
+        wait_s = self._waits.wait_s(user, address, self.now_s())
         if wait_s > 0:
             raise RestError(
                 429,
@@ -175,7 +176,7 @@ class RestAuthentication:
         try:
             found = await self._in_thread(address, lambda: check_stored_password(given, self._credential_of))
         except SaslError:
-            self._waits.failed(user, address, _now_s())
+            self._waits.failed(user, address, self.now_s())
             await self._failed(user, address, BASIC)
             raise WrongLogin from None
         self._waits.succeeded(user, address)
@@ -194,7 +195,7 @@ class RestAuthentication:
             raise WrongLogin from None
 
     def _check_turn(self, address: str) -> None:
-        if self._facts.failed_logins.is_refused(address, _now_s()):
+        if self._facts.failed_logins.is_refused(address, self.now_s()):
             raise RestError(
                 429,
                 TOO_MANY_REQUESTS,
@@ -206,7 +207,7 @@ class RestAuthentication:
         if self._facts.has_started:
             reason = "wrong user or password" if user else "the access token is not accepted"
             self._facts.services.audit.failed_login(user, address, REST, method, reason)
-        delay_s = self._facts.failed_logins.note(address, _now_s())
+        delay_s = self._facts.failed_logins.note(address, self.now_s())
         await asyncio.sleep(max(delay_s, self._facts.failed_login_delay_s))
 
     def _credential(self, user: str) -> ScramCredential | None:
@@ -241,6 +242,14 @@ class RestAuthentication:
             raise outcome
         return cast(T, outcome)
 
+    def now_s(self) -> float:
+        """Return the time by the clock of sessions and waits."""
+        return asyncio.get_running_loop().time()
+
+    def end_of(self, token: VerifiedToken) -> float:
+        """Return when a token ends, by the clock of sessions."""
+        return self.now_s() + token.expires_ms / 1000 - time.time()
+
     # ---- refusals ------------------------------------------------------------------------------------
 
     def refusal(self, headers: Mapping[str, str]) -> RestError:
@@ -265,7 +274,3 @@ def _user_and_password(proof: str) -> tuple[str, str]:
     if not (separator and user and password):
         raise WrongLogin
     return user, password
-
-
-def _now_s() -> float:
-    return asyncio.get_running_loop().time()

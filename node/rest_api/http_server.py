@@ -242,7 +242,7 @@ class HttpServer:
         # Who only looks wants nothing any more once it has gone; what it changes is changed to the end.
         with connection.reading() if route.method in SAFE_METHODS else nullcontext():
             with connection.work():
-                asking = _Asking(caller, identity, address)
+                asking = _Asking(caller, identity, address, connection.tls is not None)
                 answer = encoded(await self._handle(route, judged, asking))
             if answer.stream is not None:
                 return await send_stream(request, answer, answer.stream, connection.moved)
@@ -347,6 +347,7 @@ class HttpServer:
             caller=asking.caller,
             session=asking.identity.session,
             authentication=self._authentication,
+            has_tls=asking.has_tls,
             address=asking.address,
             should_end=should_end,
             stopping=self.stopping,
@@ -359,6 +360,7 @@ class _Asking(NamedTuple):
     caller: Caller
     identity: Identity
     address: str
+    has_tls: bool
 
 
 async def _within(deadline: Deadline, handling: Awaitable[Answer]) -> Answer:

@@ -83,6 +83,7 @@ class RestContext:
     caller: Caller  # whose rights hold for whatever it asks
     session: Session | None = None  # by which the caller is known, if it is one
     authentication: RestAuthentication  # for the routes by which somebody logs in
+    has_tls: bool = False  # whether the request came encrypted
     address: str = ""  # whose request it is, by which shares are counted
     should_end: Callable[[], bool] = lambda: False  # a page that may end anywhere ends then: others wait
     stopping: asyncio.Event  # set when the node stops: long answers end then

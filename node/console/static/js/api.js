@@ -1,6 +1,7 @@
 // Requests to the node that served this page, and its errors as sentences.
 
 import { report, reportCutOff } from "./connection.js";
+import { ended, headersOf } from "./session.js";
 
 // Longer than the node gives itself for an answer; for the work that somebody asked for.
 const TIME_LIMIT_MS = 20_000;
@@ -79,8 +80,10 @@ export async function reach(where, options, signal) {
       cache: "no-store",
       redirect: "error",
       ...options,
+      headers: { ...options.headers, ...headersOf(options.method ?? "GET") },
     });
     report(true);
+    if (answer.status === 401) ended();
     reportCutOff(answer.headers.get("Ottla-Cut-Off-Since"));
     return answer;
   } catch (error) {

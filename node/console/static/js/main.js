@@ -2,12 +2,15 @@
 
 import { TooLate } from "./api.js";
 import { whoAmI } from "./ask/cluster.js";
+import { askWho, logOut } from "./ask/session.js";
 import { report, tellIn } from "./connection.js";
 import { h } from "./dom.js";
-import { note } from "./parts.js";
+import { loginPage } from "./pages/login.js";
+import { note, say } from "./parts.js";
 import { repeat } from "./repeat.js";
 import { match } from "./router.js";
 import { ROUTES } from "./routes.js";
+import { hasSession, needsLogin, principal, whenChanged } from "./session.js";
 import { View } from "./view.js";
 
 const PAGES = [
@@ -18,6 +21,7 @@ const PAGES = [
   ["#/brokers", "Brokers"],
   ["#/reassignments", "Reassignments"],
   ["#/quorum", "Quorum"],
+  ["#/access", "Access"],
 ];
 
 const main = document.getElementById("main");
@@ -29,7 +33,8 @@ function showPage() {
   view?.end.abort();
   view = new View(main);
   const found = match(ROUTES, location.hash);
-  if (found) found.page(view, found.found);
+  if (needsLogin()) loginPage(view);
+  else if (found) found.page(view, found.found);
   else
     view.show(
       "No such page",
@@ -77,6 +82,7 @@ function tellWhere() {
   repeat(
     5_000,
     async () => {
+      if (needsLogin()) return;
       try {
         const told = await whoAmI();
         where.title = `Ottla ${told.version}`;
@@ -92,6 +98,38 @@ function tellWhere() {
   );
 }
 
+/** Who is logged in, in the bar, with a way out. */
+function tellWho() {
+  const who = principal();
+  document.getElementById("who").textContent = who === null ? "" : who.replace(/^User:/, "");
+  document.getElementById("logout").hidden = !hasSession();
+  document.body.classList.toggle("logged-out", needsLogin());
+}
+
+/** The page anew, for somebody else or for nobody: nothing of what was shown before stays. */
+function showForWho() {
+  for (const dialog of document.querySelectorAll("dialog")) dialog.close();
+  document.getElementById("where").replaceChildren();
+  tellWho();
+  showPage();
+}
+
+/** Ask who this is until the node has told it. */
+async function begin() {
+  for (;;) {
+    try {
+      await askWho();
+      break;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 2_000));
+    }
+  }
+  whenChanged(showForWho);
+  tellWho();
+  showPage();
+  tellWhere();
+}
+
 pages.append(...PAGES.map(([href, word]) => h("a", { href }, word)));
 menu.onclick = () => setMenu(menu.getAttribute("aria-expanded") !== "true");
 document.getElementById("theme").onclick = () => setTheme(isDark() ? "light" : "dark");
@@ -102,10 +140,10 @@ document.querySelector(".skip").onclick = (event) => {
 };
 tellIn(document.getElementById("down"));
 nameTheme();
-tellWhere();
+document.getElementById("logout").onclick = () => logOut().catch((error) => say(error.message));
 addEventListener("hashchange", () => {
   showPage();
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
-showPage();
+begin();

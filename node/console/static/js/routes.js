@@ -1,5 +1,6 @@
 // The addresses of the console and their pages.
 
+import { aclsPage } from "./pages/acls.js";
 import { brokerPage } from "./pages/broker.js";
 import { brokersPage } from "./pages/brokers.js";
 import { groupPage } from "./pages/group.js";
@@ -9,6 +10,7 @@ import { overviewPage } from "./pages/overview.js";
 import { producePage } from "./pages/produce.js";
 import { quorumPage } from "./pages/quorum.js";
 import { reassignmentsPage } from "./pages/reassignments.js";
+import { quotasPage } from "./pages/quotas.js";
 import { recordsPage } from "./pages/records.js";
 import { throttlesPage } from "./pages/throttles.js";
 import { topicConfigsPage } from "./pages/topic_configs.js";
@@ -17,6 +19,7 @@ import { topicsPage } from "./pages/topics.js";
 import { hangingPage } from "./pages/hanging.js";
 import { transactionPage } from "./pages/transaction.js";
 import { transactionsPage } from "./pages/transactions.js";
+import { usersPage } from "./pages/users.js";
 
 export const ROUTES = [
   ["", overviewPage],
@@ -36,4 +39,7 @@ export const ROUTES = [
   ["reassignments", reassignmentsPage],
   ["reassignments/throttles", throttlesPage],
   ["quorum", quorumPage],
+  ["access", usersPage],
+  ["access/acls", aclsPage],
+  ["access/quotas", quotasPage],
 ];

@@ -5,6 +5,7 @@ import { h, visible } from "./dom.js";
 import { morph } from "./morph.js";
 import { note } from "./parts.js";
 import { repeat } from "./repeat.js";
+import { principal } from "./session.js";
 
 export class View {
   constructor(place) {
@@ -34,7 +35,7 @@ export class View {
     let problem = null;
     place.draw = () => {
       if (hasAnswer || problem)
-        morph(place, [problem && note("bad", problem.message), hasAnswer && draw(answer)]);
+        morph(place, [problem && told(problem), hasAnswer && problem?.status !== 403 && draw(answer)]);
     };
     const work = async () => {
       try {
@@ -52,4 +53,11 @@ export class View {
     place.refresh = repeat(every, work, this.signal);
     return place;
   }
+}
+
+/** What is said instead of an answer: that something is not allowed is no fault. */
+function told(problem) {
+  if (problem.status !== 403) return note("bad", problem.message);
+  const who = principal() ?? "You";
+  return note("warn", `${who} may not see this. The node says: ${problem.message}`);
 }
