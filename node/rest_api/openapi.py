@@ -11,9 +11,10 @@ VERSION: Final = "3.1.0"
 # What any request may be answered with, beside what its route says.
 _ALWAYS: Final[Mapping[int, str]] = {
     400: "The request does not match the schema, or the cluster rejects it.",
+    401: "The request has no login that is right, and ottla.rest.authentication asks for one.",
     403: (
-        "The request comes from a page of another site, or is allowed only from the machines of "
-        "the cluster's nodes."
+        "The caller has no right to this; or the request comes from a page of another site, or is "
+        "allowed only from the machines of the cluster's nodes."
     ),
     404: "The resource named by the path or the body does not exist.",
     408: "The request body was not received in time.",

@@ -10,6 +10,7 @@ from ottla.node.rest_api.operation_words import listed, record
 from ottla.node.rest_api.resource import Data
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import (
+    NAME,
     STRING,
     Answer,
     QueryParameter,
@@ -24,7 +25,6 @@ STRONGEST: Final = "SCRAM-SHA-512"
 MAX_PASSWORD_CHARS: Final = 1_024
 _MECHANISM: Final = {"type": "string", "enum": list(SCRAM_MECHANISMS)}
 _ITERATIONS: Final = {"type": "integer", "minimum": MIN_ITERATIONS, "maximum": MAX_ITERATIONS}
-_NAME: Final = {"type": "string", "minLength": 1, "maxLength": 1_000}
 _USER: Final = record(
     {
         "name": STRING,
@@ -109,7 +109,7 @@ ROUTES: Final = (
         operation_id="getUser",
         summary="A SCRAM user, and the mechanisms by which it can log in.",
         tag=TAG,
-        path_parameters={"user_name": _NAME},
+        path_parameters={"user_name": NAME},
         responses={200: Response(description="The user.", schema=_USER)},
     ),
     Route(
@@ -121,7 +121,7 @@ ROUTES: Final = (
         summary="Set the password of a user; a new name is a new user.",
         description=f"For {STRONGEST} and with {MIN_ITERATIONS} iterations, unless the body says otherwise.",
         tag=TAG,
-        path_parameters={"user_name": _NAME},
+        path_parameters={"user_name": NAME},
         request_schema=_PASSWORD,
         body_is_required=True,
         responses={204: Response(description="Set.")},
@@ -135,7 +135,7 @@ ROUTES: Final = (
         summary="Take the password of a user away, so that it can no longer log in.",
         description="ACLs and quotas of the user stay.",
         tag=TAG,
-        path_parameters={"user_name": _NAME},
+        path_parameters={"user_name": NAME},
         query=(
             QueryParameter(
                 name="mechanism", schema=_MECHANISM, description="Only for this mechanism; all by default."
