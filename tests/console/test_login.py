@@ -1,0 +1,171 @@
+"""Logging in to the console, what somebody with few rights sees, and the pages of users, ACLs and quotas."""
+
+from collections.abc import Iterator
+
+import pytest
+from selenium import webdriver
+
+from tests.console.console_page import ConsolePage
+from tests.console.makers import name_of
+from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+
+pytestmark = pytest.mark.slow
+ADMIN, ANN = "admin-secret", "ann-secret"
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+    started = start_embedded(
+        tmp_path_factory.mktemp("console-login"),
+        ottla_rest_listeners="http://127.0.0.1:0",
+        ottla_rest_authentication="basic",
+        ottla_add_scram=f"SCRAM-SHA-512=[name=admin,password={ADMIN}],SCRAM-SHA-512=[name=ann,password={ANN}]",
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:admin",
+        connection_failed_authentication_delay_ms=0,
+    )
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def guarded(browser: webdriver.Chrome, node: EmbeddedBroker) -> Iterator[ConsolePage]:
+    """The console of a node that asks for a login, as a new visitor finds it."""
+    page = ConsolePage(browser, node.broker.rest.addresses[0].url)
+    page.resize(1280)
+    page.load()
+    browser.delete_all_cookies()
+    page.errors()
+    page.load()
+    yield page
+    told = [one for one in page.errors() if "/console/" not in one]
+    assert told == []
+
+
+def log_in(page: ConsolePage, user: str = "admin", password: str = ADMIN) -> None:
+    page.sees("Log in")
+    page.fill("User", user)
+    page.fill("Password", password)
+    page.click("Log in")
+
+
+def test_a_visitor_logs_in_sees_the_page_that_was_asked_for_and_logs_out(guarded: ConsolePage) -> None:
+    guarded.open("#/brokers")
+    log_in(guarded, password="wrong")
+    guarded.sees("This login is not right.")
+    guarded.fill("Password", ADMIN)
+    guarded.click("Log in")
+
+    guarded.eventually(lambda: guarded.title() == "Brokers", "the page of brokers does not come")
+    guarded.sees("admin", "Log out")
+    guarded.load("#/brokers")
+    guarded.eventually(lambda: guarded.title() == "Brokers", "a page that is loaded again asks once more")
+    assert "ottla-session" not in guarded.script("return document.cookie")
+    guarded.click("Log out")
+    guarded.sees("Password")
+    assert "Brokers" not in guarded.text()
+
+
+def test_a_session_that_has_ended_brings_the_login_back(guarded: ConsolePage, node: EmbeddedBroker) -> None:
+    log_in(guarded)
+    guarded.sees("Log out")
+    server = node.broker.rest._server
+    assert server is not None
+
+    server._authentication.sessions._of.clear()
+
+    guarded.sees("Password")
+
+
+def test_what_somebody_may_not_see_is_said_in_words(guarded: ConsolePage) -> None:
+    log_in(guarded, "ann", ANN)
+    guarded.sees("Log out")
+    guarded.open("#/access")
+
+    guarded.sees("User:ann may not see this.", "DESCRIBE")
+    guarded.open("#/topics")
+    guarded.sees("There are no topics yet.")
+
+
+def test_users_are_created_changed_and_deleted(guarded: ConsolePage) -> None:
+    name = name_of("nora")
+    log_in(guarded)
+    guarded.click("Access")
+    guarded.sees("Create a user…")
+    guarded.click("Create a user…")
+    guarded.fill("Name", name)
+    guarded.fill("Password", "one")
+    guarded.fill("Password again", "two")
+    guarded.click("Create")
+    guarded.sees("The two passwords differ.")
+    guarded.fill("Password again", "one")
+    guarded.click("Create")
+
+    guarded.sees(f"User {name} is created.")
+    guarded.eventually(
+        lambda: "SCRAM-SHA-512 (4096 iterations)" in guarded.cells_of(name), "the user is not shown"
+    )
+    guarded.click(f"Set the password of {name}")
+    guarded.fill("Password", "three")
+    guarded.fill("Password again", "three")
+    guarded.click("Set the password")
+    guarded.sees(f"The password of {name} is set.")
+    guarded.click(f"Delete {name}")
+    guarded.click("Delete the user")
+    guarded.sees(f"User {name} is deleted.")
+    guarded.eventually(
+        lambda: (
+            not guarded.script(
+                f"return [...document.querySelectorAll('tbody th')].some((one) => one.textContent === '{name}')"
+            )
+        ),
+        "it is still there",
+    )
+
+
+def test_acls_are_created_found_and_deleted(guarded: ConsolePage) -> None:
+    who = f"User:{name_of('olga')}"
+    log_in(guarded)
+    guarded.sees("Log out")
+    guarded.open("#/access/acls")
+    guarded.click("Create an ACL…")
+    guarded.fill("Resource name", "orders-")
+    guarded.choose("Names that it applies to", "names that begin with it")
+    guarded.click("Create")
+    guarded.sees("Principal must not be empty.")
+    guarded.fill("Principal", who)
+    guarded.click("Create")
+
+    guarded.sees(f"The ACL of {who} is created.")
+    guarded.eventually(
+        lambda: guarded.cells_of(who)[:5] == [who, "allow", "READ", "topic orders-…", "any"], "no such ACL"
+    )
+    guarded.fill("Search", "nothing like it")
+    guarded.sees("No ACL contains this text.")
+    guarded.fill("Search", who)
+    guarded.click(f"Delete the ACL of {who}")
+    guarded.sees(f"{who} from any host: allow READ on topic orders-…")
+    guarded.click("Delete the ACL")
+    guarded.sees("The ACL is deleted.")
+
+
+def test_quotas_are_set_and_removed(guarded: ConsolePage) -> None:
+    user = name_of("paul")
+    log_in(guarded)
+    guarded.sees("Log out")
+    guarded.open("#/access/quotas")
+    guarded.click("Set a quota…")
+    guarded.fill("Value", "1048576")
+    guarded.click("Set the quota")
+    guarded.sees("Name a user, a client id or an address.")
+    guarded.fill("User", user)
+    guarded.fill("Client id", "*")
+    guarded.click("Set the quota")
+
+    guarded.sees(f"The quota of user {user}, default client id is set.")
+    guarded.eventually(
+        lambda: "1 MiB/s written" in guarded.cells_of(f"user {user}, default client id"), "no such quota"
+    )
+    guarded.click(f"Remove the quotas of user {user}, default client id")
+    guarded.click("Remove the quotas")
+    guarded.sees("are removed.")
