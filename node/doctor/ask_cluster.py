@@ -4,6 +4,7 @@ Whatever cannot be asked leaves a gap in the facts, never an error.
 """
 
 import asyncio
+import base64
 import http.client
 import ipaddress
 import json
@@ -28,8 +29,10 @@ from ottla.node.doctor.try_endpoint import try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.secure_client.client_context import client_context
-from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity
-from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS
+from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
+from ottla.node.secure_client.sasl_login import token_of
+from ottla.node.settings.rest_security_settings import is_loopback
+from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS, RestAddress
 from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -260,7 +263,8 @@ async def _told(node: AdvertisedFacts, asking: _Asking) -> _Told | None:
     host = host.strip("[]")
     if host in ("", "0.0.0.0", "::"):
         host = node.endpoint.host
-    told = await asyncio.to_thread(_get, host, int(port), asking.timeout_s, "/v1/node", 200)
+    at = await asyncio.to_thread(_rest_access, listed.startswith("https:"), host, asking)
+    told = await asyncio.to_thread(_get, host, int(port), asking.timeout_s, "/v1/node", 200, at)
     # Another node may have the port that this one did not get.
     return told if told is not None and is_of(node, told.body) else None
 
@@ -270,18 +274,50 @@ def is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
     return is_same_cluster and body.get("node_id") == node.node_id
 
 
-async def unready_sentence(host: str, port: int, timeout_s: float) -> str | None:
+class _RestAccess(NamedTuple):
+    """The TLS by which a REST API is asked, None for none, and the headers of a login."""
+
+    tls: ssl.SSLContext | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def _rest_access(is_secure: bool, host: str, asking: _Asking) -> _RestAccess:
+    """Return how the REST API there is asked with the settings of this client: TLS and login are the same.
+
+    A password is not sent where others could read it.
+    """
+    tls = (asking.tls or ssl.create_default_context()) if is_secure else None
+    login = asking.security.login
+    if login is None or not (is_secure or is_loopback(host)):
+        return _RestAccess(tls)
+    if login.user:
+        proof = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+        return _RestAccess(tls, (("Authorization", f"Basic {proof}"),))
+    try:
+        return _RestAccess(tls, (("Authorization", f"Bearer {token_of(login)}"),))
+    except ClientSecurityError:
+        return _RestAccess(tls)
+
+
+async def unready_sentence(rest: RestAddress, timeout_s: float) -> str | None:
     """Return why a node is not ready, in its own words; None if it is ready or does not answer."""
-    told = await asyncio.to_thread(_get, host, port, timeout_s, "/readyz", 503)
+    tls = None
+    if rest.is_secure:  # nothing is sent there that a stranger could use
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    told = await asyncio.to_thread(_get, rest.host, rest.port, timeout_s, "/readyz", 503, _RestAccess(tls))
     return None if told is None else str(told.body.get("message") or "reason unknown.")
 
 
-def _get(host: str, port: int, timeout_s: float, path: str, status: int) -> _Told | None:
-    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+def _get(host: str, port: int, timeout_s: float, path: str, status: int, at: _RestAccess) -> _Told | None:
+    if at.tls is None:
+        connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    else:
+        connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=at.tls)
     try:
         connection.connect()
         asked_ms = time.time() * 1000
-        connection.request("GET", path)
+        connection.request("GET", path, headers=dict(at.headers))
         answer = connection.getresponse()
         body = json.loads(answer.read(MAX_NODE_BYTES))
         answered_ms = time.time() * 1000

@@ -85,6 +85,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/v1/cluster/rates",
+        asks=AclOperation.DESCRIBE,
         handler=get_cluster_rates,
         operation_id="getClusterRates",
         summary="Request rates and latencies of every running node, and of all together.",

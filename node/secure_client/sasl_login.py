@@ -56,11 +56,16 @@ def mechanism_of(login: SaslLogin) -> Mechanism:
     if login.mechanism == PLAIN:
         return _OneMessage(b"\0%b\0%b" % (login.user.encode(), login.password.encode()))
     if login.mechanism == OAUTHBEARER:
-        token = login.token or _token_in(login.token_file)
+        token = token_of(login)
         extensions = "".join(f"{name}={value}\x01" for name, value in login.extensions)
         return _OneMessage(f"n,,\x01auth=Bearer {token}\x01{extensions}\x01".encode())
     nonce = secrets.token_urlsafe(NONCE_BYTES).encode()
     return ScramClient(login.mechanism, login.user, login.password, nonce=nonce)
+
+
+def token_of(login: SaslLogin) -> str:
+    """Return the access token of a login; ClientSecurityError if its file cannot be used."""
+    return login.token or _token_in(login.token_file)
 
 
 def _token_in(path: str) -> str:

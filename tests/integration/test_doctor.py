@@ -16,18 +16,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
+from ottla.node.doctor.ask_cluster import ask_cluster
 from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
 from ottla.node.doctor.endpoint_facts import Speaks
 from ottla.node.doctor.finding import Finding, Severity
 from ottla.node.doctor.try_endpoint import try_endpoint
 from ottla.node.embedded import Cluster
+from ottla.node.secure_client.client_security import ClientSecurity, ClientTls, SaslLogin
 from ottla.node.settings.config import load_config
+from ottla.node.tls.store_settings import StoreSettings
 from tests.compat import command_line
 from tests.compat.servers import start_ottla
 from tests.integration.certificates import write_certificates
+from tests.integration.embedded_broker import start_embedded
 from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
@@ -232,6 +237,31 @@ def test_a_listener_with_tls_is_told(tmp_path: Path) -> None:
     with server(answer) as port:
         assert speaks(port) is Speaks.TLS
         assert "requires TLS" in problems(of_cluster(f"127.0.0.1:{port}"))
+
+
+def test_a_rest_api_with_tls_and_logins_is_asked_as_the_listeners_are(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    issued = authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem
+    issued.write_to_path(str(tmp_path / "node.pem"))
+    node = start_embedded(
+        tmp_path / "logs",
+        listeners="SASL_SSL://127.0.0.1:0,PLAINTEXT://127.0.0.1:0",
+        sasl_enabled_mechanisms="SCRAM-SHA-512",
+        ssl_keystore_location=tmp_path / "node.pem",
+        ottla_rest_listeners=f"https://127.0.0.1:{free_port()}",
+        ottla_rest_authentication="basic",
+        ottla_add_scram="SCRAM-SHA-512=[name=admin,password=secret]",
+    )
+    store = StoreSettings(type="PEM", location=str(tmp_path / "ca.pem"), password=None)
+    login = SaslLogin(mechanism="SCRAM-SHA-512", user="admin", password="secret")
+    security = ClientSecurity(tls=ClientTls(truststore=store), login=login)
+
+    address = [("127.0.0.1", node.broker.listeners[0].port)]
+    facts = asyncio.run(ask_cluster(address, timeout_s=TIMEOUT_S, security=security))
+    node.stop()
+
+    assert list(facts.unasked) == [] and [one.node_id for one in facts.clocks] == [0]
 
 
 def test_what_speaks_otherwise_or_not_at_all() -> None:

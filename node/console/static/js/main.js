@@ -28,6 +28,7 @@ const main = document.getElementById("main");
 const pages = document.getElementById("pages");
 const menu = document.getElementById("menu");
 let view = null;
+let askWhere = () => {};
 
 function showPage() {
   view?.end.abort();
@@ -79,7 +80,7 @@ function nameTheme() {
 /** Which cluster and node this is; asked on every page, so that a node that went is noticed on every page. */
 function tellWhere() {
   const where = document.getElementById("where");
-  repeat(
+  askWhere = repeat(
     5_000,
     async () => {
       if (needsLogin()) return;
@@ -112,6 +113,7 @@ function showForWho() {
   document.getElementById("where").replaceChildren();
   tellWho();
   showPage();
+  askWhere();
 }
 
 /** Ask who this is until the node has told it. */
