@@ -25,6 +25,12 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from tests.compat.java.java_programs import QUICK_START
 from tests.compat.servers import ROOT, Server, start, start_ottla
@@ -154,7 +160,11 @@ def secured(home: Path, *overrides: str, is_kafka: bool = False) -> Iterator[Sec
     authority.cert_pem.write_to_path(str(home / "ca.pem"))
     for name in ("node", "anna"):
         issued = authority.issue_cert("127.0.0.1", common_name=name)
-        issued.private_key_and_cert_chain_pem.write_to_path(str(home / f"{name}.pem"))
+        key = load_pem_private_key(issued.private_key_pem.bytes(), None)
+        # The only form of keys in PEM that Java reads.
+        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        chain = b"".join(one.bytes() for one in issued.cert_chain_pems)
+        (home / f"{name}.pem").write_bytes(pem + chain)
     trustme.CA().cert_pem.write_to_path(str(home / "stranger.pem"))
     ports = {name: free_port() for name in LISTENERS}
     controller = f",CONTROLLER://127.0.0.1:{(controller_port := free_port())}" if is_kafka else ""
