@@ -19,18 +19,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.node.broker import Broker
 from ottla.node.embedded.network import Network, NodeLoop, VoterLoop, call
+from ottla.node.embedded.secured_access import Library, SecuredAccess, client_config
+from ottla.node.secure_setup.node_keys import LOCAL_HOSTS
+from ottla.node.secure_setup.secure_directory import complete
 from ottla.node.settings.config import parse_config, refuse_unknown
 from ottla.node.settings.properties_file import parse_properties
 from ottla.node.settings.rest_settings import REST_LISTENERS
+from ottla.node.settings.secure_settings import (
+    ADMINISTRATOR,
+    CLIENT_LISTENER,
+    NODE_LISTENER,
+    SECURE,
+    SECURE_DIR,
+    SecureFiles,
+)
 from ottla.node.start.world import World
 
 HOST: Final = "127.0.0.1"
 IDENTITY_FILE: Final = "cluster.properties"
+SECURE_FOLDER: Final = "secure"
 MAX_VOTERS: Final = 5  # as `ottla cluster up`
 THREAD_TIMEOUT_S: Final = 60.0
 # Below those that Linux gives to clients: nobody takes the port of a dead node before it comes back, neither
@@ -180,8 +192,9 @@ class Cluster:
     there again, its ports too; without it they are temporary. Topics have a replica on each of up to three
     nodes unless they are created with another number. `overrides` are settings of all nodes, and one that
     does not exist is a KafkaError that names the nearest. With `rest` each node has the REST API, on a port
-    of its own that `rest_urls` tells. Its methods block for as long as what they do takes; the asynchronous
-    context does not.
+    of its own that `rest_urls` tells. With `secure` it is as `ottla start --secure` makes it: clients log in
+    over TLS, by what `client_config` tells, as an administrator or as users of `add_user`. Its methods block
+    for as long as what they do takes; the asynchronous context does not.
     """
 
     def __init__(
@@ -191,6 +204,7 @@ class Cluster:
         data: Path | None = None,
         overrides: Mapping[str, str] | None = None,
         rest: bool = False,
+        secure: bool = False,
     ) -> None:
         if nodes < 1:
             raise ValueError("a cluster needs at least one node")
@@ -198,9 +212,16 @@ class Cluster:
         self._temporary = tempfile.mkdtemp(prefix="ottla-") if data is None else None
         self._network = Network()
         directory = Path(self._temporary or data or "")
-        identity = _new_identity(nodes) if data is None else _kept_identity(data / IDENTITY_FILE, nodes)
+        identity = (
+            _new_identity(nodes, secure)
+            if data is None
+            else _kept_identity(data / IDENTITY_FILE, nodes, secure)
+        )
         self.cluster_id = identity.cluster_id
-        clients, controllers = identity.ports[:nodes], identity.ports[nodes:]
+        # A secured one has ports for nodes behind those of the controllers.
+        clients, controllers, peers = (
+            identity.ports[begin : begin + nodes] for begin in (0, nodes, 2 * nodes)
+        )
         voters = nodes if nodes <= 3 else 3 if nodes == 4 else MAX_VOTERS
         shared = {
             **QUICK,
@@ -210,12 +231,23 @@ class Cluster:
             "cluster.secret": identity.secret,
             "controller.quorum.voters": ",".join(f"{i}@{HOST}:{controllers[i]}" for i in range(voters)),
             "controller.listener.names": "CONTROLLER",
-            "inter.broker.listener.name": "PLAINTEXT",
+            "inter.broker.listener.name": NODE_LISTENER if secure else "PLAINTEXT",
             REST_LISTENERS: f"http://{HOST}:0" if rest else "",
         }
+        self._ports = clients
+        self._access: SecuredAccess | None = None
+        if secure:
+            files = SecureFiles((directory / SECURE_FOLDER).absolute())
+            names = dict.fromkeys(range(nodes), LOCAL_HOSTS)
+            complete(files, hosts_of=names, bootstrap=self.bootstrap)
+            shared |= {SECURE: "true", SECURE_DIR: str(files.directory)}
+            self._access = SecuredAccess(files, self.bootstrap)
         self._nodes: list[_Node] = []
         for node_id in range(nodes):
-            listeners = f"PLAINTEXT://{HOST}:{clients[node_id]}"
+            listeners = f"{CLIENT_LISTENER if secure else 'PLAINTEXT'}://{HOST}:{clients[node_id]}"
+            if secure:
+                listeners += f",{NODE_LISTENER}://{HOST}:{peers[node_id]}"
+                self._network.assign(peers[node_id], node_id)
             if node_id < voters:
                 listeners += f",CONTROLLER://{HOST}:{controllers[node_id]}"
             own = {
@@ -227,7 +259,6 @@ class Cluster:
             self._nodes.append(_Node(node_id, {**shared, **own, **(overrides or {})}, self._network))
             self._network.assign(clients[node_id], node_id)
             self._network.assign(controllers[node_id], node_id)
-        self._ports = clients
 
     # ---- start and stop --------------------------------------------------------------------------
 
@@ -280,6 +311,45 @@ class Cluster:
     def bootstrap(self) -> str:
         """HOST:PORT of all nodes, for `bootstrap.servers`."""
         return ",".join(f"{HOST}:{port}" for port in self._ports)
+
+    def client_config(self, library: Library = "confluent", *, user: str = ADMINISTRATOR) -> dict[str, Any]:
+        """Return what a client of a library is given to connect, as this user where the cluster is secured.
+
+        "confluent": for `Producer({**config})`; "java": properties; "kafka-python" and "aiokafka": arguments.
+        """
+        return client_config(library, self.bootstrap, self._access, user)
+
+    def add_user(self, name: str, password: str | None = None) -> str:
+        """Add a user who logs in by SCRAM-SHA-512, or give it this password; return the password.
+
+        Without one it is random. What the user may do is for `allow` to say.
+        """
+        return self._secured().add_user(name, password)
+
+    def allow(
+        self,
+        user: str,
+        *operations: str,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        prefixed: bool = False,
+    ) -> None:
+        """Let a user do these operations ("READ", "WRITE", ...) with each resource named that has them.
+
+        With `prefixed` the names are beginnings of names.
+        """
+        self._secured().allow(
+            user,
+            operations,
+            {"TOPIC": topic, "GROUP": group, "TRANSACTIONAL_ID": transactional_id},
+            is_prefixed=prefixed,
+        )
+
+    def _secured(self) -> SecuredAccess:
+        if self._access is None:
+            raise ValueError("the cluster has no users: make it with secure=True")
+        return self._access
 
     @property
     def rest_urls(self) -> list[str]:
@@ -381,28 +451,36 @@ class _Identity(NamedTuple):
 
     cluster_id: str
     secret: str
-    ports: Sequence[int]  # of the nodes for clients, then of the nodes for controllers
+    ports: Sequence[int]  # for clients, then for controllers, then for nodes if it is secured
 
 
-def _new_identity(nodes: int) -> _Identity:
-    ports = _free_ports(2 * nodes)
+def _new_identity(nodes: int, is_secure: bool) -> _Identity:
+    ports = _free_ports((3 if is_secure else 2) * nodes)
     return _Identity(uuid_to_text(secrets.token_bytes(16)), secrets.token_urlsafe(32), ports)
 
 
-def _kept_identity(path: Path, nodes: int) -> _Identity:
-    """The identity that was written there, or a new one, written; ValueError for another number of nodes."""
+def _kept_identity(path: Path, nodes: int, is_secure: bool) -> _Identity:
+    """The identity that was written there, or a new one, written; ValueError for another number of nodes.
+
+    ValueError, too, if it was secured and is not to be any more, or the other way round.
+    """
     if not path.exists():
-        identity = _new_identity(nodes)
+        identity = _new_identity(nodes, is_secure)
         path.parent.mkdir(0o700, parents=True, exist_ok=True)
         listed = ",".join(map(str, identity.ports))
         text = f"cluster.id={identity.cluster_id}\ncluster.secret={identity.secret}\nports={listed}\n"
+        text += "secure=true\n" if is_secure else ""
         path.touch(mode=0o600)  # the secret is its owner's alone
         path.write_text(text)
         return identity
     texts = parse_properties(path.read_bytes())
+    was_secure = texts.get("secure") == "true"
+    if was_secure != is_secure:
+        raise ValueError(f"{path.parent} holds a cluster that was made with secure={was_secure}")
     ports = [int(port) for port in texts["ports"].split(",")]
-    if len(ports) != 2 * nodes:
-        raise ValueError(f"{path.parent} holds a cluster of {len(ports) // 2} nodes, not of {nodes}")
+    each = 3 if is_secure else 2
+    if len(ports) != each * nodes:
+        raise ValueError(f"{path.parent} holds a cluster of {len(ports) // each} nodes, not of {nodes}")
     return _Identity(texts["cluster.id"], texts["cluster.secret"], ports)
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +24,7 @@ class Network:
         self._owner_of_port: dict[int, int] = {}
         self._group_of: dict[int, int] = {}
         self._lock = threading.Lock()
-        self._open: weakref.WeakKeyDictionary[asyncio.WriteTransport, _Dialled] = weakref.WeakKeyDictionary()
+        self._open: list[_Dialled] = []
 
     def assign(self, port: int, node_id: int) -> None:
         """This node listens there."""
@@ -38,13 +37,9 @@ class Network:
             self._group_of = {node_id: -1 - node_id for node_id in everyone}
             for number, group in enumerate(groups):
                 self._group_of.update(dict.fromkeys(group, number))
-            cut = [
-                (transport, dialled)
-                for transport, dialled in self._open.items()
-                if not self.passes(dialled.node_id, dialled.port)
-            ]
-        for transport, dialled in cut:
-            call(dialled.loop, transport.abort)
+            cut = [one for one in self._open if not self.passes(one.node_id, one.port)]
+        for dialled in cut:
+            call(dialled.loop, dialled.transport.abort)
 
     def heal(self) -> None:
         """Let all nodes reach each other."""
@@ -55,10 +50,12 @@ class Network:
         groups, owner = self._group_of, self._owner_of_port.get(port)
         return owner is None or groups.get(node_id, 0) == groups.get(owner, 0)
 
-    def note(self, transport: asyncio.WriteTransport, dialled: "_Dialled") -> None:
-        """A node has opened a connection."""
+    def note(self, dialled: "_Dialled") -> None:
+        """A node has opened a connection; on its loop."""
         with self._lock:
-            self._open[transport] = dialled
+            # A transport of TLS takes no weak reference, so those that have ended are looked for here.
+            self._open = [one for one in self._open if not one.has_ended(dialled.loop)]
+            self._open.append(dialled)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +63,14 @@ class _Dialled:
     node_id: int
     port: int
     loop: asyncio.AbstractEventLoop
+    transport: asyncio.WriteTransport
+
+    def has_ended(self, this_loop: asyncio.AbstractEventLoop) -> bool:
+        """Return whether the connection is known to have ended; only the own loop is asked."""
+        if self.loop is not this_loop:
+            return self.loop.is_closed()
+        # One of TLS that was lost does not say that it is closing, but has no socket any more.
+        return self.transport.is_closing() or self.transport.get_extra_info("socket") is None
 
 
 class NodeLoop(uvloop.Loop):
@@ -99,7 +104,7 @@ async def _dial(
     if not loop.network.passes(loop.node_id, number):
         raise ConnectionRefusedError(f"the network between node {loop.node_id} and port {port} is cut")
     transport, protocol = await connect(factory, host, port, **rest)
-    loop.network.note(transport, _Dialled(loop.node_id, number, loop))
+    loop.network.note(_Dialled(loop.node_id, number, loop, transport))
     # It may have been cut while we dialled.
     if not loop.network.passes(loop.node_id, number):
         transport.abort()

@@ -3,7 +3,8 @@
     def test_orders(ottla_cluster):
         producer = Producer({"bootstrap.servers": ottla_cluster.bootstrap})
 
-It is one for the whole session and has three nodes (`--ottla-nodes`). A test that kills nodes makes its own
+It is one for the whole session and has three nodes (`--ottla-nodes`); `ottla_secure_cluster` is one with TLS,
+logins and access control. A test that kills nodes makes its own
 with `ottla_cluster_factory(nodes=3, overrides={...})`. A suite that asks for neither loads this file alone,
 which imports nothing but pytest, so that it cannot fail where Ottla itself would.
 """
@@ -46,6 +47,15 @@ def ottla_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
     from ottla.testing import Cluster
 
     with Cluster(nodes=request.config.getoption("--ottla-nodes")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def ottla_secure_cluster(request: pytest.FixtureRequest) -> "Iterator[Cluster]":
+    """A cluster with TLS, logins and access control for all tests of the session; see its `client_config`."""
+    from ottla.testing import Cluster
+
+    with Cluster(nodes=request.config.getoption("--ottla-nodes"), secure=True) as cluster:
         yield cluster
 
 

@@ -53,6 +53,7 @@ DOORS = {
     "node/node_state.py",  # the clock of the loop
     "node/embedded/cluster.py",
     "node/embedded/network.py",
+    "node/embedded/secured_access.py",  # a thread in which the administrator asks
     "node/node_facts.py",
     "node/audit/audit_file.py",
     "node/audit/audit_log.py",  # its thread

@@ -23,7 +23,7 @@ ANY = {
     "node/client": 29,  # JSON
     "node/coordinators": 22,  # answers and effects of any coordinator
     "node/doctor": 2,
-    "node/embedded": 16,  # the loop's own signatures
+    "node/embedded": 21,  # the loop's own signatures; arguments of clients of any library
     "node/kafka_api": 38,  # messages of any API
     "node/metrics": 2,
     "node/net": 11,
@@ -45,6 +45,7 @@ ENDS_OF_ERRORS = {
     "metadata_raft/raft_thread.py": "told to the node, in whose thread this is not",
     "node/broker.py": "raised when all is closed",
     "node/embedded/cluster.py": "told to the caller, in whose thread this is not",
+    "node/embedded/secured_access.py": "told to the caller, in whose thread this is not",
     "node/kafka_api/sasl_gate.py": "a login fails",
     "node/security/jwks_fetcher.py": "a fetch fails",
     "node/node_facts.py": "raised where the question was asked",

@@ -1,0 +1,214 @@
+"""`Cluster(secure=True)` as its user has it: clients of several libraries, users and rights, broken nodes."""
+
+import asyncio
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from ottla.logstore.words.errors import KafkaError as OttlaError
+from ottla.node.embedded import Cluster
+from tests.integration.cluster.conftest import eventually
+
+with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from kafka import KafkaConsumer, KafkaProducer
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
+TIMEOUT_S = 60
+QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Cluster]:
+    """Three nodes for all tests that leave them as they were."""
+    with Cluster(nodes=3, secure=True, rest=True) as cluster:
+        yield cluster
+
+
+def create(cluster: Cluster, topic: str) -> str:
+    admin = AdminClient({**cluster.client_config(), **QUIET})
+    admin.create_topics([NewTopic(topic, 1, min(3, len(cluster.node_ids)))])[topic].result(TIMEOUT_S)
+    eventually(lambda: cluster.leader_of(topic, 0) >= 0, "it has a leader")
+    return topic
+
+
+def produce(config: dict[str, Any], topic: str, value: str, timeout_s: float = TIMEOUT_S) -> str | None:
+    """Return the name of the error, None if it was acknowledged."""
+    outcomes: list[KafkaError | None] = []
+    producer = Producer({**config, **QUIET, "message.timeout.ms": int(timeout_s * 1000)})
+    producer.produce(topic, value, on_delivery=lambda error, _: outcomes.append(error))
+    producer.flush(timeout_s + 5)
+    [outcome] = outcomes
+    return None if outcome is None else outcome.name()
+
+
+def test_confluent_kafka_writes_and_reads_as_the_administrator(three: Cluster) -> None:
+    topic = create(three, "of-confluent")
+
+    assert produce(three.client_config(), topic, "hello") is None
+    consumer = Consumer(
+        {**three.client_config(), **QUIET, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    message = consumer.poll(TIMEOUT_S)
+    consumer.close()
+
+    assert message is not None and message.value() == b"hello"
+
+
+def test_kafka_python_writes_and_reads(three: Cluster) -> None:
+    topic = create(three, "of-kafka-python")
+
+    producer = KafkaProducer(**three.client_config("kafka-python"))
+    producer.send(topic, b"hello").get(TIMEOUT_S)
+    producer.close()
+    consumer = KafkaConsumer(
+        topic,
+        **three.client_config("kafka-python"),
+        auto_offset_reset="earliest",
+        consumer_timeout_ms=TIMEOUT_S * 1000,
+    )
+    message = next(consumer)
+    consumer.close()
+
+    assert message.value == b"hello"
+
+
+def test_aiokafka_writes_and_reads(three: Cluster) -> None:
+    topic = create(three, "of-aiokafka")
+
+    async def there_and_back() -> bytes:
+        config = three.client_config("aiokafka")
+        producer = AIOKafkaProducer(**config)
+        await producer.start()
+        await producer.send_and_wait(topic, b"hello")
+        await producer.stop()
+        consumer = AIOKafkaConsumer(topic, **config, auto_offset_reset="earliest")
+        await consumer.start()
+        message = await asyncio.wait_for(consumer.getone(), TIMEOUT_S)
+        await consumer.stop()
+        return bytes(message.value)
+
+    assert asyncio.run(there_and_back()) == b"hello"
+
+
+def test_a_user_may_what_was_allowed_and_nothing_else(three: Cluster) -> None:
+    mine, other = create(three, "anna-orders"), create(three, "bert-orders")
+    password = three.add_user("anna")
+    config = three.client_config(user="anna")
+
+    before = produce(config, mine, "1", 3)
+    three.allow("anna", "write", "describe", topic="anna-", prefixed=True)
+    eventually(lambda: produce(config, mine, "2", 3) is None, "she may write")
+
+    assert before == "TOPIC_AUTHORIZATION_FAILED"
+    assert produce(config, other, "3", 3) == "TOPIC_AUTHORIZATION_FAILED"
+    assert config["sasl.password"] == password != three.client_config()["sasl.password"]
+
+
+def test_a_group_gets_the_operations_that_there_are_for_groups(three: Cluster) -> None:
+    topic = create(three, "shared")
+    produce(three.client_config(), topic, "hello")
+    three.add_user("carl", "a password of his own")
+    three.allow("carl", "READ", "WRITE", topic=topic, group="of-carl")
+    consumer = Consumer(
+        {**three.client_config(user="carl"), **QUIET, "group.id": "of-carl", "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+
+    message = consumer.poll(TIMEOUT_S)
+    consumer.close()
+
+    assert message is not None and message.error() is None and message.value() == b"hello"
+
+
+def test_strangers_and_wrong_passwords_are_kept_out(three: Cluster) -> None:
+    wrong = {**three.client_config(), **QUIET, "sasl.password": "guessed"}
+    errors: list[KafkaError] = []
+    admin = AdminClient({**wrong, "error_cb": errors.append})
+
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=2)
+    with pytest.raises(KafkaException):
+        AdminClient({"bootstrap.servers": three.bootstrap, **QUIET}).list_topics(timeout=2)
+
+    assert any(error.code() == KafkaError._AUTHENTICATION for error in errors)
+
+
+def test_what_is_asked_wrongly_is_said(three: Cluster) -> None:
+    for ask in (
+        lambda: three.client_config(user="nobody"),
+        lambda: three.allow("anna", "FLY", topic="t"),
+        lambda: three.allow("anna", "READ"),
+        lambda: three.allow("anna", "WRITE", group="g"),
+    ):
+        with pytest.raises(ValueError):
+            ask()
+    with pytest.raises(OttlaError):
+        three.allow("anna", "READ", topic="")
+
+
+def test_helpers_work_on_a_loop(three: Cluster) -> None:
+    async def on_loop() -> str:
+        return three.add_user("dora")
+
+    assert asyncio.run(on_loop()) == three.client_config(user="dora")["sasl.password"]
+
+
+def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
+    before = {thread.name for thread in threading.enumerate()}
+    began = time.monotonic()
+    cluster = Cluster(nodes=3, secure=True)
+    authority = Path(cluster.client_config()["ssl.ca.location"])
+    with cluster:
+        took_s = time.monotonic() - began
+
+    assert took_s < 20, "a busy machine; else two seconds"
+    assert not authority.exists() and not authority.parent.parent.exists()
+    assert {thread.name for thread in threading.enumerate()} <= before
+
+
+@pytest.mark.parametrize("hurt", ["kill", "isolate", "pause", "restart"])
+def test_nodes_can_be_broken(hurt: str) -> None:
+    with Cluster(nodes=3, secure=True) as cluster:
+        topic = create(cluster, "hurt")
+        victim = cluster.leader_of(topic, 0)
+        harm: Callable[[int], None] = getattr(cluster, hurt)
+
+        harm(victim)
+        outcome = produce(cluster.client_config(), topic, "after")
+
+        assert outcome is None
+        if hurt != "restart":
+            assert cluster.leader_of(topic, 0) != victim
+        cluster.heal()
+        cluster.resume(victim)
+
+
+def test_a_cluster_is_the_same_one_when_it_comes_again(tmp_path: Path) -> None:
+    with Cluster(nodes=1, secure=True, data=tmp_path) as cluster:
+        create(cluster, "kept")
+        config = cluster.client_config()
+    with Cluster(nodes=1, secure=True, data=tmp_path) as cluster:
+        assert cluster.client_config() == config
+        assert "kept" in AdminClient({**config, **QUIET}).list_topics(timeout=TIMEOUT_S).topics
+    with pytest.raises(ValueError, match="secure=True"):
+        Cluster(nodes=1, data=tmp_path)
+
+
+def test_an_open_cluster_has_no_users() -> None:
+    cluster = Cluster(nodes=1)
+
+    assert cluster.client_config() == {"bootstrap.servers": cluster.bootstrap}
+    assert cluster.client_config("aiokafka") == {"bootstrap_servers": cluster.bootstrap}
+    with pytest.raises(ValueError, match="secure=True"):
+        cluster.add_user("anna")
+    cluster.stop()
