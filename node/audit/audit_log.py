@@ -32,9 +32,10 @@ LIMITS: Final = {
     Kind.DENIED: Limits(per_address=100, total=1_000),
     Kind.ALLOWED: Limits(per_address=1_000, total=1_000),
     Kind.FAILED_LOGIN: Limits(per_address=100, total=1_000),
-    Kind.CHANGE: Limits(per_address=2_000, total=4_000),
+    Kind.CHANGE: Limits(per_address=1_000, total=2_000),
 }
-MAX_WAITING: Final = 20_000  # lines, while the disk is slow: some 10 MB
+MAX_WAITING: Final = 8_000  # lines, while the disk is slow, mostly of 500 bytes; all windows may end at once
+LINES_AT_ONCE: Final = 64  # then others have their turn: a line takes some 20 us
 MAX_LOST_WARNINGS_S: Final = 60.0  # between two warnings that the file cannot be written
 CLOSE_PATIENCE_S: Final = 5.0  # for the last lines when the node stops
 
@@ -239,6 +240,12 @@ class AuditLog:
                 self._queue(window.end())
 
     def _write(self, lines: list[Line]) -> None:
+        for first in range(0, len(lines), LINES_AT_ONCE):
+            if first:
+                time.sleep(0.001)
+            self._write_some(lines[first : first + LINES_AT_ONCE])
+
+    def _write_some(self, lines: list[Line]) -> None:
         for line in lines:
             audit_log.log(self._level_of(_kind_of(line)), "%s", text_of(line))
         if self._file is None:

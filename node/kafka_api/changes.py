@@ -274,8 +274,9 @@ def _unregistered_broker(
 def _deleted_groups(
     request: "DeleteGroupsRequest", response: "DeleteGroupsResponse"
 ) -> Iterator[ChangeOutcome]:
-    for group in response.results:
-        yield ChangeOutcome(GROUP, group.group_id, group.error_code)
+    codes = {group.group_id: group.error_code for group in response.results}
+    for group_id in request.groups_names:
+        yield ChangeOutcome(GROUP, group_id, codes.get(group_id, 0))
 
 
 def _deleted_offsets(
@@ -302,10 +303,15 @@ def _reset_offsets(
 def _wrote_markers(
     request: "WriteTxnMarkersRequest", response: "WriteTxnMarkersResponse"
 ) -> Iterator[ChangeOutcome]:
-    for marker in response.markers:
-        for topic in marker.topics:
-            code = _first_error(one.error_code for one in topic.partitions)
-            yield ChangeOutcome(TOPIC, topic.name, code, f"markers of producer {marker.producer_id}")
+    codes = {
+        (marker.producer_id, topic.name): _first_error(one.error_code for one in topic.partitions)
+        for marker in response.markers
+        for topic in marker.topics
+    }
+    for asked in request.markers:
+        for named in asked.topics:
+            code = codes.get((asked.producer_id, named.name), 0)
+            yield ChangeOutcome(TOPIC, named.name, code, f"markers of producer {asked.producer_id}")
 
 
 # Of a request and its response, both of the API's own classes.

@@ -81,6 +81,7 @@ class SaslLogin:
         "began_s",
         "connection",
         "exchange",
+        "has_told",
         "is_raw",
         "mechanism",
         "settings",
@@ -95,6 +96,7 @@ class SaslLogin:
         self.settings: ListenerSasl | None = None  # since SaslHandshake
         self.exchange: Exchange | None = None
         self.is_raw = False  # tokens have no header
+        self.has_told = False  # the audit log, that it has failed
         self.before: tuple[str, str] | None = None  # mechanism and principal of the login before
         self.began_s = 0.0  # when the client began to log in again
         self.timer: asyncio.TimerHandle | None = None  # until it has taken too long, or has ended
@@ -241,7 +243,7 @@ class SaslGate:
                 self._dispatcher.answer(read, refused),
                 f"Unsupported SASL mechanism {mechanism[:80]}",
             )
-        login.is_raw = read.version == 0
+        login.is_raw, login.has_told = read.version == 0, False
         if login.before is not None and login.before[0] != mechanism:
             login.state, login.mechanism = State.OTHER, mechanism
         else:
@@ -321,6 +323,9 @@ class SaslGate:
             return self._refuse_token(login, told, read, f"{told} ({outcome})")
         assert isinstance(outcome, bytes)
         lifetime_ms = 0
+        if login.mechanism == OAUTHBEARER and outcome:
+            # The client is to answer that it has heard this, and may leave instead.
+            self._tell(login, "its token is invalid")
         if exchange.is_complete:
             principal = f"User:{exchange.user}"
             if login.before is not None and login.before[1] != principal:
@@ -421,7 +426,8 @@ class SaslGate:
 
     def _tell(self, login: SaslLogin, reason: str) -> None:
         """Have the audit log tell a login that failed."""
-        if self._on_failed_login is not None:
+        if self._on_failed_login is not None and not login.has_told:
+            login.has_told = True
             info, exchange = login.connection.info, login.exchange
             user = exchange.user if exchange is not None else ""
             self._on_failed_login(user, info.client_host, info.listener_name, login.mechanism, reason)

@@ -1,5 +1,6 @@
 """Tells the audit log the changes that a client asked for, once their outcome is there."""
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from itertools import islice
 from typing import Final, TypeVar
@@ -15,6 +16,9 @@ R = TypeVar("R")
 
 # Of one request; the rest is counted.
 MAX_TOLD: Final = 500
+# In place of an error code, of a client that left before it was there; and how long after that this is sure.
+LEFT: Final = "CLIENT_DISCONNECTED"
+LEFT_AFTER_S: Final = 1.0
 # Told as refusals already, with the rule.
 _REFUSALS: Final = frozenset(
     {
@@ -29,7 +33,7 @@ _REFUSALS: Final = frozenset(
 class ToldChanges:
     """The changes of one request; `of` wraps what its handler returned."""
 
-    __slots__ = ("_audit", "_changes", "_context", "_request", "_response_class")
+    __slots__ = ("_audit", "_changes", "_context", "_has_answer", "_request", "_response_class")
 
     def __init__(
         self,
@@ -44,6 +48,7 @@ class ToldChanges:
         self._context = context
         self._request = request
         self._response_class = response_class
+        self._has_answer = False  # or whoever asked has left
 
     def of(self, result: Result[R]) -> Result[R]:
         """Return the result, which tells the changes when the response is there."""
@@ -52,7 +57,15 @@ class ToldChanges:
             return result
         if type(result) is Delayed:
             build = result.answer
-            return result._replace(answer=lambda outcome: self.of(build(outcome)))
+
+            def answer(outcome: object) -> Result[R]:
+                has_left, self._has_answer = self._has_answer, True
+                built = build(outcome)
+                return built if has_left else self.of(built)
+
+            if isinstance(result.future, asyncio.Future):
+                result.future.add_done_callback(self._is_done)
+            return result._replace(answer=answer)
         if type(result) is BuiltInThread:
             make = result.make
             return result._replace(make=lambda: self.of(make()))
@@ -68,6 +81,15 @@ class ToldChanges:
             raise
         return self.of(awaited)
 
+    def _is_done(self, future: "asyncio.Future[object]") -> None:
+        future.get_loop().call_later(LEFT_AFTER_S, self._tell_who_left)
+
+    def _tell_who_left(self) -> None:
+        """Tell a change to whose answer nobody came back: who disconnects at once is not hidden by that."""
+        if not self._has_answer:
+            self._has_answer = True
+            self._tell(self._changes(self._request, self._response_class()), LEFT)
+
     def tell(self, response: object) -> None:
         """Tell the changes and their outcomes by the response."""
         self._tell(self._changes(self._request, response))
@@ -81,7 +103,8 @@ class ToldChanges:
         else:
             self.tell(response)
 
-    def _tell(self, outcomes: Iterable[ChangeOutcome]) -> None:
+    def _tell(self, outcomes: Iterable[ChangeOutcome], outcome: str = "") -> None:
+        """Tell changes with their error codes, or with the same word for all."""
         access, api = self._context.access, self._context.api_name
         changes = (one for one in outcomes if one.error_code not in _REFUSALS)
         for one in islice(changes, MAX_TOLD):
@@ -91,7 +114,7 @@ class ToldChanges:
                 api,
                 one.resource_type,
                 one.resource_name,
-                _code_name(one.error_code),
+                outcome or _code_name(one.error_code),
                 one.detail,
             )
         rest = sum(1 for _ in changes)

@@ -9,6 +9,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
 from ottla.node.audit.audit_event import Kind
+from ottla.node.kafka_api import told_changes as told_changes_module
 from ottla.node.kafka_api.changes import CHANGES
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED, describe
@@ -295,7 +296,7 @@ ACL: Final = {
         ),
         (
             ApiKey.WRITE_TXN_MARKERS,
-            {"markers": []},
+            {"markers": [{"producer_id": 5, "topics": [{"name": "a", "partition_indexes": [0]}]}]},
             {"markers": [{"producer_id": 5, "topics": [{"name": "a", "partitions": [{"error_code": 0}]}]}]},
             [("Topic", "a", "NONE", "markers of producer 5")],
         ),
@@ -359,6 +360,39 @@ def test_what_comes_later_is_told_then() -> None:
 
     asyncio.run(ask_all())
     assert [one[2] for one in told.changes] == ["NONE", "NONE", "BROKER_ID_NOT_REGISTERED"]
+
+
+def test_whoever_leaves_before_the_answer_is_told_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(told_changes_module, "LEFT_AFTER_S", 0.0)
+    told = Told()
+    request = build(message_class("delete_groups", "Request"), {"groups_names": ["g"]})
+    response = build(message_class("delete_groups", "Response"), {"results": [{"group_id": "g"}]})
+
+    async def ask(leaves: bool) -> None:
+        future = asyncio.get_running_loop().create_future()
+        delayed: Any = told_changes(ApiKey.DELETE_GROUPS, told, request).of(
+            Delayed(future, lambda outcome: outcome)
+        )
+        if leaves:
+            future.cancel()
+        else:
+            future.set_result(response)
+            assert delayed.answer(await future) is response
+        for _ in range(3):
+            await asyncio.sleep(0.001)
+
+    asyncio.run(ask(True))
+    asyncio.run(ask(False))
+    assert told.changes == [("Group", "g", "CLIENT_DISCONNECTED", ""), ("Group", "g", "NONE", "")]
+
+
+def test_a_request_that_fails_as_a_whole_is_a_change_of_the_cluster_that_failed() -> None:
+    told = Told()
+    request = build(message_class("create_topics", "Request"), {"topics": []})
+    error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, CANARY)
+    told_changes(ApiKey.CREATE_TOPICS, told, request).failed(error)
+
+    assert told.changes == [("Cluster", "", "REQUEST_TIMED_OUT", "")]
 
 
 def test_an_answer_that_was_encoded_before_has_its_code() -> None:
