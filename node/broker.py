@@ -32,6 +32,7 @@ from ottla.node.rest_api.readiness import STILL_STARTING, problem_of
 from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.exposed_listeners import plaintext_warnings
 from ottla.node.start.foundation import lay_foundation, open_audit_log
 from ottla.node.start.log_dirs import claim_directories, load_logs
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
@@ -97,7 +98,7 @@ class Broker:
         """
         base, loop = self.base, asyncio.get_running_loop()
         base.state.contact.begin(loop.time(), base.world.clock.now_ms())
-        for warning in base.config.warnings:
+        for warning in (*base.config.warnings, *plaintext_warnings(base.config)):
             log.warning("%s", warning)
         if base.config.values.get(VALIDATE_RECORDS, True) and not record_walk.IS_COMPILED:
             log.info("%s", record_walk.NOT_COMPILED)

@@ -25,7 +25,10 @@ async def doctor(
     """Look at the cluster, at the node of a configuration, or at both."""
     found: list[Finding] = []
     if config is not None or overrides:
-        found += await diagnose_node(load_config(config, overrides=overrides), timeout_s=timeout_s)
+        written = [] if config is None else [config]
+        found += await diagnose_node(
+            load_config(config, overrides=overrides), timeout_s=timeout_s, written=written
+        )
     if bootstrap is not None:
         try:
             addresses = parse_bootstrap(bootstrap)

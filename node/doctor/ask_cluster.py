@@ -10,10 +10,13 @@ import ipaddress
 import json
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, AclPermissionType, PatternType, ResourceType
+from ottla.metadata_raft.acl_set import super_users
 from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_health import Health, cluster_health
@@ -25,14 +28,18 @@ from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Spe
 from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.log_findings import DamagedFacts, UncleanableFacts
 from ottla.node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
+from ottla.node.doctor.security_findings import AccessFacts, NodeListeners
 from ottla.node.doctor.try_endpoint import try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
 from ottla.node.secure_client.sasl_login import token_of
+from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZER_CLASS, SUPER_USERS
+from ottla.node.settings.listener_settings import parse_listeners, parse_protocol_map
 from ottla.node.settings.rest_security_settings import is_loopback
 from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS, RestAddress
+from ottla.node.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ottla.node.wire.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
@@ -43,6 +50,10 @@ from ottla.node.wire.messages.describe_configs import (
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from ottla.node.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+)
 
 CLIENT_ID: Final = "ottla-doctor"
 _OF_SECURITY: Final = (
@@ -50,6 +61,14 @@ _OF_SECURITY: Final = (
     ErrorCode.UNSUPPORTED_SASL_MECHANISM,
     ErrorCode.ILLEGAL_SASL_STATE,
     ErrorCode.INVALID_CONFIG,
+)
+_SECURITY_KEYS: Final = (
+    "listeners",
+    "listener.security.protocol.map",
+    "controller.listener.names",
+    AUTHORIZER_CLASS,
+    SUPER_USERS,
+    ALLOW_EVERYONE,
 )
 MAX_NODE_BYTES: Final = 1024 * 1024  # of GET /v1/node
 
@@ -70,6 +89,8 @@ class ClusterFacts(NamedTuple):
     damaged: Sequence[DamagedFacts]
     unlinked: Sequence[UnlinkedFacts]
     missing_codecs: Sequence[MissingCodec]
+    listeners: Sequence[NodeListeners]  # of those that tell their settings
+    access: AccessFacts | None  # None: there is no authorizer, or it was not told
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
 
 
@@ -98,13 +119,14 @@ async def ask_cluster(
     tried = [await _with_cluster_id(one, asking) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), ())
+        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), (), None, ())
     client = Client(speaking, timeout_s=timeout_s, connect=asking.connect)
     try:
         brokers = await _brokers(client)
         quorum, failure = await _quorum(client)
         living = [one for one in brokers if not one.is_fenced]
         health, log_dirs = await _health(client), await _log_dirs(client, living)
+        principals, users = await _principals_of_acls(client), await _scram_users(client)
     finally:
         await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
     is_local = all(_is_loopback(address) for one in tried for address in one.addresses)
@@ -115,7 +137,9 @@ async def ask_cluster(
         for one in advertised
         if one.endpoint.cluster_id is not None
     }
-    told = [await _told(one, asking) for one in advertised]
+    settings = {one.node_id: await _settings(one.endpoint, one.node_id, asking) for one in advertised}
+    known = {node_id: one for node_id, one in settings.items() if isinstance(one, Mapping)}
+    told = [await _told(one, known.get(one.node_id), asking) for one in advertised]
     nodes = {one.node_id: facts for one, facts in zip(advertised, told, strict=True) if facts is not None}
     return ClusterFacts(
         tried,
@@ -131,6 +155,8 @@ async def ask_cluster(
         [_damaged(node_id, facts) for node_id, facts in nodes.items()],
         [_unlinked(node_id, facts) for node_id, facts in nodes.items()],
         [codec for node_id, facts in nodes.items() for codec in _missing_codecs(node_id, facts)],
+        [one for node_id, texts in known.items() if (one := _listeners(node_id, texts)) is not None],
+        _access(known.values(), principals, users),
         [one.node_id for one in advertised if one.node_id not in nodes],
     )
 
@@ -168,6 +194,64 @@ def _leaders_now_ms(view: QuorumView | None) -> int:
     """The newest time that the leader told: its own, as it is never behind itself."""
     told = [max(one.last_fetch_ms, one.last_caught_up_ms) for one in view.members] if view is not None else []
     return max(told, default=-1) if max(told, default=-1) >= 0 else int(time.time() * 1000)
+
+
+async def _principals_of_acls(client: Client) -> frozenset[str] | None:
+    """Return whom ACLs name; None if there is no authorizer, or this client may not ask."""
+    request = DescribeAclsRequest(
+        resource_type_filter=ResourceType.ANY,
+        pattern_type_filter=PatternType.ANY,
+        operation=AclOperation.ANY,
+        permission_type=AclPermissionType.ANY,
+    )
+    try:
+        node = await client.any_node()
+        answer = await node.request(request, DescribeAclsResponse, timeout_s=client.remaining_s)
+    except KafkaError:
+        return None
+    if answer.error_code:
+        return None
+    return frozenset(acl.principal for one in answer.resources for acl in one.acls)
+
+
+async def _scram_users(client: Client) -> frozenset[str] | None:
+    """Return the SCRAM users of the cluster; None if this client may not ask."""
+    try:
+        node = await client.any_node()
+        answer = await node.request(
+            DescribeUserScramCredentialsRequest(users=None),
+            DescribeUserScramCredentialsResponse,
+            timeout_s=client.remaining_s,
+        )
+    except KafkaError:
+        return None
+    return None if answer.error_code else frozenset(one.user for one in answer.results)
+
+
+def _listeners(node_id: int, texts: Mapping[str, str]) -> NodeListeners | None:
+    """Return the listeners of a node by its settings; None where they cannot be read."""
+    controllers = [one.strip().upper() for one in texts.get("controller.listener.names", "").split(",")]
+    try:
+        protocols = parse_protocol_map(texts.get("listener.security.protocol.map", ""))
+        spare = {**dict.fromkeys(filter(None, controllers), "PLAINTEXT"), **protocols}
+        found = parse_listeners(texts.get("listeners", "").split(","), "listeners", spare)
+    except KafkaError:
+        return None
+    return NodeListeners(node_id, found, bool(texts.get(AUTHORIZER_CLASS)))
+
+
+def _access(
+    nodes: Iterable[Mapping[str, str]], principals: frozenset[str] | None, users: frozenset[str] | None
+) -> AccessFacts | None:
+    if principals is None or users is None:
+        return None
+    texts = list(nodes)
+    found: set[str] = set()
+    for one in texts:
+        with suppress(KafkaError):
+            found |= super_users(one.get(SUPER_USERS, ""))
+    allows_everyone = any(one.get(ALLOW_EVERYONE, "").lower() == "true" for one in texts)
+    return AccessFacts(found, allows_everyone, principals, users)
 
 
 # ---- one node ------------------------------------------------------------------------------------
@@ -213,13 +297,15 @@ async def _is_node(at: EndpointFacts, node_id: int, asking: _Asking) -> bool | N
 
 
 async def _settings(at: EndpointFacts, node_id: int, asking: _Asking) -> Mapping[str, str] | bool | None:
-    """Where the REST API of this node is, by its settings; False if it is another one, None if unknown."""
+    """Return where the REST API of this node is and who may come in, by its settings; False if another node
+    answers there, None if that is unknown.
+    """
     if at.speaks is not Speaks.KAFKA:
         return None
     resource = DescribeConfigsResource(
         resource_type=BROKER_RESOURCE,
         resource_name=str(node_id),
-        configuration_keys=[REST_LISTENERS, ADVERTISED_REST_LISTENER],
+        configuration_keys=[REST_LISTENERS, ADVERTISED_REST_LISTENER, *_SECURITY_KEYS],
     )
     try:
         node = await asking.connect(at.host, at.port)
@@ -251,9 +337,8 @@ class _Told(NamedTuple):
     body: Mapping[str, Any]
 
 
-async def _told(node: AdvertisedFacts, asking: _Asking) -> _Told | None:
-    settings = await _settings(node.endpoint, node.node_id, asking)
-    if settings is None or isinstance(settings, bool):
+async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: _Asking) -> _Told | None:
+    if settings is None:
         return None
     listed = settings.get(ADVERTISED_REST_LISTENER) or settings.get(REST_LISTENERS, "").partition(",")[0]
     authority = listed.partition("://")[2].rstrip("/")

@@ -3,6 +3,8 @@
 import asyncio
 import resource
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
 from ottla.logstore.compression import Compression, missing_codecs
@@ -18,6 +20,7 @@ from ottla.node.doctor import (
     partition_findings,
     quorum_findings,
     readiness_findings,
+    security_findings,
     version_findings,
 )
 from ottla.node.doctor.ask_cluster import ask_cluster, unready_sentence
@@ -27,10 +30,13 @@ from ottla.node.doctor.endpoint_facts import EndpointFacts, ListenerFacts, Speak
 from ottla.node.doctor.finding import Finding, note, problem
 from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.look_at_disk import look_at_disk
+from ottla.node.doctor.look_at_security import look_at_files, look_at_tls
+from ottla.node.doctor.security_findings import NodeListeners
 from ottla.node.doctor.try_endpoint import has_address, try_endpoint
 from ottla.node.doctor.version_findings import NEEDED, VersionFacts
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.exposed_listeners import rest_sentence
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
@@ -45,6 +51,8 @@ async def diagnose_cluster(
     facts = await ask_cluster(bootstrap, timeout_s=timeout_s, security=security)
     found = list(endpoint_findings.of_bootstrap(facts.bootstrap))
     found += endpoint_findings.of_advertised(facts.advertised)
+    found += security_findings.of_listeners(facts.listeners)
+    found += security_findings.of_access(facts.access)
     found += [
         problem("broker", f"Broker {node_id} is registered but fenced: it is down, starting or hanging.")
         for node_id in facts.fenced
@@ -56,6 +64,7 @@ async def diagnose_cluster(
     found += partition_findings.of_partitions(facts.health)
     found += disk_findings.of_brokers(facts.log_dirs)
     endpoints = {one.name: one for one in (*facts.bootstrap, *(one.endpoint for one in facts.advertised))}
+    found += security_findings.of_certificates(endpoints.values(), datetime.now(UTC))
     served = [_versions(one) for one in endpoints.values() if one.speaks is Speaks.KAFKA]
     found += version_findings.of_versions(served, _ours())
     found += version_findings.of_clients(facts.clients)
@@ -75,8 +84,13 @@ async def diagnose_cluster(
     return found
 
 
-async def diagnose_node(config: BrokerConfig, *, timeout_s: float) -> list[Finding]:
-    """What would keep a node of this configuration from running on this machine, or keeps it from working."""
+async def diagnose_node(
+    config: BrokerConfig, *, timeout_s: float, written: Sequence[Path] = ()
+) -> list[Finding]:
+    """What would keep a node of this configuration from running on this machine, or keeps it from working.
+
+    `written` are the files that the settings come from.
+    """
     disks = [await asyncio.to_thread(look_at_disk, path) for path in config.log_dirs]
     is_running = any(one.locked_by is not None for one in disks)
     listeners = [await _listener(one, is_running, timeout_s) for one in config.listeners]
@@ -102,6 +116,13 @@ async def diagnose_node(config: BrokerConfig, *, timeout_s: float) -> list[Findi
         found += readiness_findings.of_readiness(config.node_id, told)
     found += codec_findings.of_codecs(_codecs(config, await asyncio.to_thread(missing_codecs)))
     found += [note("setting", warning) for warning in config.warnings]
+    found += security_findings.of_tls(await asyncio.to_thread(look_at_tls, config, datetime.now(UTC)))
+    found += security_findings.of_files(await asyncio.to_thread(look_at_files, config, written))
+    own = (*config.listeners, *config.controller_listeners)
+    reached = NodeListeners(config.node_id, own, config.authorizer is not None)
+    found += security_findings.of_listeners([reached], names_nodes=False)
+    rest = rest_sentence(config.ottla_rest_listeners)
+    found += [] if rest is None else [note("listener", rest)]
     return found
 
 

@@ -30,6 +30,7 @@ class EndpointFacts(NamedTuple):
     reason: str = ""  # of the operating system, where it was not reached
     versions: Mapping[int, tuple[int, int]] = {}
     cluster_id: str | None = None
+    certificate: bytes = b""  # that it shows (DER), if it speaks TLS
 
     @property
     def name(self) -> str:

@@ -25,7 +25,7 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
             )
         elif one.is_node_running:
             # A TLS listener is well when TLS answers.
-            wanted = Speaks.TLS if one.security_protocol == "SSL" else Speaks.KAFKA
+            wanted = Speaks.TLS if one.security_protocol in ("SSL", "SASL_SSL") else Speaks.KAFKA
             sentence = None if at.speaks is wanted else _trouble(at)
             if sentence is not None:
                 yield problem("listener", f"{name} at {at.name} {sentence}")

@@ -15,8 +15,8 @@ class Severity(Enum):
 
 
 class Finding(NamedTuple):
-    """`subject` is one of listener, address, broker, quorum, partition, disk, log, clock, version, limit and
-    setting.
+    """`subject` is one of listener, address, broker, quorum, partition, disk, log, clock, version, limit,
+    setting, certificate, file and access.
     """
 
     severity: Severity

@@ -38,7 +38,7 @@ async def try_endpoint(
         return facts._replace(speaks=Speaks.UNRESOLVED, reason=reason)
     facts = facts._replace(addresses=list(dict.fromkeys(str(one[4][0]) for one in found)))
     try:
-        answer = await _exchange(host, port, QUESTION, timeout_s, tls)
+        answer, certificate = await _exchange(host, port, QUESTION, timeout_s, tls)
     except ssl.SSLError as error:
         return facts._replace(speaks=Speaks.DENIED, reason=tls_refusal(facts.name, error).detail)
     except TimeoutError:
@@ -49,12 +49,16 @@ async def try_endpoint(
         if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
             return facts._replace(speaks=Speaks.DENIED, reason=handshake_cut(facts.name).detail)
         return facts._replace(reason=dial_problem(error))
-    facts = judged(facts, answer)
+    facts = judged(facts, answer)._replace(certificate=certificate)
+    if facts.speaks is Speaks.TLS and tls is None:
+        return facts._replace(certificate=await _shown_by_tls(host, port, timeout_s) or b"")
     if facts.speaks is Speaks.SILENT and tls is None:
-        if await _speaks_tls(host, port, timeout_s):
-            return facts._replace(speaks=Speaks.TLS)
+        shown = await _shown_by_tls(host, port, timeout_s)
+        if shown is not None:
+            return facts._replace(speaks=Speaks.TLS, certificate=shown)
         try:
-            if (await _exchange(host, port, b"GET / HTTP/1.0\r\n\r\n", timeout_s)).startswith(b"HTTP/"):
+            answer, _ = await _exchange(host, port, b"GET / HTTP/1.0\r\n\r\n", timeout_s)
+            if answer.startswith(b"HTTP/"):
                 return facts._replace(speaks=Speaks.HTTP)
         except (OSError, TimeoutError):
             pass
@@ -92,20 +96,24 @@ def _is_refusal(answer: bytes) -> bool:
 
 async def _exchange(
     host: str, port: int, question: bytes, timeout_s: float, tls: ssl.SSLContext | None = None
-) -> bytes:
-    """What comes back: a whole answer of Kafka's, else the first bytes; nothing if nothing comes."""
+) -> tuple[bytes, bytes]:
+    """Return what comes back, and with TLS the certificate that is shown (DER).
+
+    That is a whole answer of Kafka's, else the first bytes; nothing if nothing comes.
+    """
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+    shown = _certificate_of(writer)
     try:
         writer.write(question)
         async with asyncio.timeout(timeout_s):
             first = await _read(reader, FIRST_BYTES)
             size = int.from_bytes(first[:4], "big")
             if len(first) < FIRST_BYTES or not FIRST_BYTES - 4 <= size <= MAX_ANSWER_BYTES:
-                return first
-            return first + await _read(reader, size + 4 - FIRST_BYTES)
+                return first, shown
+            return first + await _read(reader, size + 4 - FIRST_BYTES), shown
     except (OSError, TimeoutError):
-        return b""
+        return b"", shown
     finally:
         writer.transport.abort()
 
@@ -117,20 +125,27 @@ async def _read(reader: asyncio.StreamReader, count: int) -> bytes:
         return error.partial
 
 
-async def _speaks_tls(host: str, port: int, timeout_s: float) -> bool:
-    """Whether a TLS handshake gets an answer; whose certificate it is does not matter here."""
+def _certificate_of(writer: asyncio.StreamWriter) -> bytes:
+    """Return the certificate at the other end (DER); nothing without TLS."""
+    tls: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+    return b"" if tls is None else tls.getpeercert(binary_form=True) or b""
+
+
+async def _shown_by_tls(host: str, port: int, timeout_s: float) -> bytes | None:
+    """Return the certificate that is shown in a TLS handshake, whosever it is; None if nobody speaks TLS."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         async with asyncio.timeout(timeout_s):
             _, writer = await asyncio.open_connection(host, port, ssl=context)
+        shown = _certificate_of(writer)
         writer.transport.abort()
-        return True
+        return shown
     except ssl.SSLError as error:
         # An alert is an answer in TLS too, as to a client without a certificate.
-        return "ALERT" in (error.reason or "")
+        return b"" if "ALERT" in (error.reason or "") else None
     except (OSError, TimeoutError):
-        return False
+        return None
 
 
 async def has_address(host: str) -> bool:

@@ -18,6 +18,20 @@ _SEQUENCE, _SET, _OID, _OCTETS, _BOOLEAN = 0x30, 0x31, 0x06, 0x04, 0x01
 _VERSION, _EXTENSIONS = 0xA0, 0xA3
 _UTC_TIME, _GENERALIZED_TIME = 0x17, 0x18
 _DNS_NAME, _IP_ADDRESS = 0x82, 0x87
+_INTEGER: Final = 0x02
+MIN_RSA_BITS: Final = 2_048
+MAX_MODULUS_BYTES: Final = 8 * 1024
+_RSA: Final = bytes.fromhex("2a864886f70d010101")
+_OLD_SIGNATURES: Final = {
+    bytes.fromhex("2a864886f70d010104"): "MD5",
+    bytes.fromhex("2a864886f70d010105"): "SHA-1",
+    bytes.fromhex("2a8648ce3d0401"): "SHA-1",
+}
+_SMALL_CURVES: Final = {
+    bytes.fromhex("2a8648ce3d030101"): "P-192",
+    bytes.fromhex("2b81040021"): "P-224",
+    bytes.fromhex("2b81040008"): "secp160r1",
+}
 _SUBJECT_ALT_NAME: Final = bytes.fromhex("551d11")
 # RFC 2253 has short names for these attributes; the value of any other is shown as the hex digits of its DER.
 _SHORT_NAMES: Final = {
@@ -92,6 +106,32 @@ def validity(certificate: bytes) -> tuple[datetime, datetime]:
         raise ValueError("the certificate does not say how long it is valid")
     since, until = map(_moment, _elements(parts[position].content))
     return since, until
+
+
+def weakness(certificate: bytes) -> str:
+    """Return what is weak in a certificate (DER), in words; "" for nothing known. ValueError as above."""
+    whole = list(_elements(_only(memoryview(certificate), _SEQUENCE)))
+    if len(whole) < 2 or whole[1].tag != _SEQUENCE:
+        raise ValueError("the certificate is damaged")
+    hashed = _OLD_SIGNATURES.get(bytes(_only(whole[1].content, _OID)))
+    if hashed is not None:
+        return f"it is signed with {hashed}"
+    parts = _parts(certificate)
+    position = 6 if parts and parts[0].tag == _VERSION else 5
+    if len(parts) <= position or parts[position].tag != _SEQUENCE:
+        raise ValueError("the certificate has no key")
+    found = list(_elements(parts[position].content))
+    if len(found) != 2 or not found[1].content:
+        raise ValueError("the key of the certificate is damaged")
+    algorithm, key = found
+    if bytes(_only(algorithm.content, _OID)) == _RSA:
+        modulus = _only(_only(key.content[1:], _SEQUENCE), _INTEGER)
+        bits = int.from_bytes(modulus[:MAX_MODULUS_BYTES], "big").bit_length()
+        if bits < MIN_RSA_BITS:
+            return f"its RSA key has {bits} bits, and should have at least {MIN_RSA_BITS}"
+    elif (curve := _SMALL_CURVES.get(bytes([*_elements(algorithm.content)][-1].content))) is not None:
+        return f"its key is on the curve {curve}, and should be on P-256 or a larger one"
+    return ""
 
 
 def _moment(element: _Element) -> datetime:

@@ -12,7 +12,13 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.net.server_tls import ServerTls
-from ottla.node.security.distinguished_name import alternative_names, host_names, subject_name, validity
+from ottla.node.security.distinguished_name import (
+    alternative_names,
+    host_names,
+    subject_name,
+    validity,
+    weakness,
+)
 from ottla.node.security.principal_rules import NoRuleError, PrincipalRules
 from ottla.node.settings.security_settings import NONE, REQUIRED, ListenerSecurity
 from ottla.node.tls.cipher_suites import allows_tls_1_2, allows_tls_1_3, openssl_suites, suites_problem
@@ -32,6 +38,7 @@ class OwnCertificate:
     host_names: frozenset[str]
     valid_since: datetime
     valid_until: datetime
+    weakness: str = ""  # of its key or signature, in words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +123,7 @@ def _own_certificate(pair: KeyPair) -> OwnCertificate:
             host_names=host_names(certificate),
             valid_since=since,
             valid_until=until,
+            weakness=weakness(certificate),
         )
     except ValueError as error:
         raise unusable(pair.source, str(error)) from None
@@ -151,6 +159,19 @@ def _check_handshake(context: ssl.SSLContext, pair: KeyPair) -> None:
     client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client_context.check_hostname, client_context.verify_mode = False, ssl.CERT_NONE
     client_context.set_ciphers("ALL")
+    refusal = _handshake_refusal(client_context, context)
+    if refusal:
+        raise unusable(pair.source, refusal)
+
+
+def own_refusal(built: BuiltTls) -> str:
+    """Return why this node would refuse its own certificate from another node; "" if it would not."""
+    dialling = built.server.dialling
+    return "" if dialling is None else _handshake_refusal(dialling, built.server.context)
+
+
+def _handshake_refusal(client_context: ssl.SSLContext, context: ssl.SSLContext) -> str:
+    """Return why a handshake in memory fails, as the end of a sentence; "" if it does not."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     waiting = [
         client_context.wrap_bio(to_client, to_server),
@@ -160,10 +181,10 @@ def _check_handshake(context: ssl.SSLContext, pair: KeyPair) -> None:
         for _ in range(_HANDSHAKE_ROUNDS):
             waiting = [one for one in waiting if not _shakes_hands(one)]
             if not waiting:
-                return
+                return ""
     except ssl.SSLError as error:
-        raise unusable(pair.source, f"a handshake with it fails: {reason_of(error)}") from None
-    raise unusable(pair.source, "a handshake with it does not end")
+        return f"a handshake with it fails: {reason_of(error)}"
+    return "a handshake with it does not end"
 
 
 def _shakes_hands(end: ssl.SSLObject) -> bool:

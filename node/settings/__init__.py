@@ -21,4 +21,5 @@ transaction_settings   the broker settings of transactions
 secure_settings        the settings that `ottla.secure` stands for, and those that contradict it
 broker_settings        the table of broker settings that a node honours
 config                 file, environment and command line into one frozen BrokerConfig
+exposed_listeners      which listeners other machines reach without TLS
 """

@@ -5,8 +5,19 @@ from datetime import UTC, datetime
 
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256, HashAlgorithm
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
-from ottla.node.security.distinguished_name import alternative_names, host_names, subject_name, validity
+from ottla.node.security.distinguished_name import (
+    alternative_names,
+    host_names,
+    subject_name,
+    validity,
+    weakness,
+)
 from tests.unit.node.security.certificates_of_names import PRINTABLE, UTF8, certificate, der, oid
 
 CN, O, OU, EMAIL = "2.5.4.3", "2.5.4.10", "2.5.4.11", "1.2.840.113549.1.9.1"
@@ -93,3 +104,52 @@ def test_the_validity_is_read_in_both_notations_of_time() -> None:
 def ca_certificate(until: datetime) -> bytes:
     issued = trustme.CA().issue_cert("host", not_after=until)
     return ssl.PEM_cert_to_DER_cert(issued.cert_chain_pems[0].bytes().decode())
+
+
+# ---- weak keys ---------------------------------------------------------------------------------------------
+
+Key = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+def signed(key: Key, hashed: HashAlgorithm) -> bytes:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "node-0")])
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(datetime(2026, 1, 1, tzinfo=UTC))
+        .not_valid_after(datetime(2027, 1, 1, tzinfo=UTC))
+    )
+    return made.sign(key, hashed).public_bytes(Encoding.DER)
+
+
+@pytest.mark.parametrize(
+    ("key", "hashed", "words"),
+    [
+        (rsa.generate_private_key(65_537, 1_024), SHA256(), "its RSA key has 1024 bits"),
+        (rsa.generate_private_key(65_537, 2_048), SHA256(), ""),
+        (ec.generate_private_key(ec.SECP224R1()), SHA256(), "its key is on the curve P-224"),
+        (ec.generate_private_key(ec.SECP256R1()), SHA256(), ""),
+        (ec.generate_private_key(ec.SECP384R1()), SHA256(), ""),
+    ],
+)
+def test_weak_keys_and_signatures_are_seen(key: Key, hashed: HashAlgorithm, words: str) -> None:
+    found = weakness(signed(key, hashed))
+
+    assert found.startswith(words) and bool(found) == bool(words)
+
+
+def test_a_signature_with_sha_1_is_weak() -> None:
+    whole = signed(rsa.generate_private_key(65_537, 2_048), SHA256())
+    with_sha_1 = whole.replace(bytes.fromhex("2a864886f70d01010b"), bytes.fromhex("2a864886f70d010105"))
+
+    assert weakness(with_sha_1) == "it is signed with SHA-1"
+
+
+def test_the_strength_of_a_certificate_that_is_cut_anywhere_is_refused() -> None:
+    whole = signed(ec.generate_private_key(ec.SECP256R1()), SHA256())
+    for end in range(len(whole)):
+        with pytest.raises(ValueError):
+            weakness(whole[:end])

@@ -1,0 +1,66 @@
+"""Which listeners other machines reach without TLS, and what a node says of them at each start."""
+
+import pytest
+
+from ottla.node.settings.config import parse_config
+from ottla.node.settings.exposed_listeners import is_beyond_loopback, plaintext_warnings
+
+
+@pytest.mark.parametrize(
+    ("host", "is_beyond"),
+    [
+        ("", True),
+        ("0.0.0.0", True),
+        ("::", True),
+        ("10.0.0.1", True),
+        ("broker-1", True),
+        ("127.0.0.1", False),
+        ("127.8.8.8", False),
+        ("::1", False),
+        ("localhost", False),
+        ("LOCALHOST", False),
+        ("fe80::1%eth0", True),
+    ],
+)
+def test_all_addresses_of_a_machine_and_names_count_as_beyond_loopback(host: str, is_beyond: bool) -> None:
+    assert is_beyond_loopback(host) is is_beyond
+
+
+def warnings(**settings: str) -> list[str]:
+    return list(
+        plaintext_warnings(parse_config({name.replace("_", "."): one for name, one in settings.items()}))
+    )
+
+
+def test_listeners_without_tls_are_named_in_one_sentence_with_what_to_do() -> None:
+    said = warnings(
+        listeners="PLAINTEXT://:9092,LOGINS://[fd00::1]:9093,OWN://127.0.0.1:9094,TLS://:9095",
+        listener_security_protocol_map="PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT,OWN:PLAINTEXT,TLS:SSL",
+        sasl_enabled_mechanisms="SCRAM-SHA-512",
+        ssl_keystore_location="node.pem",
+        ottla_rest_listeners="",
+    )
+
+    assert said == [
+        "Other machines reach the listeners PLAINTEXT (all addresses, port 9092), LOGINS ([fd00::1]:9093) "
+        "without TLS, so everybody on the way can read and change what is sent: give them SSL or SASL_SSL "
+        "(listener.security.protocol.map), or bind them to 127.0.0.1."
+    ]
+
+
+def test_listeners_of_controllers_and_the_rest_api_count_too() -> None:
+    listeners, rest = warnings(
+        listeners="PLAINTEXT://127.0.0.1:9092,CONTROLLER://10.0.0.1:9093",
+        controller_listener_names="CONTROLLER",
+        cluster_secret="sixteen characters",
+        ottla_rest_listeners="http://0.0.0.0:8082",
+    )
+
+    assert "the listener CONTROLLER (10.0.0.1:9093) without TLS" in listeners
+    assert "the REST API (0.0.0.0:8082) without TLS" in rest and "ottla.rest.listeners" in rest
+
+
+def test_a_node_on_loopback_says_nothing() -> None:
+    assert (
+        warnings(listeners="PLAINTEXT://localhost:9092", ottla_rest_listeners="http://127.0.0.1:8082") == []
+    )
