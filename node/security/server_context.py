@@ -182,6 +182,8 @@ def _handshake_refusal(client_context: ssl.SSLContext, context: ssl.SSLContext) 
             waiting = [one for one in waiting if not _shakes_hands(one)]
             if not waiting:
                 return ""
+    except ssl.SSLCertVerificationError as error:
+        return error.verify_message.rstrip(".")
     except ssl.SSLError as error:
         return f"a handshake with it fails: {reason_of(error)}"
     return "a handshake with it does not end"
