@@ -14,7 +14,7 @@ from ottla.node.rest_api.fair_places import FairPlaces
 from ottla.node.rest_api.loop_turns import LoopTurns
 from ottla.node.rest_api.rest_error import TOO_MANY_REQUESTS, RestError
 
-MAX_SENDERS: Final = 64  # each has connections of its own, so that brokers know whose records these are
+MAX_SENDERS: Final = 128  # each has connections of its own, so that brokers know whose records these are
 
 log = logging.getLogger(__name__)
 

@@ -77,7 +77,8 @@ class RestContext:
     client: Client  # this request's own until its answer leaves
     facts: NodeFacts
     own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives the lent one
-    records: RecordService  # producers, and the places of live tails
+    records: RecordService  # the places of live tails
+    sender: Callable[[], AbstractContextManager[RecordSender]]  # lends the producer for the caller's records
     request_max_bytes: int  # of a body, and of a document in a stream
     deadline: Deadline  # of this request; `client` has the same
     caller: Caller  # whose rights hold for whatever it asks
@@ -87,10 +88,6 @@ class RestContext:
     address: str = ""  # whose request it is, by which shares are counted
     should_end: Callable[[], bool] = lambda: False  # a page that may end anywhere ends then: others wait
     stopping: asyncio.Event  # set when the node stops: long answers end then
-
-    def sender(self) -> AbstractContextManager[RecordSender]:
-        """Lend the producer of the caller."""
-        return self.records.sender(self.caller)
 
     @property
     def cluster_id(self) -> str:

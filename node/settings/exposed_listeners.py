@@ -39,13 +39,13 @@ def plaintext_sentence(listeners: Iterable[Listener]) -> str | None:
 
 def rest_sentence(addresses: Iterable[RestAddress]) -> str | None:
     """Return what is wrong with a REST API that speaks plaintext to other machines; None if it does not."""
-    plain = [one for one in addresses if is_beyond_loopback(one.host)]
+    plain = [one for one in addresses if not one.is_secure and is_beyond_loopback(one.host)]
     if not plain:
         return None
     return (
         f"Other machines reach the REST API ({', '.join(_at(one.host, one.port) for one in plain)}) without "
-        "TLS, so everybody on the way can read and change what is sent: bind it to 127.0.0.1 "
-        "(ottla.rest.listeners), and put a proxy with TLS before it."
+        "TLS, so everybody on the way can read and change what is sent: give it an https:// address or bind "
+        "it to 127.0.0.1 (ottla.rest.listeners)."
     )
 
 

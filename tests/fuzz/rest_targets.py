@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
-from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import orjson
@@ -274,7 +273,8 @@ def _handle(content: bytes) -> None:
             client=cast(Any, _Nobody()),
             facts=cast(Any, _Facts()),
             own_client=cast(Any, None),
-            records=cast(Any, SimpleNamespace(sender=lambda caller: nullcontext(_Nobody()))),
+            records=cast(Any, None),
+            sender=lambda: nullcontext(cast(Any, _Nobody())),
             caller=Caller("User:ANONYMOUS", "127.0.0.1", is_local=True),
             authentication=cast(Any, None),
             request_max_bytes=1 << 20,
