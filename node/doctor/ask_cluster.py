@@ -36,8 +36,7 @@ from ottla.node.secure_client.client_context import client_context
 from ottla.node.secure_client.client_security import PLAINTEXT, ClientSecurity, ClientSecurityError
 from ottla.node.secure_client.sasl_login import token_of
 from ottla.node.settings.authorization_settings import ALLOW_EVERYONE, AUTHORIZER_CLASS, SUPER_USERS
-from ottla.node.settings.listener_settings import parse_listeners, parse_protocol_map
-from ottla.node.settings.rest_security_settings import is_loopback
+from ottla.node.settings.listener_settings import is_loopback, parse_listeners, parse_protocol_map
 from ottla.node.settings.rest_settings import ADVERTISED_REST_LISTENER, REST_LISTENERS, RestAddress
 from ottla.node.wire.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
 from ottla.node.wire.messages.describe_cluster import (

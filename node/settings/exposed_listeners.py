@@ -1,26 +1,15 @@
 """Finds the listeners that other machines can reach, and says which of them are not encrypted. Pure."""
 
-import ipaddress
 from collections.abc import Iterable, Sequence
 
 from ottla.node.settings.config import BrokerConfig
-from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.listener_settings import Listener, is_loopback
 from ottla.node.settings.rest_settings import RestAddress
-
-
-def is_beyond_loopback(host: str) -> bool:
-    """Return whether other machines may reach a listener on this address; all addresses (`""`) are such."""
-    if host.lower() == "localhost":
-        return False
-    try:
-        return not ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return True  # a name, which is not resolved here
 
 
 def exposed(listeners: Iterable[Listener]) -> list[Listener]:
     """Return those that other machines may reach."""
-    return [one for one in listeners if is_beyond_loopback(one.host)]
+    return [one for one in listeners if not is_loopback(one.host)]
 
 
 def plaintext_sentence(listeners: Iterable[Listener]) -> str | None:
@@ -39,7 +28,7 @@ def plaintext_sentence(listeners: Iterable[Listener]) -> str | None:
 
 def rest_sentence(addresses: Iterable[RestAddress]) -> str | None:
     """Return what is wrong with a REST API that speaks plaintext to other machines; None if it does not."""
-    plain = [one for one in addresses if not one.is_secure and is_beyond_loopback(one.host)]
+    plain = [one for one in addresses if not one.is_secure and not is_loopback(one.host)]
     if not plain:
         return None
     return (

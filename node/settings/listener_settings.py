@@ -1,5 +1,6 @@
 """`listeners` and its relatives: where a node listens, and what it tells clients to connect to."""
 
+import ipaddress
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -95,3 +96,13 @@ def _invalid(setting: str, value: str, problem: str) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_CONFIG, f"Invalid value {value[:200]} for configuration {setting}: {problem}"
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches such an address; a name is not resolved."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False

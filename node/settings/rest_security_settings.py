@@ -4,14 +4,13 @@ The settings of TLS are those of listeners, with `ottla.rest.` before them; wher
 the prefix counts. Whether clients show a certificate is said by `ottla.rest.ssl.client.auth` alone.
 """
 
-import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from ottla.logstore.words.config_def import ConfigKey, ConfigValue, at_least, list_of
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.settings.listener_settings import Listener
+from ottla.node.settings.listener_settings import Listener, is_loopback
 from ottla.node.settings.oauthbearer_settings import OauthBearer, oauth_bearer
 from ottla.node.settings.rest_settings import RestAddress
 from ottla.node.settings.security_settings import NONE, TLS_SETTINGS, ListenerSecurity, listener_security
@@ -174,16 +173,6 @@ def rest_logins(
         metrics_principals=frozenset(cast("tuple[str, ...]", values[METRICS_PRINCIPALS])),
         warning=warning,
     )
-
-
-def is_loopback(host: str) -> bool:
-    """Return whether only this machine reaches such an address."""
-    if host.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def _invalid(name: str, problem: str) -> KafkaError:

@@ -3,7 +3,8 @@
 import pytest
 
 from ottla.node.settings.config import parse_config
-from ottla.node.settings.exposed_listeners import is_beyond_loopback, plaintext_warnings
+from ottla.node.settings.exposed_listeners import plaintext_warnings
+from ottla.node.settings.listener_settings import is_loopback
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from ottla.node.settings.exposed_listeners import is_beyond_loopback, plaintext_
     ],
 )
 def test_all_addresses_of_a_machine_and_names_count_as_beyond_loopback(host: str, is_beyond: bool) -> None:
-    assert is_beyond_loopback(host) is is_beyond
+    assert is_loopback(host) is not is_beyond
 
 
 def warnings(**settings: str) -> list[str]:
