@@ -110,9 +110,9 @@ async def diagnose_node(
     if not is_running:
         found += limit_findings.of_limits([LimitFacts(f"Node {config.node_id}, started here,", limit, None)])
     if is_running and config.ottla_rest_listeners:
-        rest = config.ottla_rest_listeners[0]
-        host = rest.host if rest.host not in ("", "0.0.0.0", "::") else "localhost"
-        told = await unready_sentence(rest._replace(host=host), timeout_s)
+        first = config.ottla_rest_listeners[0]
+        host = first.host if first.host not in ("", "0.0.0.0", "::") else "localhost"
+        told = await unready_sentence(first._replace(host=host), timeout_s)
         found += readiness_findings.of_readiness(config.node_id, told)
     found += codec_findings.of_codecs(_codecs(config, await asyncio.to_thread(missing_codecs)))
     found += [note("setting", warning) for warning in config.warnings]
