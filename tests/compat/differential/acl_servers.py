@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from pathlib import Path
 from typing import Any, Final
 
 from ottla.metadata_raft.acl import AclPermissionType
+from tests.compat.conftest import OVERRIDES
 from tests.compat.differential.acl_cases import ADMINISTRATOR, CASES, COMMITTED, AclCase, Names, Role
 from tests.compat.differential.cases import UNKNOWN_ID
 from tests.compat.differential.compare import Difference, differences, normal, prime
+from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import Closed, WireClient, eventually, only, plain
+from tests.ports import free_port
 
 PASSWORD: Final = "secret"
 MECHANISM: Final = "PLAIN"
@@ -40,6 +44,25 @@ OF_KAFKA: Final = (
     "listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     f"sasl.mechanism.inter.broker.protocol={MECHANISM}",
 )
+
+
+def start_ottla_with_users(data: Path) -> tuple[Server, str]:
+    """Return a node of Ottla, and the address at which its users log in."""
+    address = f"127.0.0.1:{free_port()}"
+    server = start_ottla(
+        data,
+        *OVERRIDES,
+        f"listeners=SASL_PLAINTEXT://{address},PLAINTEXT://127.0.0.1:{free_port()}",
+        "ottla.sasl.plain.without.tls=true",
+        *settings("sasl_plaintext"),
+    )
+    return server, address
+
+
+def start_kafka_with_users(data: Path) -> tuple[Server, str]:
+    """Return Apache Kafka, and the address at which its users log in."""
+    server = start_kafka(data, *OVERRIDES, *OF_KAFKA, *settings("plaintext"))
+    return server, server.bootstrap
 
 
 def log_in(bootstrap: str, user: str, timeout_s: float = 60.0) -> WireClient:

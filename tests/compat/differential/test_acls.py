@@ -5,13 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.compat.conftest import OVERRIDES
 from tests.compat.differential.acl_cases import CASES
-from tests.compat.differential.acl_servers import OF_KAFKA, compare, settings
+from tests.compat.differential.acl_servers import compare, start_kafka_with_users, start_ottla_with_users
 from tests.compat.differential.compare import Difference
 from tests.compat.java.jars import why_not
-from tests.compat.servers import start_kafka, start_ottla
-from tests.ports import free_port
 
 APIS = sorted({case.api for case in CASES})
 
@@ -20,14 +17,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 @pytest.fixture(scope="module")
 def ottla_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    address = f"127.0.0.1:{free_port()}"
-    server = start_ottla(
-        tmp_path_factory.mktemp("ottla-acls"),
-        *OVERRIDES,
-        f"listeners=SASL_PLAINTEXT://{address},PLAINTEXT://127.0.0.1:{free_port()}",
-        "ottla.sasl.plain.without.tls=true",
-        *settings("sasl_plaintext"),
-    )
+    server, address = start_ottla_with_users(tmp_path_factory.mktemp("ottla-acls"))
     yield address
     server.stop()
 
@@ -36,8 +26,8 @@ def ottla_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if (reason := why_not()) is not None:
         pytest.skip(reason)
-    server = start_kafka(tmp_path_factory.mktemp("kafka-acls"), *OVERRIDES, *OF_KAFKA, *settings("plaintext"))
-    yield server.bootstrap
+    server, address = start_kafka_with_users(tmp_path_factory.mktemp("kafka-acls"))
+    yield address
     server.stop()
 
 

@@ -1,0 +1,166 @@
+"""kafka-acls says the same of Ottla as of Apache Kafka 4.3.1, command by command, one after the other."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.compat.differential.acl_cases import ADMINISTRATOR, NOBODY
+from tests.compat.differential.acl_servers import (
+    MECHANISM,
+    MODULE,
+    PASSWORD,
+    start_kafka_with_users,
+    start_ottla_with_users,
+)
+from tests.compat.java.kafka_tools import KafkaTools, Ran
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+ANN: Final = ("--allow-principal", "User:ann")
+DENY_BOB: Final = ("--deny-principal", "User:bob")
+FORCE: Final = "--force"
+PREFIXED: Final = ("--resource-pattern-type", "prefixed")
+MATCH: Final = ("--resource-pattern-type", "match")
+
+
+class Step(NamedTuple):
+    """The arguments of one command, and what is typed when it asks."""
+
+    arguments: tuple[str, ...]
+    stdin: str = ""
+
+
+def step(*arguments: str, stdin: str = "") -> Step:
+    return Step(arguments, stdin)
+
+
+STEPS: Final = [
+    step("--list"),
+    # Entries are added.
+    step("--add", *ANN, "--operation", "Read", "--topic", "t"),
+    step("--add", *ANN, "--operation", "Read", "--topic", "t"),  # once more
+    step("--add", *ANN, "--topic", "whole"),
+    step("--add", *ANN, "--operation", "Create", "--operation", "Alter", "--topic", "a", "--topic", "b"),
+    step("--add", *ANN, "--allow-host", "10.0.0.1", "--operation", "Write", "--topic", "t"),
+    step(
+        "--add", "--deny-principal", "User:bob", "--deny-host", "::1", "--operation", "Write", "--topic", "t"
+    ),
+    step("--add", *ANN, *DENY_BOB, "--operation", "Delete", "--topic", "t"),
+    step("--add", *ANN, "--producer", "--topic", "orders"),
+    step("--add", *ANN, "--producer", "--topic", "orders", "--transactional-id", "x", "--idempotent"),
+    step("--add", *ANN, "--consumer", "--topic", "orders", "--group", "g"),
+    step("--add", *ANN, "--producer", "--consumer", "--topic", "both", "--group", "g"),
+    step("--add", "--allow-principal", "User:*", "--consumer", "--topic", "*", "--group", "*"),
+    step("--add", *ANN, "--operation", "Describe", "--cluster"),
+    step("--add", *ANN, "--operation", "IdempotentWrite", "--cluster"),
+    step("--add", *ANN, *PREFIXED, "--topic", "pre-", "--group", "pre-"),
+    step("--add", *ANN, *PREFIXED, "--operation", "All", "--transactional-id", "pre-"),
+    step("--add", *ANN, "--operation", "TwoPhaseCommit", "--transactional-id", "x"),
+    step("--add", *ANN, "--operation", "Describe", "--delegation-token", "token"),
+    step("--add", *ANN, "--operation", "CreateTokens", "--user-principal", "User:bob"),
+    step("--add", "--allow-principal", "Group:staff", "--operation", "Read", "--topic", "name with space"),
+    # They are shown.
+    step("--list"),
+    step("--list", "--topic", "t"),
+    step("--list", "--topic", "*"),
+    step("--list", "--topic", "none"),
+    step("--list", "--topic", "pre-1"),
+    step("--list", "--topic", "pre-1", *MATCH),
+    step("--list", "--topic", "pre-", *PREFIXED),
+    step("--list", "--topic", "pre-", "--resource-pattern-type", "any"),
+    step("--list", "--group", "g", "--cluster"),
+    step("--list", "--transactional-id", "x"),
+    step("--list", "--delegation-token", "token"),
+    step("--list", "--user-principal", "User:bob"),
+    step("--list", "--principal", "User:ann", "--topic", "t"),
+    step("--list", "--principal", "User:nobody", "--principal", "User:bob", "--topic", "t"),
+    # They are removed.
+    step("--remove", *ANN, "--operation", "Read", "--topic", "t", stdin="n\n"),
+    step("--remove", *ANN, "--operation", "Read", "--topic", "t", stdin="y\n"),
+    step("--remove", *ANN, "--operation", "Read", "--topic", "t", FORCE),  # gone by now
+    step("--remove", *ANN, "--topic", "whole", FORCE),
+    step("--remove", *ANN, "--producer", "--topic", "orders", FORCE),
+    step("--remove", *ANN, "--consumer", "--topic", "orders", "--group", "g", FORCE),
+    step("--remove", *DENY_BOB, "--operation", "Delete", "--topic", "t", FORCE),
+    step("--remove", "--topic", "t", FORCE),
+    step("--remove", "--topic", "b", "--topic", "none", FORCE),
+    step("--remove", "--topic", "pre-1", *MATCH, FORCE),
+    step("--remove", "--group", "pre-", *PREFIXED, FORCE),
+    step("--remove", "--cluster", stdin="y\n"),
+    step("--remove", "--topic", "*", "--group", "*", FORCE),
+    step("--list"),
+    # What cannot be.
+    step("--add", "--operation", "Read", "--topic", "t"),
+    step("--add", *ANN, "--operation", "Read"),
+    step("--add", *ANN, "--operation", "Dance", "--topic", "t"),
+    step("--add", *ANN, "--operation", "Write", "--group", "g"),
+    step("--add", *ANN, "--operation", "Read", "--cluster"),
+    step("--add", *ANN, "--producer", "--group", "g"),
+    step("--add", *ANN, "--consumer", "--topic", "t"),
+    step("--add", *ANN, "--producer", "--operation", "Read", "--topic", "t"),
+    step("--add", *ANN, "--operation", "Read", "--topic", "t", *MATCH),
+    step("--add", "--allow-principal", "ann", "--operation", "Read", "--topic", "t"),
+    step("--add", *ANN, "--operation", "Read", "--topic", ""),
+    step("--add", "--allow-principal", "User:", "--operation", "Read", "--topic", "t"),
+    step("--remove", FORCE),
+    step("--add", "--list", "--topic", "t"),
+    step("--list"),
+]
+
+
+@pytest.fixture(scope="module")
+def both(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    mine, ottla = start_ottla_with_users(tmp_path_factory.mktemp("ottla-users"))
+    theirs, kafka = start_kafka_with_users(tmp_path_factory.mktemp("kafka-users"))
+    yield ottla, kafka
+    mine.stop()
+    theirs.stop()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("properties")
+
+
+def command(tools: KafkaTools, home: Path, address: str, user: str, asked: Step) -> Ran:
+    path = home / f"{user}.properties"
+    path.write_text(
+        f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
+        f'sasl.jaas.config={MODULE} required username="{user}" password="{PASSWORD}";\n'
+    )
+    server = ("--bootstrap-server", address, "--command-config", str(path))
+    return tools.run("kafka-acls", *server, *asked.arguments, stdin=asked.stdin)
+
+
+def said(ran: Ran) -> tuple[int, list[str]]:
+    """Return the exit code and the lines, whose order is that of a Java hash, without moments and places."""
+    text = re.sub(r"127\.0\.0\.1:\d+|\d{4}-\d\d-\d\d \S+|\(node \S+\)", "-", ran.text)
+    return ran.code, sorted(line for line in text.splitlines() if not line.lstrip().startswith("at "))
+
+
+def test_the_tool_says_the_same_of_both(tools: KafkaTools, both: tuple[str, str], home: Path) -> None:
+    for asked in STEPS:
+        mine, theirs = (said(command(tools, home, address, ADMINISTRATOR, asked)) for address in both)
+
+        assert mine == theirs, asked.arguments
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        step("--list"),
+        step("--add", *ANN, "--operation", "Read", "--topic", "t"),
+        step("--remove", *ANN, "--operation", "Read", "--topic", "t", FORCE),
+    ],
+    ids=lambda asked: asked.arguments[0],
+)
+def test_who_has_no_right_is_told_the_same(
+    tools: KafkaTools, both: tuple[str, str], home: Path, asked: Step
+) -> None:
+    mine, theirs = (said(command(tools, home, address, NOBODY, asked)) for address in both)
+
+    assert mine == theirs
+    assert any("authorization failed" in line.lower() for line in mine[1]), mine
