@@ -23,7 +23,7 @@ from ottla.metadata_raft.peer_certificate import check_certificate_names
 from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.audit.audit_log import AuditLog
 from ottla.node.authorization.access import AccessDenied
-from ottla.node.clock import monotonic_s
+from ottla.node.clock import monotonic_s, thread_cpu_s
 from ottla.node.counters.refused_requests import RefusedRequests
 from ottla.node.counters.request_counters import (
     SAMPLE_EVERY,
@@ -211,6 +211,7 @@ class Dispatcher:
             if known is not None:
                 return self._answer(route, correlation_id, known, counters, began_s, SAMPLE_EVERY)
         began_s = monotonic_s()
+        began_cpu_s = thread_cpu_s() if self.quotas.are_set else 0.0
         if api_key >= FIRST_PEER_API:
             self._check_peer(connection, api_key)
         if route.follower_counters is not None and connection.info.peer_id != NO_PEER:
@@ -237,7 +238,7 @@ class Dispatcher:
                 route, context, frame, position, counters
             )
             if self.quotas.are_set:
-                context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_s)
+                context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_cpu_s)
                 if charge is not None:
                     serving = charge.steps(serving)
             return Pending(serving, _as_it_is, ends_with_client=ends_with_client)
@@ -259,19 +260,21 @@ class Dispatcher:
         )
         charge = None
         if self.quotas.are_set:
-            context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_s)
+            context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_cpu_s)
         if route.of_cluster is not None and not self._administrators.allows(
             connection.info, route.of_cluster
         ):
-            work = self._ask_first(route, route.of_cluster, context, frame, request, counters, began_s)
-            return Pending(work, _as_it_is)
+            work: Coroutine[Any, Any, Answer | Pending] = self._ask_first(
+                route, route.of_cluster, context, frame, request, counters, began_s
+            )
+            return Pending(work if charge is None else charge.steps(work), _as_it_is)
         try:
             if charge is None:
                 result = self._handle(route, context, request)
             else:
                 result = charge.run(partial(self._handle, route, context, request))
         except AccessDenied as error:
-            return self._refuse(route, api_key, frame, error)
+            return self._refuse(route, api_key, frame, error, charge)
         # A client that is refused gets a response of its own instead.
         if type(result) is EncodedBody and api_key == ApiKey.API_VERSIONS and request.client_software_name:
             connection.info = replace(
@@ -313,7 +316,7 @@ class Dispatcher:
         api_key: int,
         client_id: str | None,
         frame: memoryview,
-        began_s: float,
+        began_cpu_s: float,
     ) -> RequestCharge | None:
         """Return the account of a request; None if its client has no quota that it counts for."""
         info, quotas = connection.info, self.quotas
@@ -329,7 +332,7 @@ class Dispatcher:
         if not counts:
             return None
         charge = RequestCharge(quotas, connection, api_key, client_id)
-        charge.meter.add(monotonic_s() - began_s)
+        charge.meter.add(thread_cpu_s() - began_cpu_s)
         if is_produce:
             charge.produced(len(frame) + 4)
         return charge
@@ -541,7 +544,7 @@ class Dispatcher:
         try:
             await self._check_of_cluster(context, operation)
         except KafkaError as error:
-            return self._refuse(route, context.api_key, frame, error)
+            return self._refuse(route, context.api_key, frame, error, context.charge)
         result = self._handle(route, context, request)
         if context.charge is not None:
             result = charged(result, context.charge, self._written(route, context.api_version, counters))
@@ -607,7 +610,7 @@ class Dispatcher:
     async def _refuse_large(
         self, route: Route, context: RequestContext, frame: memoryview, error: KafkaError
     ) -> Answer:
-        refused = self._refuse(route, context.api_key, frame, error)
+        refused = self._refuse(route, context.api_key, frame, error, context.charge)
         if type(refused) is Pending:
             answer: Answer = await refused.awaitable
             return answer
@@ -660,8 +663,16 @@ class Dispatcher:
         counters.latency.observe(monotonic_s() - began_s)
         return _finish(buffers, context.correlation_id)
 
-    def _refuse(self, route: Route, api_key: int, frame: memoryview, error: KafkaError) -> Answer | Pending:
+    def _refuse(
+        self,
+        route: Route,
+        api_key: int,
+        frame: memoryview,
+        error: KafkaError,
+        charge: RequestCharge | None = None,
+    ) -> Answer | Pending:
         """The answer to a request that is beyond its limits: nothing of it was done."""
+        throttle_ms = 0 if charge is None else charge.decide()
         api, (_, version, correlation_id) = api_of(api_key), _HEADER.unpack_from(frame)
         route.counters.count_error(error.code)
 
@@ -671,6 +682,7 @@ class Dispatcher:
             else:
                 _, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
                 response = refusals.by_element(api, version, frame, position, error, max_elements)
+            response = told(response, throttle_ms)
             buffers = route.encode(response, bytearray(route.prefix_bytes))
             pieces = [response]
             del response

@@ -120,6 +120,7 @@ class FetchAnswer:
         "_charge",
         "_cold_reads",
         "_context",
+        "_counts_bytes",
         "_endpoints",
         "_is_follower",
         "_is_incremental",
@@ -158,7 +159,9 @@ class FetchAnswer:
         self._is_follower = session_id != NO_SESSION or context.connection.peer_id != NO_PEER
         self._charge = context.charge
         self._max_bytes, self._min_bytes = bounds(services, request) if limits is None else limits
-        if self._charge is not None and (most := self._charge.most_fetched_bytes()) is not None:
+        most = None if self._charge is None else self._charge.most_fetched_bytes()
+        self._counts_bytes = most is not None
+        if most is not None:
             # More would be throttled for certain, and the client would never have it.
             self._max_bytes = min(self._max_bytes, most)
             self._min_bytes = min(self._min_bytes, self._max_bytes)
@@ -387,10 +390,9 @@ class FetchAnswer:
 
     def answer(self, located: Sequence[Located]) -> Result[FetchResponse]:
         """The response, or a coroutine that gives it when the disk has to be asked."""
-        if self._charge is not None:
-            throttle_ms = self._charge.fetched(self._answer_bytes(located))
-            if throttle_ms:
-                return self._throttled()
+        charge = self._charge
+        if charge is not None and charge.fetched(self._answer_bytes(located) if self._counts_bytes else 0):
+            return self._throttled()
         contents: list[Content | None] = []
         is_cold = False
         for one in located:

@@ -108,13 +108,9 @@ class RequestCharge:
         quotas, principal, client_id = self._quotas, self._principal, self._client_id
         request_ms, produced_ms, mutated_ms = self._request_ms(), self._produced_ms, self._mutated_ms
         throttle_ms = max(request_ms, produced_ms, mutated_ms)
-        if throttle_ms == 0:
-            pass
-        elif produced_ms > request_ms:
+        if produced_ms > request_ms:
             quotas.produced.throttled(principal, client_id, throttle_ms)
-        elif mutated_ms > request_ms:
-            quotas.mutations.throttled(principal, client_id, throttle_ms)
-        else:
+        elif request_ms and request_ms >= mutated_ms:  # what mutations wait for the controller has noted
             quotas.requests.throttled(principal, client_id, throttle_ms)
         self._decide(throttle_ms)
         return throttle_ms

@@ -157,20 +157,17 @@ class MutationQuotas:
         if payer.is_strict:
             wait_ms = mutated.tokens.take_if_any(quota.limit, mutations, now_ms)
             if wait_ms is not None:
+                if wait_ms:
+                    mutated.throttled.record(wait_ms, now_ms)
                 return Taken(True, wait_ms)
             throttle_ms = 0
         else:
             mutated.tokens.take(quota.limit, mutations, now_ms)
             throttle_ms = mutated.tokens.throttle_ms(quota.limit, now_ms)
         mutated.rate.record(float(mutations), now_ms)
+        if throttle_ms:
+            mutated.throttled.record(throttle_ms, now_ms)
         return Taken(False, throttle_ms)
-
-    def throttled(self, principal: str, client_id: str | None, throttle_ms: int) -> None:
-        """Note that a client was told to wait, for the metrics."""
-        quota = self._of(principal, client_id)
-        if quota is not None:
-            now_ms = self._now_ms()
-            self._mutated.of(quota.sharers, now_ms).throttled.record(throttle_ms, now_ms)
 
     def readings(self, most: int) -> list[QuotaReading]:
         """Return what is measured now, of those who were seen last."""

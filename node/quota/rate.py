@@ -85,7 +85,8 @@ class Rate:
         rate = self.per_second(now_ms)
         if rate <= quota:
             return 0
-        return min(rounded((rate - quota) / quota * self.measured_ms(now_ms)), most_ms)
+        # Not rounded before: with the smallest of quotas the time is infinite.
+        return rounded(min((rate - quota) / quota * self.measured_ms(now_ms), float(most_ms)))
 
     def _forget(self, now_ms: int) -> None:
         """Empty the samples of which nothing is within the time that is measured."""

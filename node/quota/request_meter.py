@@ -1,4 +1,4 @@
-"""Measures the time that one request takes: on the loop, and in threads that work for it.
+"""Measures the processor time that one request takes: on the loop, and in threads that work for it.
 
 Requests whose time counts have a meter, which is the running one while the loop is busy with them. Whatever
 hands work to a thread has it `metered`, so that its processor time goes to the running meter. Requests
@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextvars import ContextVar
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ottla.node.clock import monotonic_s, thread_cpu_s
+from ottla.node.clock import thread_cpu_s
 
 T = TypeVar("T")
 Step: TypeAlias = Any  # what a coroutine is sent and yields: the loop's affair
 
 
 class RequestMeter:
-    """The time of one request, in seconds."""
+    """The processor time of one request, in seconds."""
 
     __slots__ = ("_in_threads", "_resumed_s", "_spent_s")
 
@@ -33,13 +33,13 @@ class RequestMeter:
         """Do a part of the request on the loop."""
         if self._resumed_s:
             return work()  # within a part that is measured
-        self._resumed_s = monotonic_s()
+        self._resumed_s = thread_cpu_s()
         token = RUNNING.set(self)
         try:
             return work()
         finally:
             RUNNING.reset(token)
-            self._spent_s += monotonic_s() - self._resumed_s
+            self._spent_s += thread_cpu_s() - self._resumed_s
             self._resumed_s = 0.0
 
     def take(self) -> float:
@@ -48,7 +48,7 @@ class RequestMeter:
         while self._in_threads:
             spent_s += self._in_threads.pop()
         if self._resumed_s:
-            now_s = monotonic_s()
+            now_s = thread_cpu_s()
             spent_s += now_s - self._resumed_s
             self._resumed_s = now_s
         return spent_s

@@ -41,7 +41,7 @@ class TokenBucket:
     def throttle_ms(self, quota: float, now_ms: int) -> int:
         """Return how long it takes until there are 0 tokens again, 0 if there are."""
         tokens = self.tokens(quota, now_ms)
-        return min(rounded(-tokens / quota * 1_000), MAX_THROTTLE_MS) if tokens < 0 else 0
+        return rounded(min(-tokens / quota * 1_000, float(MAX_THROTTLE_MS))) if tokens < 0 else 0
 
     def _most(self, quota: float) -> float:
         return self._windows.samples * (self._windows.window_ms / 1_000.0) * quota

@@ -23,6 +23,13 @@ def test_one_request_may_take_more_than_there_is_and_the_next_waits_for_the_rest
     assert bucket.take_if_any(2, 1, 5_000) is None
 
 
+def test_the_smallest_of_quotas_has_a_longest_wait() -> None:
+    bucket = TokenBucket(WINDOWS)
+    bucket.take(5e-324, 1, 0)
+
+    assert bucket.throttle_ms(5e-324, 0) == 2**31 - 1
+
+
 def test_a_quota_is_exhausted_though_the_wait_is_rounded_to_nothing() -> None:
     bucket = TokenBucket(WINDOWS)
     bucket.take(1_000_000, 11_000_001, 0)
