@@ -41,7 +41,7 @@ class Pod:
     pre_stop: Sequence[str]
     grace_s: float
     user: int
-    volume_path: str  # where its one volume is mounted
+    volume_path: str  # where the volume of its data is mounted
     host_names: Sequence[str]  # by which others find it, through the headless service
 
 
@@ -73,7 +73,7 @@ def pod_of(
         **{key: value for key, value in node_labels.items() if key.startswith("topology.kubernetes.io/")},
     }
     ports = {one["name"]: one["containerPort"] for one in container["ports"]}
-    [mount] = container["volumeMounts"]
+    [mount] = [one for one in container["volumeMounts"] if one["name"] == "data"]
     environment = _environment(objects, container, fields, labels, secrets)
     return Pod(
         name=name,

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-OVERLAYS = ("one-node", "three-nodes", "external-access")
+OVERLAYS = ("one-node", "three-nodes", "external-access", "secure")
 Object = dict[str, Any]
 
 

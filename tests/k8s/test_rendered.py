@@ -1,26 +1,72 @@
 """What kustomize makes of the overlays: valid for Kubernetes, and what an operator relies on."""
 
+import atexit
+import functools
 import os.path
+import shutil
+import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import kubernetes_validate
 import pytest
+import yaml
 
+from ottla.metadata_raft.peer_certificate import is_named
+from ottla.node.cli.command_config import read_command_config
+from ottla.node.secure_setup.secure_directory import complete
+from ottla.node.security.server_context import build_tls
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.config import environment_name, load_config
+from ottla.node.settings.secure_settings import SecureFiles
 from tests.k8s.pod import NAMESPACE, Pod, pod_of
 from tests.k8s.rendered import OVERLAYS, ROOT, Object, find, overlay, render
 from tests.k8s.stateful_set import SECRETS
 
 # The oldest that the manifests are for, and the newest that is known.
 KUBERNETES = ("1.31", str(kubernetes_validate.latest_version()))
+SECURE = ROOT / "k8s" / "overlays" / "secure"
 NODE_LABELS = {"topology.kubernetes.io/zone": "zone-b", "kubernetes.io/hostname": "host-7"}
 # Of the Prometheus operator: Kubernetes itself has no schema for it.
 OWN_KINDS = {"ServiceMonitor"}
 
 
+# Variables that commands read, and nodes do not.
+OF_COMMANDS = {"OTTLA_CONFIG"}
+
+
+@functools.cache
+def mounted() -> Path:
+    """A folder with the files of the Secrets of the overlay `secure`, as they are mounted at /etc/ottla."""
+    folder = Path(tempfile.mkdtemp(prefix="ottla-secrets-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    keys = SecureFiles(folder / "keys")
+    names = [str(one) for one in certificate_of_nodes()["spec"]["dnsNames"]]
+    complete(keys, hosts_of={0: names}, bootstrap="")
+    (folder / "tls").mkdir()
+    (folder / "tls" / "tls-combined.pem").write_bytes(keys.node(0).read_bytes())
+    (folder / "tls" / "ca.crt").write_bytes(keys.authority.read_bytes())
+    (folder / "secure").mkdir()
+    (folder / "secure" / "cluster.secret").write_bytes(keys.cluster_secret.read_bytes())
+    example = (SECURE / "client.properties.example").read_text()
+    (folder / "secure" / "client.properties").write_text(example)
+    return folder
+
+
+def certificate_of_nodes() -> Object:
+    """The certificate in the example for cert-manager that the nodes show."""
+    return find(
+        list(yaml.safe_load_all((SECURE / "cert-manager.yaml").read_text())), "Certificate", "ottla-tls"
+    )
+
+
 def pod(objects: list[Object], ordinal: int = 1) -> Pod:
-    return pod_of(objects, ordinal, address="10.0.0.9", secrets=SECRETS, node_labels=NODE_LABELS)
+    """A pod; files of Secrets that it names are there."""
+    found = pod_of(objects, ordinal, address="10.0.0.9", secrets=SECRETS, node_labels=NODE_LABELS)
+    if not any("/etc/ottla" in value for value in found.environment.values()):
+        return found
+    here = {name: value.replace("/etc/ottla", str(mounted())) for name, value in found.environment.items()}
+    return replace(found, environment=here)
 
 
 def container_of(objects: list[Object]) -> Object:
@@ -40,10 +86,11 @@ def test_each_variable_is_a_setting_that_the_node_takes(name: str, tmp_path: Pat
     environment = pod(overlay(name), 0).environment
     settings = {environment_name(one) for one in BROKER_CONFIG_DEF.keys}
 
-    unknown = [one for one in environment if one.startswith("OTTLA_") and one not in settings]
+    given = {one for one in environment if one.startswith("OTTLA_")}
+    unknown = given - settings - OF_COMMANDS
     config = load_config(environment=environment)
 
-    assert unknown == [] and config.warnings == ()
+    assert unknown == set() and config.warnings == ()
     assert not any("$(" in value for value in environment.values()), environment
     assert config.node_id == 0 and config.broker_rack == "zone-b"
 
@@ -204,6 +251,66 @@ def test_liveness_asks_the_process_and_readiness_the_cluster() -> None:
     one = pod(overlay("three-nodes"))
 
     assert one.liveness.path == one.startup.path == "/healthz" and one.readiness.path == "/readyz"
+
+
+# ---- the secure overlay ----------------------------------------------------------------------------
+
+
+def test_a_secure_pod_lets_nobody_in_without_tls_and_a_login() -> None:
+    config = load_config(environment=pod(overlay("secure"), 0).environment)
+
+    protocols = {one.name: one.security_protocol for one in (*config.listeners, *config.controller_listeners)}
+    assert protocols == {"CLIENTS": "SASL_SSL", "INTERNAL": "SSL", "CONTROLLER": "SSL"}
+    assert config.secure_files is not None and config.authorizer is not None
+    assert [one.name for one in config.first_users] == ["admin"]
+    assert [one.is_secure for one in config.ottla_rest_listeners] == [True]
+    assert config.rest_logins.methods == ("basic",)
+    for security in config.listener_security.values():
+        assert build_tls(security).certificate.subject
+
+
+def test_no_secret_of_a_secure_pod_is_in_its_environment() -> None:
+    [container] = find(overlay("secure"), "StatefulSet", "ottla")["spec"]["template"]["spec"]["containers"]
+    volumes = find(overlay("secure"), "StatefulSet", "ottla")["spec"]["template"]["spec"]["volumes"]
+
+    assert not any("secretKeyRef" in one.get("valueFrom", {}) for one in container["env"])
+    assert {one["name"] for one in volumes} == {"secure", "tls"}
+    assert {one["secret"]["defaultMode"] for one in volumes} == {0o440}
+    assert all(one["readOnly"] for one in container["volumeMounts"] if one["name"] != "data")
+
+
+def test_the_certificate_of_the_example_names_nodes_pods_and_services() -> None:
+    certificate = certificate_of_nodes()["spec"]
+    names = certificate["dnsNames"]
+    volumes = find(overlay("secure"), "StatefulSet", "ottla")["spec"]["template"]["spec"]["volumes"]
+
+    for ordinal in range(find(overlay("secure"), "StatefulSet", "ottla")["spec"]["replicas"]):
+        one = pod(overlay("secure"), ordinal)
+        config = load_config(environment=one.environment)
+        assert f"node-{ordinal}" in names
+        for host in (*one.host_names, *(listener.host for listener in config.advertised_listeners)):
+            assert is_named(names, -1, [host]), host
+    assert {"localhost", "ottla-bootstrap", f"ottla-bootstrap.{NAMESPACE}.svc"} <= set(names)
+    assert certificate["secretName"] in {one["secret"]["secretName"] for one in volumes}
+    assert certificate["additionalOutputFormats"] == [{"type": "CombinedPEM"}]
+
+
+def test_commands_in_a_secure_pod_log_in_by_the_file_of_the_secret() -> None:
+    environment = pod(overlay("secure"), 0).environment
+
+    command = read_command_config(Path(environment["OTTLA_CONFIG"]))
+
+    assert command.bootstrap == "localhost:9092"
+    assert command.security.protocol == "SASL_SSL" and command.security.login is not None
+    assert command.security.login.user == "admin"
+
+
+def test_nodes_alone_reach_the_listener_of_nodes() -> None:
+    policy = find(overlay("secure"), "NetworkPolicy", "ottla")["spec"]
+
+    clients, peers = policy["ingress"]
+    assert "internal" not in {one["port"] for one in clients["ports"]}
+    assert {one["port"] for one in peers["ports"]} == {"internal", "controller", "rest"}
 
 
 def test_metrics_are_scraped_from_each_node_once(tmp_path: Path) -> None:
