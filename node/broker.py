@@ -194,8 +194,8 @@ class Broker:
             log_notes(base.log_manager)
             services.tell_coordinators(image, changes)
             if changes.client_quotas:
-                base.dispatcher.quotas.set(image.client_quotas)
-                base.connection_quota.rates.set(image.client_quotas)
+                base.dispatcher.quotas.follow(image.client_quotas, changes.client_quotas)
+                base.connection_quota.rates.follow(image.client_quotas, changes.client_quotas)
             if any(broker_id != config.node_id for broker_id in changes.brokers):
                 quorum.lifecycle.report_soon()
 

@@ -3,8 +3,8 @@
 Where there are none `are_set` is false, and that is all that a request asks for.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.metadata_raft.commands import MutationPayer
 from ottla.metadata_raft.image import QuotaEntity
@@ -14,6 +14,8 @@ from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, Sharers
 from ottla.node.quota.rate import MAX_THROTTLE_MS, Rate, Windows, most_in_windows
 from ottla.node.quota.throttle_times import ThrottleTimes
 from ottla.node.quota.token_bucket import TokenBucket
+
+ImageQuotas: TypeAlias = Mapping[QuotaEntity, Mapping[str, float]]
 
 PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
 CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
@@ -61,9 +63,14 @@ class RateQuotas:
         self._measured: QuotaBuckets[Sharers, _Measured] = QuotaBuckets(lambda: _Measured(windows))
         self.are_set = False
 
-    def set(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+    def set(self, client_quotas: ImageQuotas) -> None:
         """Have these quotas count from now on; what was measured stays."""
-        self._entities = QuotaEntities(client_quotas, self._key)
+        self._entities = QuotaEntities({}, self._key)
+        self.follow(client_quotas, client_quotas)
+
+    def follow(self, client_quotas: ImageQuotas, changed: Iterable[QuotaEntity]) -> None:
+        """Take over what became of the quotas of entities that were changed."""
+        self._entities.follow(client_quotas, changed)
         self.are_set = bool(self._entities)
 
     def has(self, principal: str, client_id: str | None) -> bool:
@@ -136,9 +143,14 @@ class MutationQuotas:
         self._mutated: QuotaBuckets[Sharers, _Mutated] = QuotaBuckets(lambda: _Mutated(windows))
         self.are_set = False
 
-    def set(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+    def set(self, client_quotas: ImageQuotas) -> None:
         """Have these quotas count from now on; tokens stay."""
-        self._entities = QuotaEntities(client_quotas, CONTROLLER_MUTATION_RATE)
+        self._entities = QuotaEntities({}, CONTROLLER_MUTATION_RATE)
+        self.follow(client_quotas, client_quotas)
+
+    def follow(self, client_quotas: ImageQuotas, changed: Iterable[QuotaEntity]) -> None:
+        """Take over what became of the quotas of entities that were changed."""
+        self._entities.follow(client_quotas, changed)
         self.are_set = bool(self._entities)
 
     def has(self, principal: str, client_id: str | None) -> bool:
@@ -199,10 +211,20 @@ class ClientQuotas:
         self.are_set = False  # any of them
         self.count_produce = False  # those that a Produce request counts for
 
-    def set(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
+    def set(self, client_quotas: ImageQuotas) -> None:
         """Have these quotas count from now on; what was measured stays."""
         for one in (self.produced, self.fetched, self.requests, self.mutations):
             one.set(client_quotas)
+        self._look()
+
+    def follow(self, client_quotas: ImageQuotas, changed: Iterable[QuotaEntity]) -> None:
+        """Take over what became of the quotas of entities that were changed."""
+        changed = list(changed)
+        for one in (self.produced, self.fetched, self.requests, self.mutations):
+            one.follow(client_quotas, changed)
+        self._look()
+
+    def _look(self) -> None:
         self.count_produce = self.produced.are_set or self.requests.are_set
         self.are_set = self.count_produce or self.fetched.are_set or self.mutations.are_set
 

@@ -4,7 +4,7 @@ A connection beyond the rate of the node or of its listener waits until the rate
 that of its address is not let in at all, and counts for nothing. No wait is longer than one window.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -78,7 +78,14 @@ class ConnectionRates:
 
     def set(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Have these quotas of addresses hold from now on; what was measured stays."""
-        self._entities = QuotaEntities(client_quotas, CONNECTION_CREATION_RATE)
+        self._entities = QuotaEntities({}, CONNECTION_CREATION_RATE)
+        self.follow(client_quotas, client_quotas)
+
+    def follow(
+        self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]], changed: Iterable[QuotaEntity]
+    ) -> None:
+        """Take over what became of the quotas of addresses that were changed."""
+        self._entities.follow(client_quotas, changed)
         self._look()
 
     def enter_address(self, listener: str, address: str) -> int:

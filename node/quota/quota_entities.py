@@ -5,7 +5,8 @@ default user, then those of client ids alone; in each, a client id before the de
 for clients without a client id, too: in Kafka they escape it.
 """
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ottla.metadata_raft.image import CLIENT_ID, IP, USER, QuotaEntity
@@ -57,13 +58,26 @@ class QuotaEntities:
     """The quotas of one key, such as `producer_byte_rate`, out of all that an image has."""
 
     def __init__(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]], key: str) -> None:
-        self._limits = {
-            tuple(sorted(entity, key=lambda part: part[0])): quotas[key]
-            for entity, quotas in client_quotas.items()
-            if key in quotas
-        }
-        there = {_level_of(entity) for entity in self._limits}
-        self._levels = tuple(level for level in _LEVELS if level in there)
+        self._key = key
+        self._limits: dict[QuotaEntity, float] = {}
+        self._counts: Counter[_Level] = Counter()  # of entities
+        self._levels: tuple[_Level, ...] = ()
+        self.follow(client_quotas, client_quotas)
+
+    def follow(
+        self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]], changed: Iterable[QuotaEntity]
+    ) -> None:
+        """Take over what became of the quotas of entities that were changed: there may be 100,000 others."""
+        for entity in changed:
+            limit = client_quotas.get(entity, {}).get(self._key)
+            parts = tuple(sorted(entity, key=_kind_of))
+            level = _level_of(entity)
+            if self._limits.pop(parts, None) is not None:
+                self._counts[level] -= 1
+            if limit is not None:
+                self._limits[parts] = limit
+                self._counts[level] += 1
+        self._levels = tuple(level for level in _LEVELS if self._counts[level])
 
     def __bool__(self) -> bool:
         return bool(self._limits)
@@ -86,6 +100,10 @@ class QuotaEntities:
         """Return the quota for connections from an address, None for no limit."""
         limit = self._limits.get(((IP, address),))
         return self._limits.get(((IP, None),)) if limit is None else limit
+
+
+def _kind_of(part: tuple[str, str | None]) -> str:
+    return part[0]
 
 
 def _level_of(entity: QuotaEntity) -> _Level:

@@ -1,5 +1,7 @@
 """ottla.node.quota.quota_entities: whose quota counts, and with whom it is shared."""
 
+from random import Random
+
 import pytest
 
 from ottla.metadata_raft.image import QuotaEntity
@@ -63,3 +65,27 @@ def test_an_address_has_its_own_quota_or_the_default_one() -> None:
     assert entities.of_address("10.0.0.1") == 3
     assert entities.of_address("10.0.0.2") == 9
     assert QuotaEntities({}, key).of_address("10.0.0.1") is None
+
+
+def test_changes_of_some_entities_leave_what_all_of_them_would() -> None:
+    random = Random(7)
+    names = [None, "a", "b"]
+    entities = [((kind, name),) for kind in (C, U, "ip") for name in names]
+    entities += [((C, one), (U, other)) for one in names for other in names]
+    quotas: dict[QuotaEntity, dict[str, float]] = {}
+    following = QuotaEntities({}, KEY)
+
+    for _ in range(300):
+        changed = random.sample(entities, random.randrange(4))
+        for entity in changed:
+            quotas.pop(entity, None)
+            if random.random() < 0.5:
+                quotas[entity] = {random.choice((KEY, "other")): float(random.randrange(1, 9))}
+        following.follow(quotas, changed)
+
+        anew = QuotaEntities(quotas, KEY)
+        assert bool(following) == bool(anew)
+        for user in ("a", "b", "c"):
+            assert following.of_address(user) == anew.of_address(user)
+            for client_id in (None, "a", "c"):
+                assert following.of_client(user, client_id) == anew.of_client(user, client_id)
