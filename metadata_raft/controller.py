@@ -119,6 +119,7 @@ class Controller:
         now_ms: int,
         request: RequestId | None = None,
         client: Asker | None = None,
+        *,
         charge: MutationCharge | None = None,
     ) -> Decision:
         """What `command` does to the image at `now_ms`; KafkaError if the whole of it is refused.

@@ -109,7 +109,7 @@ class ControllerRuntime:
         if _is_large(command):
             decided, committed = await self._begin_in_turns(command, request, client, charge)
         else:
-            decided, committed = self.begin(command, request, client, charge)
+            decided, committed = self.begin(command, request, client, charge=charge)
         if committed is not None:
             await shield(committed)  # Others may wait for it too; one that is cancelled must not fail them.
         return decided
@@ -174,12 +174,13 @@ class ControllerRuntime:
         command: Command,
         request: RequestId | None = None,
         client: Asker | None = None,
+        *,
         charge: MutationCharge | None = None,
     ) -> "tuple[Decided, Future[None] | None]":
         """The decision, and what its reply has to wait for; None if nothing."""
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
-        decision = self._controller.decide(command, self._now_ms(), request, client, charge)
+        decision = self._controller.decide(command, self._now_ms(), request, client, charge=charge)
         if decision.records:
             self._append(self._batch_of(decision.records))
         return self._decided(decision)
@@ -200,7 +201,7 @@ class ControllerRuntime:
             if not self._quorum.is_leader:
                 break
             before = self._controller.image
-            decision = self._controller.decide(command, self._now_ms(), request, client, charge)
+            decision = self._controller.decide(command, self._now_ms(), request, client, charge=charge)
             if not decision.records:
                 return self._decided(decision)
             await give_way()
@@ -212,7 +213,7 @@ class ControllerRuntime:
             if self._controller.image is before and is_same_reign:
                 self._append(batch, replayed)
                 return self._decided(decision)
-        return self.begin(command, request, client, charge)
+        return self.begin(command, request, client, charge=charge)
 
     def _decided(self, decision: Decision) -> "tuple[Decided, Future[None] | None]":
         # Without records the reply may still show what is not committed yet.

@@ -9,7 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.schema_compiler import encoder
+from ottla.node.authorization.access import AccessDenied
 from ottla.node.kafka_api import charged_results, request_charge
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.net.answers import Answer, BuiltInThread, Delayed, EncodedBody, Pending
@@ -94,15 +96,18 @@ def delayed(response: ListGroupsResponse) -> Any:
     return Delayed(future, at_once)
 
 
+@pytest.mark.parametrize("is_large", [False, True])
 @pytest.mark.parametrize("way", [at_once, in_a_thread, encoded, awaited, delayed])
 def test_whatever_way_a_handler_answers_its_time_counts_and_the_answer_tells(
-    dispatcher: Dispatcher, way: Callable[[ListGroupsResponse], Any]
+    dispatcher: Dispatcher, way: Callable[[ListGroupsResponse], Any], is_large: bool
 ) -> None:
     limit(dispatcher, TINY)
     connection = Throttled()
     route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
     response = ListGroupsResponse(error_code=15)
-    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=lambda *_: way(response))
+    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(
+        handle=lambda *_: way(response), small_bytes=0 if is_large else route.small_bytes
+    )
 
     told = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
 
@@ -139,20 +144,48 @@ def test_a_client_within_its_quota_waits_for_nothing(dispatcher: Dispatcher) -> 
     assert dispatcher.quotas.requests.readings(1)[0].value > 0
 
 
-def test_a_request_that_fails_counts_too(dispatcher: Dispatcher) -> None:
+async def fails_later() -> None:
+    await asyncio.sleep(0)
+    spend()
+    raise ValueError("a bug")
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_a_request_that_fails_counts_too(dispatcher: Dispatcher, is_awaited: bool, is_large: bool) -> None:
     def fails(*_: Any) -> Any:
+        if is_awaited:
+            return fails_later()
         spend()
         raise ValueError("a bug")
 
     limit(dispatcher, TINY)
     connection = Throttled()
     route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
-    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=fails)
+    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(
+        handle=fails, small_bytes=0 if is_large else route.small_bytes
+    )
 
     with pytest.raises(ValueError, match="a bug"):
         serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
 
     assert connection.throttled == [1_000]
+
+
+def test_a_refusal_tells_of_a_throttle_too(dispatcher: Dispatcher) -> None:
+    def denies(*_: Any) -> Any:
+        spend()
+        raise AccessDenied(ErrorCode.GROUP_AUTHORIZATION_FAILED)
+
+    limit(dispatcher, TINY)
+    connection = Throttled()
+    route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
+    dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=denies)
+
+    told = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+
+    assert told.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert connection.throttled == [told.throttle_time_ms] == [1_000]
 
 
 def test_nodes_of_the_cluster_are_exempt(dispatcher: Dispatcher) -> None:
