@@ -65,13 +65,26 @@ class LinkTls(NamedTuple):
     checks_names: bool = True  # whether a certificate must name the node that shows it
 
 
+class LinkListener(NamedTuple):
+    """A listener for controllers; its TLS is asked for at each connection, since certificates are renewed."""
+
+    host: str
+    port: int
+    tls: Callable[[], LinkTls] | None = None
+
+
 class LinkSettings(NamedTuple):
-    """What the links need to know; `listen` is host and port of the controller listener."""
+    """What the links need to know.
+
+    `listen` is host and port of the controller listener by which this node dials others, with its `tls`.
+    There may be `more`, by which others reach this node: so a quorum goes over to TLS, node by node.
+    """
 
     identity: LinkIdentity
     secret: bytes
     listen: tuple[str, int]
     tls: Callable[[], LinkTls] | None = None  # asked at each connection, since certificates are renewed
+    more: Sequence[LinkListener] = ()
 
 
 class RaftLinks:
@@ -97,7 +110,7 @@ class RaftLinks:
         self._refusal_logged_at = float("-inf")
         self._dialers: dict[Voter, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self.endpoints: dict[int, Endpoint] = {settings.identity.peer.node_id: settings.identity.endpoint}
         self.refused = 0
         self._troubles = LinkTroubles()
@@ -105,17 +118,22 @@ class RaftLinks:
     # ---- start and stop --------------------------------------------------------------------------------
 
     async def listen(self) -> None:
-        """Bind the controller listener; OSError if the address is taken."""
-        host, port = self._settings.listen
-        make: Any = partial(LinkWire, self._meet)  # a protocol, though none by inheritance
-        loop = asyncio.get_running_loop()
-        # TLS begins later: who does not go through with it is a stranger like any other.
-        self._server = await loop.create_server(make, host or None, port, start_serving=False)
+        """Bind the listeners for controllers; OSError if an address is taken."""
+        settings, loop = self._settings, asyncio.get_running_loop()
         try:
-            await self._server.start_serving()
+            for one in (LinkListener(*settings.listen, settings.tls), *settings.more):
+                make: Any = partial(LinkWire, partial(self._meet, one.tls))  # a protocol by its methods
+                # TLS begins later: who does not go through with it is a stranger like any other.
+                server = await loop.create_server(make, one.host or None, one.port, start_serving=False)
+                self._servers.append(server)
+                await server.start_serving()
         except BaseException:  # cancelled, for one: the node is told to end while it starts
-            self._server.close()
+            self._close_servers()
             raise
+
+    def _close_servers(self) -> None:
+        for server in self._servers:
+            server.close()
 
     async def run(self) -> None:
         """Keep the links up until cancelled."""
@@ -136,8 +154,7 @@ class RaftLinks:
 
     def close(self) -> None:
         """End all connections."""
-        if self._server is not None:
-            self._server.close()
+        self._close_servers()
         for wires in list(self._wires.values()):
             for _, wire in list(wires):
                 wire.close()
@@ -284,25 +301,25 @@ class RaftLinks:
 
     # ---- being dialled ---------------------------------------------------------------------------------
 
-    def _meet(self, wire: LinkWire) -> None:
+    def _meet(self, tls: Callable[[], LinkTls] | None, wire: LinkWire) -> None:
         if self._tasks is None:
             wire.abort()
             return
-        if self._settings.tls is not None:
+        if tls is not None:
             wire.hold()
         pushed_out = self._strangers.enter(wire)
         if pushed_out is not None:
             pushed_out.abort()
-        self._tasks.create_task(self._serve(wire))
+        self._tasks.create_task(self._serve(wire, tls))
 
-    async def _serve(self, wire: LinkWire) -> None:
+    async def _serve(self, wire: LinkWire, tls: Callable[[], LinkTls] | None) -> None:
         peer: Peer | None = None
         try:
             try:
                 async with asyncio.timeout(STRANGER_SECONDS):
-                    if self._settings.tls is not None:
-                        await wire.begin_tls(self._settings.tls().server, STRANGER_SECONDS)
-                    told = await self._let_in(wire)
+                    if tls is not None:
+                        await wire.begin_tls(tls().server, STRANGER_SECONDS)
+                    told = await self._let_in(wire, tls)
             finally:
                 self._strangers.leave(wire)
             if told.purpose == QUESTION:
@@ -334,7 +351,7 @@ class RaftLinks:
                 reason_of(error),
             )
 
-    async def _let_in(self, wire: LinkWire) -> LinkHello:
+    async def _let_in(self, wire: LinkWire, tls: Callable[[], LinkTls] | None) -> LinkHello:
         settings = self._settings
         try:
             told = read_hello(await wire.next_frame(), settings.identity)
@@ -342,7 +359,7 @@ class RaftLinks:
             wire.send(answered)
             check_proof(await _proof_of(wire, told), told, answered, settings.secret)
             voter = self._voters.by_id.get(told.node_id)
-            _check_names(wire, settings, told.node_id, None if voter is None else voter.host)
+            _check_names(wire, tls, told.node_id, None if voter is None else voter.host)
         except KafkaError as error:
             wire.send(refusal(error))
             raise
@@ -393,14 +410,14 @@ async def introduce(
             raise  # These were its first words; read as a refusal they would be nonsense.
         # A server that refuses the first words sends its refusal in place of its own.
         raise _refused(answered, error) from None
-    _check_names(wire, settings, told.node_id, host)
+    _check_names(wire, settings.tls, told.node_id, host)
     wire.send(proof)
     return told, list(read_welcome(await wire.next_frame()))
 
 
-def _check_names(wire: LinkWire, settings: LinkSettings, node_id: int, host: str | None) -> None:
+def _check_names(wire: LinkWire, tls: Callable[[], LinkTls] | None, node_id: int, host: str | None) -> None:
     """CLUSTER_AUTHORIZATION_FAILED if the other end has shown the certificate of another node."""
-    if settings.tls is not None and settings.tls().checks_names:
+    if tls is not None and tls().checks_names:
         check_certificate_names(wire.certificate_names(), node_id, [] if host is None else [host])
 
 

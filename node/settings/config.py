@@ -560,7 +560,9 @@ def _build(
         raise _invalid("listeners", "all listeners are controller listeners; add one for clients.")
     _check_advertised(listeners, advertised)
     node_id = _node_id(static_texts, typed)
-    quorum = _quorum(node_id, typed, [one for one in all_listeners if one.name in controllers])
+    by_name = {one.name: one for one in all_listeners}
+    # In the order of the names: by the first of them this node dials other controllers.
+    quorum = _quorum(node_id, typed, [by_name[one] for one in dict.fromkeys(controllers) if one in by_name])
     of_sasl = _sasl(listeners, values, texts)
     warnings = (*warnings, *quorum.warnings, *(one.warning for one in of_sasl.values() if one.warning))
     inter_broker = _inter_broker_listener(typed, listeners)

@@ -15,7 +15,7 @@ from ottla.metadata_raft.quorum_raft import RaftQuorum
 from ottla.metadata_raft.raft_core import SnapshotRule
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
-from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, ask_the_quorum
+from ottla.metadata_raft.raft_link import LinkListener, LinkSettings, LinkTls, ask_the_quorum
 from ottla.metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
 from ottla.node.metadata.member_quorum import MemberQuorum
 from ottla.node.metadata.metadata_observer import MetadataObserver
@@ -220,14 +220,25 @@ def _links(base: Foundation, identity: LinkIdentity) -> LinkSettings | None:
     config = base.config
     if not config.controller_listeners or config.cluster_secret is None:
         return None
-    listener = config.controller_listeners[0]
-    return LinkSettings(identity, config.cluster_secret.encode(), (listener.host, listener.port), _tls(base))
+    first, *more = config.controller_listeners
+    return LinkSettings(
+        identity,
+        config.cluster_secret.encode(),
+        (first.host, first.port),
+        _tls(base),
+        [LinkListener(one.host, one.port, _tls_of(base, one.name)) for one in more],
+    )
 
 
 def _tls(base: Foundation) -> Callable[[], LinkTls] | None:
-    """Return what gives the TLS of links as of now, in any thread; None where they have none."""
+    """Return what gives the TLS by which this node dials controllers; None where they have none."""
     security = base.config.controller_security
-    if security is None:
+    return None if security is None else _tls_of(base, security.listener)
+
+
+def _tls_of(base: Foundation, name: str) -> Callable[[], LinkTls] | None:
+    """Return what gives the TLS of a listener for controllers as of now, in any thread; None without TLS."""
+    if name not in base.config.listener_security:
         return None
-    stores, name = base.listener_tls, security.listener
+    stores = base.listener_tls
     return lambda: LinkTls(stores.accepting(name), *stores.dialling(name))

@@ -12,6 +12,7 @@ from ottla.node.node_view import RestDoors
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.oauthbearer_settings import OauthBearer
+from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.start.foundation import Foundation
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
@@ -65,8 +66,8 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
             except OSError as error:
                 error.add_note(f"{address.name}://{address.host}:{address.port}")
                 raise
-        if config.controller_security is not None:
-            await base.listener_tls.open(config.controller_security)
+        for security in _of_controllers(config):
+            await base.listener_tls.open(security)
         if config.rest_security is not None:
             await base.listener_tls.open(config.rest_security)
     except BaseException:  # a port that is taken, or the start is given up
@@ -99,6 +100,14 @@ async def _token_verifier(base: Foundation, tokens: OauthBearer) -> Callable[[st
     verifier = await TokenVerifier.make(tokens, now_ms=base.world.clock.now_ms)
     base.lasting_work.append(verifier.run)
     return verifier.verify
+
+
+def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
+    """Return the TLS of all listeners for controllers, and that by which this node dials them."""
+    names = dict.fromkeys(one.name for one in config.controller_listeners)
+    if config.controller_security is not None:
+        names[config.controller_security.listener] = None
+    return [config.listener_security[name] for name in names if name in config.listener_security]
 
 
 async def _login_gate(base: Foundation, name: str) -> SaslGate:

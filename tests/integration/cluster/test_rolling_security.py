@@ -149,3 +149,42 @@ def show_certificates_of(cluster: Cluster, authority: trustme.CA) -> bool:
         if x509.load_der_x509_certificate(shown).issuer != issuer:
             return False
     return True
+
+
+def test_controllers_go_over_to_tls_one_after_another(
+    make_cluster: MakeCluster, authorities: Authorities
+) -> None:
+    """By a second listener, as in Apache Kafka: the first of `controller.listener.names` is dialled."""
+    cluster, ports = make_cluster(3), free_ports(3)
+    cluster.start(0, 1, 2)
+    topic = create(cluster, by=0, min_insync_replicas="2")
+    trusted = authorities.trust(authorities.old)
+
+    with load(cluster, topic):
+        for home in cluster.homes:
+            change(
+                home,
+                listeners=f"{setting(home, 'listeners')},SECURE://127.0.0.1:{ports + home.node_id}",
+                listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SSL",
+                controller_listener_names="CONTROLLER,SECURE",
+                ssl_keystore_location=authorities.issue(home.node_id, authorities.old),
+                ssl_truststore_location=trusted,
+            )
+        roll(cluster)
+        for home in cluster.homes:
+            voters = ",".join(f"{node_id}@127.0.0.1:{ports + node_id}" for node_id in range(3))
+            change(home, controller_listener_names="SECURE,CONTROLLER", controller_quorum_voters=voters)
+        roll(cluster)
+        for home in cluster.homes:
+            kept = [one for one in setting(home, "listeners").split(",") if not one.startswith("CONTROLLER:")]
+            change(
+                home,
+                listeners=",".join(kept),
+                listener_security_protocol_map="PLAINTEXT:PLAINTEXT,SECURE:SSL",
+                controller_listener_names="SECURE",
+            )
+        roll(cluster)
+
+    for home in cluster.homes:
+        said = cluster.output(home.node_id)
+        assert "was rejected" not in said and "Traceback" not in said, said[-5000:]
