@@ -100,7 +100,15 @@ def produce(
     return Done(seconds=took, requests=0, records=count, payload_bytes=count * record_bytes)
 
 
-def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seconds: float) -> Done:
+def consume(
+    bootstrap: str,
+    topic: str,
+    *,
+    records: int,
+    record_bytes: int,
+    seconds: float,
+    settings: dict[str, Any] | None = None,
+) -> Done:
     """Read `records` records (or for `seconds`) from the beginning, without a group's rebalance delay."""
     consumer = Consumer(
         {
@@ -113,6 +121,7 @@ def consume(bootstrap: str, topic: str, *, records: int, record_bytes: int, seco
             "queued.max.messages.kbytes": 1_048_576,
             "fetch.queue.backoff.ms": 5,
             **QUIET,
+            **(settings or {}),
         }
     )
     found = consumer.list_topics(topic, CALL_TIMEOUT_S).topics[topic]

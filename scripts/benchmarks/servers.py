@@ -79,12 +79,12 @@ def rss_mb_of(pid: int) -> float:
     return int(found[1]) / 1024
 
 
-def start(name: str, data: Path, settings: Sequence[str] = ()) -> Server:
+def start(name: str, data: Path, settings: Sequence[str] = (), *, port: int = 0) -> Server:
     """Start `ottla` or `kafka` in `data`; back when it says READY, RuntimeError with its words if not.
 
-    `settings` are NAME=VALUE, beside those that all servers here have.
+    `settings` are NAME=VALUE, beside those that all servers have; they may name listeners at this `port`.
     """
-    port = free_port()
+    port = port or free_port()
     data.mkdir(parents=True, exist_ok=True)
     overrides = [
         part for override in (*OVERRIDES, *PAUSED_OVERRIDES, *settings) for part in ("--override", override)
@@ -93,7 +93,7 @@ def start(name: str, data: Path, settings: Sequence[str] = ()) -> Server:
         command = [str(ROOT / "scripts" / "kafka-reference"), "--port", str(port), "--data", str(data)]
     else:
         command = [sys.executable, "-P", "-m", "ottla", "start", "--data", str(data)]
-        overrides += ["--override", f"listeners=PLAINTEXT://127.0.0.1:{port}"]
+        overrides = ["--override", f"listeners=PLAINTEXT://127.0.0.1:{port}", *overrides]
     process = subprocess.Popen(
         [*command, *overrides], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
