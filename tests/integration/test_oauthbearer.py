@@ -1,26 +1,22 @@
 """Clients log in with access tokens, by keys that the node fetches of a provider on this machine."""
 
-import asyncio
-import ssl
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import trustme
-from aiohttp import web
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
 from ottla.node.broker import Broker
 from tests.compat.wire_client import WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.integration.oauth_provider import serve_keys
 from tests.ports import free_port
-from tests.tokens import AUDIENCE, ISSUER, claims, document, public_jwk, token
+from tests.tokens import AUDIENCE, ISSUER, claims, token
 
 pytestmark = pytest.mark.slow
 
@@ -46,35 +42,8 @@ class OauthNode(NamedTuple):
 @pytest.fixture(scope="module")
 def provider(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     """The URL of keys, and the file with the authority of their host."""
-    folder, ca = tmp_path_factory.mktemp("provider"), trustme.CA()
-    ca.cert_pem.write_to_path(str(folder / "ca.pem"))
-    content = document(public_jwk("rsa"), public_jwk("ES256"))
-    ports: list[int] = []
-    is_ready, is_over, loop = threading.Event(), asyncio.Event(), asyncio.new_event_loop()
-
-    async def serve() -> None:
-        app = web.Application()
-        app.router.add_get("/keys", answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        ca.issue_cert("localhost").configure_cert(context)
-        await web.TCPSite(runner, "localhost", 0, ssl_context=context).start()
-        ports.append(runner.addresses[0][1])
-        is_ready.set()
-        await is_over.wait()
-        await runner.cleanup()
-
-    async def answer(request: web.Request) -> web.Response:
-        return web.Response(body=content)
-
-    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
-    thread.start()
-    assert is_ready.wait(WAIT_S)
-    yield f"https://localhost:{ports[0]}/keys", folder / "ca.pem"
-    loop.call_soon_threadsafe(is_over.set)
-    thread.join(WAIT_S)
-    loop.close()
+    with serve_keys(tmp_path_factory.mktemp("provider")) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
