@@ -134,7 +134,7 @@ def rest_families(readings: Sequence[RestWork]) -> list[Family]:
         ),
         counter(
             "ottla_rest_rejected_total",
-            "REST requests rejected with status 429, because the queue of the client address "
+            "REST requests rejected with status 429, because the queue of the client "
             "or of the node was full, or because they waited too long.",
             rejected,
         ),

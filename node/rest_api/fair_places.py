@@ -152,7 +152,7 @@ class FairPlaces:
 
     def _refusal(self, reason: str) -> RestError:
         self._rejected[reason] += 1
-        whose = "for this client address" if reason == BY_ADDRESS else "on this node"
+        whose = "for this client" if reason == BY_ADDRESS else "on this node"
         if reason == BY_TIME:
             message = f"The request waited too long for its turn: too many {self._what}."
         else:

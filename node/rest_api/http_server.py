@@ -310,7 +310,7 @@ class HttpServer:
             )
         if route.reads_records:
             patience_s = WAITING_SHARE * deadline.remaining_s
-            async with self.records.reads.place(asking.address, patience_s) as should_end:
+            async with self.records.reads.place(asking.share, patience_s) as should_end:
                 return await self._ask_cluster(route, judged, deadline, asking, should_end)
         return await self._ask_cluster(route, judged, deadline, asking)
 
@@ -330,7 +330,7 @@ class HttpServer:
         should_end: Callable[[], bool] = lambda: False,
     ) -> Answer:
         # Not lent for as long as the answer is read: who reads slowly would keep others waiting.
-        async with self.clients.lend(asking.caller, deadline, asking.address) as client:
+        async with self.clients.lend(asking.caller, deadline, asking.share) as client:
             cluster_id = judged.path.get("cluster_id", self.facts.cluster_id)
             if cluster_id != self.facts.cluster_id:
                 raise not_found(f"Cluster {cluster_id[:100]} cannot be found.")
@@ -358,18 +358,24 @@ class HttpServer:
             authentication=self._authentication,
             has_tls=asking.has_tls,
             address=asking.address,
+            share=asking.share,
             should_end=should_end,
             stopping=self.stopping,
         )
 
 
 class _Asking(NamedTuple):
-    """Who asks: as brokers are told, how that is known, and by what shares are counted."""
+    """Who asks: as brokers are told, how that is known, and from where."""
 
     caller: Caller
     identity: Identity
     address: str
     has_tls: bool
+
+    @property
+    def share(self) -> str:
+        """Return whose share of the places it takes: a user's, or that of an address."""
+        return self.address if self.caller.principal == ANONYMOUS else self.caller.principal
 
 
 async def _within(deadline: Deadline, handling: Awaitable[Answer]) -> Answer:

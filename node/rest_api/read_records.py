@@ -92,7 +92,7 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
     wish = await _wish(context.client, request, is_tail=is_tail)
     if not is_tail:
         return Answer(body=await _page(context, request, wish))
-    context.records.tails.check(context.address)
+    context.records.tails.check(context.share)
     known = (await _spans(context.client, wish)).found
     begun = await positions(
         context.client, known, wish.place, read_committed=wish.read_committed, keeps_gaps=True
@@ -317,7 +317,7 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 
 async def _tail(context: RestContext, wish: _Wish, begun: Positions) -> AsyncGenerator[bytes, None]:
     try:
-        with context.records.tails.place_now(context.address):
+        with context.records.tails.place_now(context.share):
             async with context.own_client() as client:
                 client.opening = context.client.opening
                 reader = RecordReader(

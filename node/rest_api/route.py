@@ -85,7 +85,8 @@ class RestContext:
     session: Session | None = None  # by which the caller is known, if it is one
     authentication: RestAuthentication  # for the routes by which somebody logs in
     has_tls: bool = False  # whether the request came encrypted
-    address: str = ""  # whose request it is, by which shares are counted
+    address: str = ""  # of whoever asks: by it failed logins are counted
+    share: str = ""  # whose request it is, by which shares are counted: a user, or an address
     should_end: Callable[[], bool] = lambda: False  # a page that may end anywhere ends then: others wait
     stopping: asyncio.Event  # set when the node stops: long answers end then
 

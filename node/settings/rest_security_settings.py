@@ -127,6 +127,13 @@ def rest_security(
     overrides = {
         key.name: value for key in _OF_REST if (value := values[PREFIX + key.name]) not in (None, "")
     }
+    found = {**values, **overrides}
+    if not any(found[f"ssl.keystore.{name}"] for name in ("location", "key", "certificate.chain")):
+        raise _invalid(
+            f"{PREFIX}ssl.keystore.location",
+            "https addresses in ottla.rest.listeners need this setting, or ssl.keystore.location: a file with "
+            "a private key and its certificate.",
+        )
     listener = Listener(name=REST, host="", port=0, security_protocol="HTTPS")
     return listener_security(listener, values, overrides)
 

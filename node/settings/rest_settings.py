@@ -100,8 +100,8 @@ REST_SETTINGS: Final = (
         "ottla.rest.reads.max.per.address",
         INT,
         8,
-        "The maximum number of these pages for one address, or for one /64 network of IPv6; "
-        "see ottla.rest.trusted.proxies.",
+        "The maximum number of these pages for one address, or for one /64 network of IPv6 (see "
+        "ottla.rest.trusted.proxies); where users log in, for one user.",
         at_least(1),
         importance=LOW,
     ),
@@ -118,7 +118,7 @@ REST_SETTINGS: Final = (
         "ottla.rest.reads.waiting.max.per.address",
         INT,
         64,
-        "The maximum number of these waiting requests for one address.",
+        "The maximum number of these waiting requests for one address or user.",
         at_least(0),
         importance=LOW,
     ),
@@ -135,7 +135,7 @@ REST_SETTINGS: Final = (
         "ottla.rest.tails.max.per.address",
         INT,
         8,
-        "The maximum number of live tails for one address.",
+        "The maximum number of live tails for one address or user.",
         at_least(0),
         importance=LOW,
     ),

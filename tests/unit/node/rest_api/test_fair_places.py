@@ -88,7 +88,7 @@ def test_what_is_beyond_a_queue_is_refused_at_once_and_told_when_to_ask_again() 
 
         whose = [str(one) for one in work.refused]
         assert whose == [
-            "Too many pages of records are being read for this client address.",
+            "Too many pages of records are being read for this client.",
             "Too many pages of records are being read on this node.",
         ]
         assert {(one.status, one.retry_after_s) for one in work.refused} == {(429, 2)}

@@ -55,7 +55,7 @@ def test_certificates_of_clients_are_asked_for_by_the_setting_of_the_rest_api_al
 
 
 def test_https_needs_a_keystore() -> None:
-    assert "ssl.keystore.location" in refusal(ottla_rest_listeners="https://:0")
+    assert "ottla.rest.ssl.keystore.location: https addresses" in refusal(ottla_rest_listeners="https://:0")
 
 
 def test_settings_of_tls_without_an_address_that_has_it_stop_the_start() -> None:
