@@ -131,8 +131,8 @@ def rest_security(
     if not any(found[f"ssl.keystore.{name}"] for name in ("location", "key", "certificate.chain")):
         raise _invalid(
             f"{PREFIX}ssl.keystore.location",
-            "https addresses in ottla.rest.listeners need this setting, or ssl.keystore.location: a file with "
-            "a private key and its certificate.",
+            "https addresses in ottla.rest.listeners need this setting, or ssl.keystore.location: a file "
+            "with a private key and its certificate.",
         )
     listener = Listener(name=REST, host="", port=0, security_protocol="HTTPS")
     return listener_security(listener, values, overrides)
