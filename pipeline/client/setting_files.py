@@ -11,15 +11,32 @@ from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
+from ottla.node.wire.jaas import JaasError, parse_jaas
 from ottla.pipeline.words import OptionError
 
 BEGINNING: Final = "${file:"
+_JAAS: Final = ".jaas.config"
+# Of a login module, what everybody may know.
+_OPEN_OPTIONS: Final = frozenset({"username", "tokenauth", "serviceName"})
 _REFERENCE: Final = re.compile(r"\$\{file:([^}:]*):([^}]*)\}")
 
 
 def has_reference(text: str) -> bool:
     """Return whether a text has a reference to a file, well written or not."""
     return BEGINNING in text
+
+
+def is_kept_in_files(option: str, text: str) -> bool:
+    """Return whether a text has no secret itself: it is a reference, or a login whose secrets are some."""
+    if _REFERENCE.fullmatch(text.strip()):
+        return True
+    if not option.lower().endswith(_JAAS):
+        return False
+    try:
+        options = {name: value for module in parse_jaas(text) for name, value in module.options.items()}
+    except JaasError:
+        return False
+    return all(name in _OPEN_OPTIONS or _REFERENCE.fullmatch(value) for name, value in options.items())
 
 
 def filled_in(option: str, text: str) -> str:

@@ -22,6 +22,8 @@ from ottla.pipeline.spark.worker_python import worker_python
 # spark-submit sets it for a Python driver that it started: its JVM is there, and so are master and settings.
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 FORMAT: Final = "ottla"
+# What Spark hides in its plans and events: its own default, and a private key that is given as an option.
+REDACTED: Final = {"spark.redaction.regex": "(?i)secret|password|token|access[.]?key|keystore[.]key|jaas"}
 
 
 class NoFormatError(Exception):
@@ -53,7 +55,7 @@ def start_session(
         # Else Spark binds to an address of the machine that others reach.
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         _lead_workers_to([*python_folders, Path(ottla.__file__).parents[1]])
-    settings = {"spark.app.name": name, **configuration}
+    settings = {"spark.app.name": name, **REDACTED, **configuration}
     if SUBMITTED not in os.environ:
         if master is not None:
             settings["spark.master"] = master

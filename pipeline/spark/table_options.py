@@ -23,7 +23,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ottla.pipeline.client.setting_names import PREFIX
+from ottla.pipeline.client.setting_files import is_kept_in_files
+from ottla.pipeline.client.setting_names import PREFIX, is_secret
 from ottla.pipeline.sink.sink_options import OWN as OF_THE_SINK
 from ottla.pipeline.source.option_names import HONOURED as OF_THE_SOURCE
 from ottla.pipeline.source.option_names import REFUSED, SUBSCRIPTIONS
@@ -53,6 +54,14 @@ def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
         if name not in known and not name.startswith(PREFIX):
             raise OptionError(
                 name, with_nearest("is not an option of this format", name, (*OF_THE_SOURCE, *OF_THE_SINK))
+            )
+    for name, value in own.items():
+        # DESCRIBE shows them, the catalog keeps them, and they go with the columns into files.
+        if is_secret(name) and value.strip() and not is_kept_in_files(name, value):
+            raise OptionError(
+                name,
+                "is a secret, and everybody who may see the table could read it: write it into a file of "
+                "properties, and ${file:/PATH:KEY} in its place",
             )
     return own or None
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES
-from ottla.pipeline.client.setting_files import filled_in, has_reference
+from ottla.pipeline.client.setting_files import filled_in, has_reference, is_kept_in_files
 from ottla.pipeline.words import OptionError
 
 OPTION = "kafka.ssl.key.password"
@@ -28,6 +28,24 @@ def test_references_are_replaced_wherever_they_stand(secrets: Path) -> None:
 @pytest.mark.parametrize("text", ["", "plain", "$", "${NAME}", "{file:/x:y}", "$file:/x:y"])
 def test_other_texts_stay_as_they_are(text: str) -> None:
     assert not has_reference(text) and filled_in(OPTION, text) == text
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "is_kept"),
+    [
+        ("kafka.ssl.key.password", "${file:/x:y}", True),
+        ("kafka.ssl.key.password", " ${file:/x:y} ", True),
+        ("kafka.ssl.key.password", "secret", False),
+        ("kafka.ssl.key.password", "secret${file:/x:y}", False),
+        ("kafka.sasl.jaas.config", 'a.B required username="anna" password="${file:/x:y}";', True),
+        ("kafka.sasl.jaas.config", "${file:/x:y}", True),
+        ("kafka.sasl.jaas.config", 'a.B required username="${file:/x:y}" password="secret";', False),
+        ("kafka.sasl.jaas.config", 'a.B required token="eyJ";', False),
+        ("kafka.sasl.jaas.config", "secret", False),
+    ],
+)
+def test_what_is_kept_in_files_has_no_secret_itself(option: str, text: str, is_kept: bool) -> None:
+    assert is_kept_in_files(option, text) == is_kept
 
 
 def test_a_value_is_not_looked_into_again(secrets: Path) -> None:

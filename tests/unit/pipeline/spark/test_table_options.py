@@ -65,6 +65,19 @@ def test_options_are_divided_into_those_for_reading_and_for_writing(
     assert for_sink({**CLUSTER, **table}) == {**CLUSTER, **written}
 
 
+def test_a_table_takes_no_secret_but_where_it_lies() -> None:
+    jaas = "option.kafka.sasl.jaas.config"
+    cluster = {"option.kafka.bootstrap.servers": "a:1", "option.topic": "t"}
+    referring = 'a.ScramLoginModule required username="anna" password="${file:/x:y}";'
+
+    with pytest.raises(OptionError, match="is a secret") as refused:
+        options_of_new_table({**cluster, jaas: referring.replace("${file:/x:y}", "canary")})
+    found = options_of_new_table({**cluster, jaas: referring})
+
+    assert refused.value.option == "kafka.sasl.jaas.config" and "canary" not in str(refused.value)
+    assert found is not None and found["kafka.sasl.jaas.config"] == referring
+
+
 def test_a_reader_has_the_options_of_the_table_under_those_of_the_query() -> None:
     found = options_to_read({"startingOffsets": "latest"}, columns(FLIGHTS))
 

@@ -1,0 +1,85 @@
+"""A Spark application with secrets among its options: `python -m
+tests.pipeline.spark.applications.secret_application JSON`.
+
+It reads, writes, explains, fails, makes tables, and prints all that Spark shows of them; it logs at INFO.
+"""
+
+import json
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from ottla.pipeline.spark.session import start_session
+from tests.pipeline.spark.sessions import CONFIGURATION
+
+
+def main(told: str) -> None:
+    asked = json.loads(told)
+    folder = Path(asked["folder"])
+    (folder / "events").mkdir()
+    settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": f"file://{folder}/events",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.sql.debug.maxToStringFields": "1000",
+        "spark.log.level": "INFO",
+    }
+    spark = start_session("secrets", {**CONFIGURATION, **settings}, master="local[2]")
+    for name, options in asked["options"].items():
+        for wrong in (False, True):
+            use(spark, folder / f"{name}-{wrong}", asked, {**options, **(asked["wrong"] if wrong else {})})
+    tables(spark, asked)
+    spark.stop()
+
+
+def use(spark: SparkSession, folder: Path, asked: dict[str, Any], options: dict[str, str]) -> None:
+    """Read and write, and show what there is of both; some options are wrong."""
+    with suppress(PySparkException):
+        frame = spark.read.format("ottla").options(**options, subscribe=asked["topic"]).load()
+        show(frame)
+        print(frame.select("value").collect())
+        sink = {**options, "topic": asked["copies"]}
+        frame.select("value").write.format("ottla").mode("append").options(**sink).save()
+    try:
+        stream = spark.readStream.format("ottla").options(**options, subscribe=asked["topic"])
+        rows = stream.option("startingOffsets", "earliest").load()
+        show(rows)
+        once = {**options, "delivery.guarantee": "exactly_once", "transactional.id": folder.name}
+        writer = rows.select("value").writeStream.format("ottla").options(**once, topic=asked["copies"])
+        query = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+        query.awaitTermination()
+        query.explain(True)
+        print(query.lastProgress, query.status)
+    except PySparkException as error:
+        print("failed:", error)
+
+
+def show(frame: DataFrame) -> None:
+    frame.explain(True)
+    frame.explain("formatted")
+    print(frame, frame.schema.json(), frame._jdf.queryExecution().toString())
+
+
+def tables(spark: SparkSession, asked: dict[str, Any]) -> None:
+    """Tables of the catalog: one whose secrets are in a file, one that has them itself."""
+    for name, options in asked["options"].items():
+        said = {**options, "topic": asked["topic"]}
+        given = ", ".join(f"{key} '" + value.replace("'", "\\'") + "'" for key, value in said.items())
+        try:
+            spark.sql(f"CREATE TABLE {name} USING ottla OPTIONS ({given})")
+        except PySparkException as error:
+            print(f"no table {name}:", error)
+            continue
+        print(f"rows of table {name}:", len(spark.table(name).select("value").collect()))
+        show(spark.table(name))
+        for statement in ("DESCRIBE EXTENDED", "SHOW CREATE TABLE", "DESCRIBE FORMATTED"):
+            with suppress(PySparkException):
+                spark.sql(f"{statement} {name}").show(1000, truncate=False)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
