@@ -243,6 +243,7 @@ def write_homes(
     if is_secure:
         _make_keys(data, homes, base_port)
     voters = ",".join(f"{index}@{HOST}:{base_port + nodes + index}" for index in range(_voters(nodes)))
+    scheme = "https" if is_secure else "http"
     for home in homes:
         home.directory.mkdir(0o700, parents=True, exist_ok=True)
         is_voter = home.node_id < _voters(nodes)
@@ -258,7 +259,7 @@ def write_homes(
             "controller.listener.names=CONTROLLER",
             *_security_lines(data, is_secure),
             f"controller.quorum.voters={voters}",
-            f"{REST_LISTENERS}={f'http://{HOST}:{base_port + 2 * nodes + home.node_id}' if rest else ''}",
+            f"{REST_LISTENERS}={f'{scheme}://{HOST}:{base_port + 2 * nodes + home.node_id}' if rest else ''}",
             f"log.dirs={home.directory / 'data'}",
             f"pid.file={home.directory / PID_FILE}",
             *override_lines(overrides),

@@ -232,7 +232,7 @@ class Cluster:
             "controller.quorum.voters": ",".join(f"{i}@{HOST}:{controllers[i]}" for i in range(voters)),
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": NODE_LISTENER if secure else "PLAINTEXT",
-            REST_LISTENERS: f"http://{HOST}:0" if rest else "",
+            REST_LISTENERS: f"{'https' if secure else 'http'}://{HOST}:0" if rest else "",
         }
         self._ports = clients
         self._access: SecuredAccess | None = None
@@ -353,7 +353,7 @@ class Cluster:
 
     @property
     def rest_urls(self) -> list[str]:
-        """http://HOST:PORT of the REST API of each living node; a node that starts anew may have another."""
+        """The URLs of the REST API of each living node; a node that starts anew may have another."""
         urls = [self.rest_url(node.node_id) for node in self._nodes]
         return [url for url in urls if url is not None]
 

@@ -401,7 +401,9 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
     config = _build(known, {}, {}, tuple(all_warnings))
     _refuse_restrictions(texts, config)
     if config.secure_files is not None:
-        refuse_contradictions(config.values, (*config.listeners, *config.controller_listeners))
+        refuse_contradictions(
+            config.values, (*config.listeners, *config.controller_listeners), config.ottla_rest_listeners
+        )
     return config
 
 

@@ -18,8 +18,9 @@ from ottla.node.settings.authorization_settings import (
     SUPER_USERS,
 )
 from ottla.node.settings.first_users import ADD_SCRAM
-from ottla.node.settings.listener_settings import Listener
-from ottla.node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS
+from ottla.node.settings.listener_settings import Listener, is_loopback
+from ottla.node.settings.rest_security_settings import AUTHENTICATION, BASIC
+from ottla.node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 from ottla.node.settings.sasl_settings import ENABLED_MECHANISMS
 from ottla.node.settings.security_settings import REQUIRED
 from ottla.node.settings.setting import BOOLEAN, HIGH, LIST, STRING, setting
@@ -33,8 +34,7 @@ ADMINISTRATOR: Final = "admin"
 CLIENT_LISTENER: Final = "SASL_SSL"
 NODE_LISTENER: Final = "INTERNAL"
 DIRECTORY_SUFFIX: Final = "-secure"
-# Of this machine alone, as the REST API has neither TLS nor logins.
-SECURE_REST_LISTENERS: Final = f"http://127.0.0.1:{DEFAULT_REST_PORT}"
+SECURE_REST_LISTENERS: Final = f"https://:{DEFAULT_REST_PORT}"
 _JAAS: Final = "sasl.jaas.config"
 _NAMES_OF_PROTOCOLS: Final = ("SASL_SSL", "SSL", "SASL_PLAINTEXT", "PLAINTEXT")
 
@@ -44,9 +44,10 @@ SECURE_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         BOOLEAN,
         False,
         "Secure the node by one setting: clients log in with SCRAM-SHA-512 over TLS, nodes reach each other "
-        "over TLS, an authorizer denies what no ACL allows, and topics are not created by themselves. Keys, "
-        f"certificates and an administrator are made in {SECURE_DIR} where they are missing. Each setting "
-        "that this stands for can be set to something else, unless that leaves the node open.",
+        "over TLS, the REST API has https and logins, an authorizer denies what no ACL allows, and topics "
+        f"are not created by themselves. Keys, certificates and an administrator are made in {SECURE_DIR} "
+        "where they are missing. Each setting that this stands for can be set to something else, unless that "
+        "leaves the node open.",
         importance=HIGH,
     ),
     setting(
@@ -198,7 +199,9 @@ def secured(
     return result
 
 
-def refuse_contradictions(values: Mapping[str, ConfigValue], listeners: Sequence[Listener]) -> None:
+def refuse_contradictions(
+    values: Mapping[str, ConfigValue], listeners: Sequence[Listener], rest: Sequence[RestAddress]
+) -> None:
     """Raise INVALID_CONFIG for the first setting that leaves a node open which is to be secure."""
     for one in listeners:
         if not one.has_tls:
@@ -206,6 +209,9 @@ def refuse_contradictions(values: Mapping[str, ConfigValue], listeners: Sequence
                 f"the listener {one.name} is {one.security_protocol}, without TLS. Make it SASL_SSL or SSL "
                 f"(listeners, listener.security.protocol.map), or set {SECURE}=false."
             )
+    for address in rest:
+        if not address.is_secure and not is_loopback(address.host):
+            raise _refused(f"{address.url} in {REST_LISTENERS} is without TLS. Make it https://.")
     if not values[AUTHORIZER_CLASS]:
         raise _refused(f"without {AUTHORIZER_CLASS} every client may do everything. Remove that setting.")
     if values[ALLOW_EVERYONE]:
@@ -214,7 +220,7 @@ def refuse_contradictions(values: Mapping[str, ConfigValue], listeners: Sequence
 
 def _rest_settings() -> dict[str, str]:
     """Return the settings of the REST API."""
-    return {REST_LISTENERS: SECURE_REST_LISTENERS}
+    return {REST_LISTENERS: SECURE_REST_LISTENERS, AUTHENTICATION: BASIC}
 
 
 def _has_peers(values: Mapping[str, ConfigValue]) -> bool:

@@ -137,6 +137,7 @@ def test_strangers_and_wrong_passwords_are_kept_out(three: Cluster) -> None:
 
     with pytest.raises(KafkaException):
         admin.list_topics(timeout=2)
+    admin.poll(2)
     with pytest.raises(KafkaException):
         AdminClient({"bootstrap.servers": three.bootstrap, **QUIET}).list_topics(timeout=2)
 

@@ -51,6 +51,18 @@ def test_what_no_acl_allows_is_denied_and_topics_are_not_created_by_themselves(t
     assert not config.auto_create_topics_enable
 
 
+def test_the_rest_api_has_tls_and_asks_for_a_login(tmp_path: Path) -> None:
+    config = secure(tmp_path)
+
+    assert [one.url for one in config.ottla_rest_listeners] == ["https://:8082"]
+    assert config.rest_logins.methods == ("basic",)
+    assert config.rest_security is not None and config.listener_security["SASL_SSL"].keystore is not None
+    assert config.rest_security.keystore == config.listener_security["SASL_SSL"].keystore
+    assert not config.rest_listeners_are_named, "another program may have that port"
+    assert secure(tmp_path, ottla_rest_listeners="https://:9999").rest_listeners_are_named
+    assert secure(tmp_path, ottla_rest_listeners="http://127.0.0.1:8082").ottla_rest_listeners
+
+
 def test_keys_lie_beside_the_data_or_where_the_setting_says(tmp_path: Path) -> None:
     beside = secure(tmp_path)
     elsewhere = secure(tmp_path, ottla_secure_dir="/keys", node_id="3")
@@ -138,6 +150,7 @@ def test_controllers_have_tls(tmp_path: Path) -> None:
         ),
         ({"authorizer_class_name": ""}, "without authorizer.class.name every client may do everything"),
         ({"allow_everyone_if_no_acl_found": "true"}, "opens what no ACL names to everybody"),
+        ({"ottla_rest_listeners": "http://:8082", "ottla_rest_authentication": ""}, "is without TLS"),
         (
             {"controller_quorum_voters": "0@a:9093,1@b:9093"},
             "this node is one of several, and {home}/data-secure has no cluster.secret",

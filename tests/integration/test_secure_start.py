@@ -1,0 +1,310 @@
+"""`ottla start --secure` as its user has it: one flag, the printed command, and no secret anywhere else."""
+
+import base64
+import json
+import os
+import shlex
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from ottla.logstore.words.topic_partition import uuid_from_text
+from ottla.node.secure_setup.client_settings import ClientLogin
+from ottla.node.settings.first_users import parse_first_users
+from ottla.node.settings.properties_file import parse_properties
+from ottla.node.settings.secure_settings import SecureFiles, administrator_of
+from tests.ports import free_port
+
+pytestmark = pytest.mark.slow
+TIMEOUT_S = 60
+QUIET = {"log_level": 0}
+KEEPS = ("PATH", "LANG", "LC_ALL", "PYTHONPYCACHEPREFIX")
+
+
+class Node:
+    """A node that was started by one flag in an empty folder."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home = home
+        self.port = free_port()
+        self.files = SecureFiles(home / "ottla-data-secure")
+        self.log = home / "node.log"
+        command = [sys.executable, "-P", "-m", "ottla", "start", "--secure", "--port", str(self.port)]
+        rest = "ottla.rest.listeners=https://127.0.0.1:0"
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [*command, "--override", rest, *options],
+                cwd=home,
+                env=environment(),
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        self.told = [self.process.stdout.readline()]
+        assert self.told[0].startswith("READY "), self.log.read_text()
+        self.told += [self.process.stdout.readline() for _ in range(2)]
+        self.rest = self.told[0].split(" rest=")[1].split()[0]
+
+    def stop(self) -> int:
+        self.process.terminate()
+        code = self.process.wait(TIMEOUT_S)
+        assert self.process.stdout is not None
+        self.told.append(self.process.stdout.read())
+        self.process.stdout.close()
+        return code
+
+    def login(self, password: str | None = None) -> ClientLogin:
+        admin = administrator_of(parse_properties(self.files.client_properties.read_bytes()))
+        return ClientLogin(
+            bootstrap=f"localhost:{self.port}",
+            authority=str(self.files.authority),
+            user=admin.name,
+            password=password or admin.password,
+        )
+
+    def ask(self, path: str, password: str | None = None, *, anonymous: bool = False) -> tuple[int, bytes]:
+        """Ask the REST API, as the administrator unless told otherwise."""
+        login = self.login(password)
+        request = urllib.request.Request(self.rest + path)
+        if not anonymous:
+            token = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+            request.add_header("Authorization", f"Basic {token}")
+        context = ssl.create_default_context(cafile=str(self.files.authority))
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_S, context=context) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as refused:
+            return refused.code, refused.read()
+
+
+def environment() -> dict[str, str]:
+    return {name: os.environ[name] for name in KEEPS if name in os.environ}
+
+
+def ottla(home: Path, *arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-P", "-m", "ottla", *arguments],
+        cwd=home,
+        env=environment(),
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    started = Node(tmp_path_factory.mktemp("secure"))
+    yield started
+    if started.process.poll() is None:
+        started.stop()
+
+
+def as_admin(node: Node) -> tuple[str, str]:
+    return "--command-config", str(node.files.client_properties)
+
+
+def test_the_printed_command_works_as_it_was_printed(node: Node) -> None:
+    [command] = [line.strip() for line in node.told if line.startswith("  ottla ")]
+
+    done = ottla(node.home, *shlex.split(command)[1:])
+
+    assert (done.returncode, done.stdout) == (0, "created orders with 1 partition\n"), done.stderr
+    assert done.stderr == ""
+
+
+def test_confluent_kafka_takes_the_values_of_the_file(node: Node) -> None:
+    config: dict[str, Any] = {**node.login().of_librdkafka(), **QUIET}
+    ottla(node.home, "topic", "create", "of-confluent", *as_admin(node))
+    producer = Producer(config)
+    producer.produce("of-confluent", b"hello")
+    assert producer.flush(TIMEOUT_S) == 0
+
+    consumer = Consumer({**config, "group.id": "readers", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["of-confluent"])
+    message = consumer.poll(TIMEOUT_S)
+    consumer.close()
+
+    assert message is not None and message.value() == b"hello"
+
+
+def test_nobody_comes_in_without_the_password(node: Node) -> None:
+    wrong = AdminClient({**node.login("guessed-password").of_librdkafka(), **QUIET})
+    plain = ottla(node.home, "topic", "list", "--bootstrap", f"localhost:{node.port}", "--timeout", "5")
+
+    with pytest.raises(KafkaException):
+        wrong.list_topics(timeout=2)
+    assert plain.returncode == 1 and "TLS" in plain.stderr
+    assert node.ask("/v3/clusters", anonymous=True)[0] == 401
+    assert node.ask("/v3/clusters", "guessed-password")[0] == 401
+
+
+def test_topics_do_not_come_by_themselves(node: Node) -> None:
+    outcomes: list[KafkaError | None] = []
+    producer = Producer({**node.login().of_librdkafka(), **QUIET, "message.timeout.ms": 2000})
+    producer.produce("of-itself", b"x", on_delivery=lambda error, _: outcomes.append(error))
+    producer.flush(TIMEOUT_S)
+
+    assert len(outcomes) == 1 and outcomes[0] is not None
+    assert "of-itself" not in ottla(node.home, "topic", "list", *as_admin(node)).stdout
+
+
+def test_what_it_stands_for_is_shown_without_secrets(node: Node) -> None:
+    shown = ottla(node.home, "start", "--secure", "--print-settings")
+
+    lines = shown.stdout.splitlines()
+    assert shown.returncode == 0
+    assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in lines
+    assert "cluster.secret=[hidden]" in lines and "ottla.add.scram=[hidden]" in lines
+    assert node.login().password not in shown.stdout
+
+
+# ---- secrets ---------------------------------------------------------------------------------------
+
+
+def secrets_of(node: Node) -> dict[str, bytes]:
+    """Return what must be in no place but its file, by a name."""
+    found = {
+        "password": node.login().password.encode(),
+        "cluster.secret": node.files.cluster_secret.read_bytes().strip(),
+    }
+    for path in (node.files.authority_key, node.files.node(0)):
+        lines = path.read_text().split("-----BEGIN PRIVATE KEY-----")[1].strip().splitlines()
+        # The first line is alike for all keys of this kind.
+        found[path.name] = lines[1].encode()
+    [cluster] = json.loads(node.ask("/v3/clusters")[1])["data"]
+    [user] = parse_first_users(f'SCRAM-SHA-512=[name="admin",password="{node.login().password}"]')
+    kept = user.record(uuid_from_text(cluster["cluster_id"]))
+    return {**found, "salt": kept.salt, "stored key": kept.stored_key, "server key": kept.server_key}
+
+
+def forms(secret: bytes) -> set[bytes]:
+    """Return how a secret could be written: as it is, in base64, in hex, in a URL."""
+    return {
+        secret,
+        base64.b64encode(secret).rstrip(b"="),
+        base64.urlsafe_b64encode(secret).rstrip(b"="),
+        secret.hex().encode(),
+    }
+
+
+def found_in(text: bytes, secrets: dict[str, bytes]) -> list[str]:
+    return [name for name, secret in secrets.items() if any(form in text for form in forms(secret))]
+
+
+def test_the_search_for_secrets_finds_them(node: Node) -> None:
+    secrets = secrets_of(node)
+
+    assert found_in(node.files.client_properties.read_bytes(), secrets) == ["password"]
+    assert found_in(node.files.node(0).read_bytes(), secrets) == ["node-0.pem"]
+    metadata = b"".join(path.read_bytes() for path in node.home.glob("ottla-data/__cluster_metadata-0/*.log"))
+    assert found_in(metadata, secrets) == ["salt", "stored key", "server key"]
+    assert found_in(base64.b64encode(secrets["password"]), secrets) == ["password"]
+
+
+def test_secrets_are_in_no_log_no_metric_no_answer_and_no_list_of_processes(node: Node) -> None:
+    secrets = secrets_of(node)
+    config: dict[str, Any] = {**node.login().of_librdkafka(), **QUIET}
+    ottla(node.home, "topic", "create", "canary", *as_admin(node))
+    ottla(node.home, "produce", "canary", *as_admin(node), given="one\n")
+    ottla(node.home, "consume", "canary", "--until-end", "--group", "g", *as_admin(node))
+    changed = ottla(node.home, "topic", "config", "canary", "--set", "retention.ms=1000", *as_admin(node))
+    assert changed.returncode == 0, changed.stderr
+    for password in ("guessed-password", secrets["password"].decode()[:-1]):
+        with pytest.raises(KafkaException):
+            AdminClient({**config, "sasl.password": password}).list_topics(timeout=1)
+        assert node.ask("/v3/clusters", password)[0] == 401
+    [cluster] = json.loads(node.ask("/v3/clusters")[1])["data"]
+    place = f"/v3/clusters/{cluster['cluster_id']}"
+    paths = [
+        "/metrics",
+        "/debug/state",
+        "/v1/health",
+        "/openapi.json",
+        "/v3/clusters",
+        f"{place}/brokers",
+        f"{place}/brokers/0/configs",
+        f"{place}/acls",
+        "/v1/users",
+    ]
+    log_dump = [
+        ottla(node.home, "log", "dump", str(path))
+        for path in sorted((node.home / "ottla-data").glob("__cluster_metadata-0/*"))
+        if path.suffix in (".log", ".checkpoint", ".snapshot")
+    ]
+    scenes: dict[str, bytes] = {path: node.ask(path)[1] for path in paths}
+    assert b"kafka_" in scenes["/metrics"] and b"super.users" in scenes[f"{place}/brokers/0/configs"]
+    for process in Path("/proc").glob("[0-9]*"):
+        for part in ("cmdline", "environ"):
+            try:
+                scenes[f"{process}/{part}"] = (process / part).read_bytes()
+            except OSError:  # it has ended, or is another user's
+                continue
+    scenes["log"] = node.log.read_bytes()
+    scenes["output"] = "".join(node.told).encode()
+    for number, dumped in enumerate(log_dump):
+        scenes[f"log dump {number}"] = (dumped.stdout + dumped.stderr).encode()
+
+    shown = {place: names for place, text in scenes.items() if (names := found_in(text, secrets))}
+
+    assert shown == {}
+    assert f"/proc/{node.process.pid}/cmdline" in scenes
+
+
+# ---- starts that come again ---------------------------------------------------------------------------
+
+
+def test_it_starts_again_with_the_same_keys_and_password(tmp_path: Path) -> None:
+    first = Node(tmp_path)
+    before = {path.name: path.read_bytes() for path in first.files.directory.iterdir()}
+    assert first.stop() == 0
+
+    second = Node(tmp_path)
+    listed = ottla(tmp_path, "topic", "list", *as_admin(second), "--bootstrap", f"localhost:{second.port}")
+
+    assert second.stop() == 0
+    assert listed.returncode == 0, listed.stderr
+    assert {path.name: path.read_bytes() for path in second.files.directory.iterdir()} == before
+    # Without the flag everybody could use what only the administrator could.
+    opened = ottla(tmp_path, "start", "--port", str(free_port()))
+    assert opened.returncode == 1 and "Start it with --secure" in opened.stderr
+
+
+def test_data_of_an_open_node_are_not_secured_without_an_administrator(tmp_path: Path) -> None:
+    port = str(free_port())
+    command = [sys.executable, "-P", "-m", "ottla", "start", "--port", port]
+    with subprocess.Popen(
+        [*command, "--override", "ottla.rest.listeners="],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as opened:
+        assert opened.stdout is not None and opened.stdout.readline().startswith("READY ")
+        opened.terminate()
+
+    refused = ottla(tmp_path, "start", "--secure", "--port", port)
+
+    assert refused.returncode == 1 and "no administrator who could log in" in refused.stderr
+    assert not (tmp_path / "ottla-data-secure").exists()
+
+
+def test_the_flag_and_its_opposite_are_refused(tmp_path: Path) -> None:
+    began = time.monotonic()
+    refused = ottla(tmp_path, "start", "--secure", "--override", "ottla.secure=false")
+
+    assert refused.returncode == 1 and "contradict each other" in refused.stderr
+    assert time.monotonic() - began < TIMEOUT_S and os.listdir(tmp_path) == []
