@@ -40,8 +40,8 @@ def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Pat
             ErrorCode.INVALID_CONFIG,
             f"{config.log_dirs[0]} has data of a node that was not secure, so its cluster has no "
             f"administrator who could log in. Run `ottla secure init {files.directory}`, start the node with "
-            f"ottla.secure=false, add the user of {files.client_properties} with its password (kafka-configs "
-            "--entity-type users), and start it with ottla.secure=true; or choose another data directory.",
+            f"ottla.secure=false, add the user of {files.client_properties} with its password (`ottla user "
+            "create`), and start it with ottla.secure=true; or choose another data directory.",
         )
     is_alone = len(config.controller_quorum_voters) < 2 and config.is_voter
     if makes_keys and not is_alone and not files.authority.exists():
