@@ -25,7 +25,7 @@ MOUNTED: Final = {
     "k8s/README.md": "kubernetes.md",
     "k8s/monitoring/README.md": "monitoring.md",
     "CHANGELOG.md": "changelog.md",
-    "SECURITY.md": "security.md",
+    "SECURITY.md": "security-policy.md",
 }
 GENERATED: Final = (
     "benchmarks.md",

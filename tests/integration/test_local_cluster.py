@@ -303,3 +303,42 @@ def test_a_taken_port_is_named_before_anything_starts(tmp_path: Path) -> None:
         f"ottla: Port {base_port + 1} of 127.0.0.1 is already in use; choose other ports with --base-port.\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_a_secured_cluster_is_up_for_who_has_the_printed_file(tmp_path: Path) -> None:
+    base_port = str(free_ports(4 * NODES))
+    process = ottla("cluster", "up", "--secure", "--base-port", base_port, *at(tmp_path / "c"))
+    try:
+        assert process.stdout is not None
+        told = [process.stdout.readline() for _ in range(3)]
+        found = re.search(r"--command-config (\S+)\n", told[2])
+        assert told[0].startswith("READY ") and "https://" in told[0] and found is not None, told
+        config = ("--command-config", str(ROOT / found[1]))
+        created = ottla("topic", "create", "t", "--replicas", str(NODES), *config)
+        created.communicate(timeout=TIMEOUT_S)
+        sent = ottla("produce", "t", *config)
+        sent.communicate("hello\n", timeout=TIMEOUT_S)
+        read = ottla("consume", "t", "--until-end", *config)
+        out, errors = read.communicate(timeout=TIMEOUT_S)
+        assert (created.returncode, sent.returncode, out) == (0, 0, "hello\n"), errors
+        settings = [
+            parse_properties((tmp_path / "c" / f"node-{index}" / "server.properties").read_bytes())
+            for index in range(NODES)
+        ]
+        assert {one["ottla.secure"] for one in settings} == {"true"}
+    finally:
+        process.terminate()
+        process.communicate(timeout=TIMEOUT_S)
+    opened = ottla("cluster", "up", "--base-port", base_port, *at(tmp_path / "c"))
+    _, errors = opened.communicate(timeout=TIMEOUT_S)
+    assert opened.returncode == 1 and "started with --secure" in errors
+
+
+def test_an_open_cluster_is_not_secured_afterwards(tmp_path: Path) -> None:
+    write_homes(1, base_port=1, data=tmp_path, overrides=[])
+
+    process = ottla("cluster", "up", "--nodes", "1", "--secure", "--base-port", "9092", *at(tmp_path))
+    _, errors = process.communicate(timeout=TIMEOUT_S)
+
+    assert process.returncode == 1 and "without --secure" in errors
+    assert not (tmp_path / "secure").exists()
