@@ -367,10 +367,10 @@ _SECURITY = (
         "ottla.anonymous.administrators",
         STRING,
         CLUSTER,
-        "Where requests may come from that change the cluster itself: broker settings, voters, "
-        "features, registrations, leaders, replica placement and transaction markers. Clients "
-        f"cannot authenticate yet, so their address decides: {CLUSTER} allows the machines of the "
-        f"cluster's nodes, {ANYWHERE} allows everybody who can connect.",
+        "Where requests may come from that change the cluster itself, if there is no authorizer: broker "
+        "settings, voters, features, registrations, leaders, replica placement and transaction markers. "
+        f"{CLUSTER} allows the machines of the cluster's nodes, {ANYWHERE} allows everybody who can "
+        "connect. With an authorizer (authorizer.class.name) its ACLs decide alone.",
         one_of(CLUSTER, ANYWHERE),
     ),
 )
