@@ -34,6 +34,7 @@ DEAD, LED = 0, 1  # partitions
 LIMIT_S: Final = 3.0  # of each request; four at once share the machine with other tests
 MARGIN_S: Final = 8.0  # for a machine that has other work; a retry within a retry takes more than this
 PLACES: Final = {
+    "user_name": "ann",
     "topic_name": TOPIC,
     "partition_id": DEAD,
     "broker_id": DEAD_NODE,
@@ -45,6 +46,15 @@ PLACES: Final = {
 }
 ONE: Final = {"topic": TOPIC, "partition": DEAD}
 RECORD: Final = {"partition_id": DEAD, "value": {"type": "STRING", "data": "x"}}
+ACL: Final = {
+    "resource_type": "TOPIC",
+    "resource_name": TOPIC,
+    "pattern_type": "LITERAL",
+    "principal": "User:a",
+    "host": "*",
+    "operation": "READ",
+    "permission": "ALLOW",
+}
 BODIES: Final[Mapping[str, Any]] = {
     "createKafkaTopic": {"topic_name": TOPIC},
     "updatePartitionCountKafkaTopic": {"partitions_count": 3},
@@ -57,16 +67,10 @@ BODIES: Final[Mapping[str, Any]] = {
     "updateKafkaBrokerConfigBatch": {"data": [{"name": "log.cleaner.threads", "value": "1"}]},
     "updateKafkaClusterConfig": {"value": "1"},
     "updateKafkaClusterConfigs": {"data": [{"name": "log.cleaner.threads", "value": "1"}]},
-    "createKafkaAcls": {
-        "resource_type": "TOPIC",
-        "resource_name": TOPIC,
-        "pattern_type": "LITERAL",
-        "principal": "User:a",
-        "host": "*",
-        "operation": "READ",
-        "permission": "ALLOW",
-    },
-    "batchCreateKafkaAcls": {"data": []},
+    "createKafkaAcls": ACL,
+    "batchCreateKafkaAcls": {"data": [ACL]},
+    "setPassword": {"password": "secret"},
+    "alterQuotas": {"entity": {"user": "ann"}, "quotas": {"producer_byte_rate": 1_000_000}},
     "produceRecord": RECORD,
     "produceRecordsBatch": {
         "entries": [{"id": "dead", **RECORD}, {"id": "led", **RECORD, "partition_id": LED}]
