@@ -4,6 +4,7 @@ which nothing could run.
 
 from typing import TYPE_CHECKING, Final
 
+from ottla.pipeline.client.setting_files import has_reference
 from ottla.pipeline.jobs.kinds import Options, SinkKind, SourceKind
 from ottla.pipeline.query import QuerySettings
 from ottla.pipeline.words import OptionError
@@ -76,7 +77,7 @@ def kafka_source() -> SourceKind:
 def kafka_sink() -> SinkKind:
     """Spark's own connector: at least once."""
     return SinkKind(
-        judge=lambda options: _need(options, "kafka.bootstrap.servers"),
+        judge=_judge_kafka_cluster,
         start=lambda frame, options, query: _start(frame, "kafka", options, query),
         jar=KAFKA_JAR,
     )
@@ -92,8 +93,15 @@ def source_of_a_jar(name: str) -> SourceKind:
     )
 
 
-def _judge_kafka(options: Options) -> None:
+def _judge_kafka_cluster(options: Options) -> None:
+    for name, value in options.items():
+        if has_reference(value):
+            raise OptionError(name, "refers to a file, but Spark's own connector reads none; use ${NAME}")
     _need(options, "kafka.bootstrap.servers")
+
+
+def _judge_kafka(options: Options) -> None:
+    _judge_kafka_cluster(options)
     given = [name for name in _SUBSCRIPTIONS if _value(options, name) is not None]
     if not given:
         raise OptionError(

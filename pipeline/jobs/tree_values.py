@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from ottla.pipeline.client.setting_names import is_secret
 from ottla.pipeline.jobs.environment_values import VariableError, fill_in
 from ottla.pipeline.jobs.problems import Problems, unknown
 from ottla.pipeline.jobs.yaml_tree import Items, Members, Text, Tree
+
+# The beginnings of options that a client of Kafka reads.
+OF_CLIENTS: Final = ("kafka.", "source.cluster.", "target.cluster.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +85,8 @@ class TreeValues:
             for number, item in enumerate(value.tree.items, start=1)
         ]
 
-    def text(self, value: Value) -> str | None:
-        """A scalar with its variables filled in."""
+    def text(self, value: Value, *, keeps_files: bool = False) -> str | None:
+        """A scalar with its variables filled in; with `keeps_files` it may refer to files."""
         if not isinstance(value.tree, Text):
             hint = "" if isinstance(value.tree, Items) else "; put JSON in quotes"
             self.wrong(value.place, f"must be text{hint}")
@@ -91,7 +95,7 @@ class TreeValues:
             self.wrong(value.place, "has no value")
             return None
         try:
-            text, of_environment = fill_in(value.tree.text, self._environment)
+            text, of_environment = fill_in(value.tree.text, self._environment, keeps_files=keeps_files)
         except VariableError as error:
             self.wrong(value.place, str(error))
             return None
@@ -119,7 +123,10 @@ class TreeValues:
         found = self.members(value) if members is None else members
         if found is None:
             return None
-        texts = {name: self.text(one) for name, one in found.items()}
+        texts = {
+            name: self.text(one, keeps_files=name.lower().startswith(OF_CLIENTS))
+            for name, one in found.items()
+        }
         values = {name: text for name, text in texts.items() if text is not None}
         if len(values) < len(texts):
             return None

@@ -6,7 +6,7 @@ have. Where a default is not MirrorMaker's, the field says why.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
 
@@ -64,8 +64,9 @@ class MirrorOptions:
     """Everything that a mirror is told; built by `from_options`."""
 
     policy: ReplicationPolicy
-    source_client: Mapping[str, str]  # with the prefix `kafka.`, as the source and the sink take them
-    target_client: Mapping[str, str]
+    # With the prefix `kafka.`, as the source and the sink take them; they may have secrets.
+    source_client: Mapping[str, str] = field(repr=False)
+    target_client: Mapping[str, str] = field(repr=False)
     topics: NameFilter
     groups: NameFilter
     excluded_configs: re.Pattern[str]

@@ -22,6 +22,12 @@ def test_variables_are_filled_in_once(text: str, filled: str) -> None:
     assert fill_in(text, environment)[0] == filled
 
 
+def test_references_to_files_are_left_to_clients() -> None:
+    text = "${X} ${file:/a:b} ${file:/a"
+
+    assert fill_in(text, {"X": "1"}, keeps_files=True)[0] == "1 ${file:/a:b} ${file:/a"
+
+
 def test_values_are_told_as_they_may_be_secrets() -> None:
     assert fill_in("a ${X} ${X}", {"X": "secret", "Y": "other"})[1] == {"secret"}
 
@@ -32,6 +38,7 @@ def test_values_are_told_as_they_may_be_secrets() -> None:
         ("${MISSING}", "uses ${MISSING}, which"),
         ("${a-b}", "without a variable name"),
         ("${X", "without a variable name"),
+        ("${file:/a:b}", "refers to a file"),
     ],
 )
 def test_what_cannot_be_filled_in_is_told(text: str, reason: str) -> None:

@@ -187,6 +187,26 @@ def test_a_format_of_a_jar_is_known_once_jars_are_named(tmp_path: Path) -> None:
     assert problems(tmp_path, "configuration: {spark.jars: /a.jar}\n" + text) == []
 
 
+def test_a_file_is_referred_to_by_settings_of_clients_alone(tmp_path: Path) -> None:
+    (tmp_path / "secrets").write_text("host=a:9092\n")
+    refers = f"'${{file:{tmp_path}/secrets:host}}'"
+
+    assert (
+        problems(
+            tmp_path,
+            with_job(f"source: {{format: ottla, kafka.bootstrap.servers: {refers}, subscribe: b}}", NOOP),
+        )
+        == []
+    )
+    for source in (
+        f"{{format: rate, x: {refers}}}",
+        f"{{format: kafka, kafka.bootstrap.servers: {refers}, subscribe: b}}",
+    ):
+        text = "configuration: {spark.jars: /a.jar}\n" + with_job(f"source: {source}", NOOP)
+        [told] = problems(tmp_path, text)
+        assert "refers to a file" in told
+
+
 def test_secrets_are_in_no_message(tmp_path: Path) -> None:
     told = problems(
         tmp_path,
