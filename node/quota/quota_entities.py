@@ -7,6 +7,7 @@ for clients without a client id, too: in Kafka they escape it.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from ottla.metadata_raft.image import CLIENT_ID, IP, USER, QuotaEntity
@@ -70,7 +71,7 @@ class QuotaEntities:
         """Take over what became of the quotas of entities that were changed: there may be 100,000 others."""
         for entity in changed:
             limit = client_quotas.get(entity, {}).get(self._key)
-            parts = tuple(sorted(entity, key=_kind_of))
+            parts = tuple(sorted(map(_as_told, entity), key=_kind_of))
             level = _level_of(entity)
             if self._limits.pop(parts, None) is not None:
                 self._counts[level] -= 1
@@ -97,9 +98,22 @@ class QuotaEntities:
         return None
 
     def of_address(self, address: str) -> float | None:
-        """Return the quota for connections from an address, None for no limit."""
+        """Return the quota for connections from an address as a socket tells it, None for no limit."""
+        address, _, _ = address.partition("%")  # A quota of an address has no interface.
         limit = self._limits.get(((IP, address),))
         return self._limits.get(((IP, None),)) if limit is None else limit
+
+
+def _as_told(part: tuple[str, str | None]) -> tuple[str, str | None]:
+    """Return a part of an entity with its address, if it is one, as sockets tell it."""
+    kind, name = part
+    if kind != IP or name is None:
+        return part
+    try:
+        address = ip_address(name.partition("%")[0])
+    except ValueError:
+        return part  # a name, as another version may have let in
+    return kind, str(getattr(address, "ipv4_mapped", None) or address)
 
 
 def _kind_of(part: tuple[str, str | None]) -> str:

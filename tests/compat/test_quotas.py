@@ -58,6 +58,11 @@ def set_quota(server: Server, key: str, value: float | None, **entity: str | Non
     time.sleep(0.3)  # the metadata are told to all parts of a broker one after another
 
 
+def of(client: WireClient) -> dict[str, str | None]:
+    """Return the most specific entity of a client: other tests leave quotas of users behind."""
+    return {"user": "ANONYMOUS", "client_id": client.client_id}
+
+
 def produce(client: WireClient, topic: str, size: int, acks: int = 1) -> int:
     """Return the throttle time of one Produce request."""
     partition = {"index": 0, "records": batch([bytes(size)])}
@@ -103,7 +108,7 @@ def test_a_consumer_beyond_its_quota_gets_nothing_and_waits(server: Server, clie
     topic = new_topic(server.bootstrap)
     with WireClient(server.bootstrap, client_id="other") as other:
         produce(other, topic, VALUE_BYTES)
-    set_quota(server, "consumer_byte_rate", VALUE_BYTES * 1.5 / 10, client_id=client.client_id)
+    set_quota(server, "consumer_byte_rate", VALUE_BYTES * 1.5 / 10, **of(client))
 
     first_ms, first_bytes = fetch(client, topic)
     second_ms, second_bytes = fetch(client, topic)
@@ -116,7 +121,7 @@ def test_a_consumer_beyond_its_quota_gets_nothing_and_waits(server: Server, clie
 
 def test_a_producer_beyond_its_quota_is_carried_out_and_waits(server: Server, client: WireClient) -> None:
     topic = new_topic(server.bootstrap)
-    set_quota(server, "producer_byte_rate", VALUE_BYTES * 1.5 / 10, client_id=client.client_id)
+    set_quota(server, "producer_byte_rate", VALUE_BYTES * 1.5 / 10, **of(client))
 
     first_ms = produce(client, topic, VALUE_BYTES)
     second_ms = produce(client, topic, VALUE_BYTES)
@@ -128,7 +133,7 @@ def test_a_producer_beyond_its_quota_is_carried_out_and_waits(server: Server, cl
 def test_requests_that_take_longer_than_the_quota_wait_for_a_second_at_most(
     server: Server, client: WireClient
 ) -> None:
-    set_quota(server, "request_percentage", 0.0001, client_id=client.client_id)
+    set_quota(server, "request_percentage", 0.0001, **of(client))
 
     def throttle_ms() -> int:
         found: int = client.call("api_versions", 2).throttle_time_ms
@@ -138,7 +143,7 @@ def test_requests_that_take_longer_than_the_quota_wait_for_a_second_at_most(
     assert eventually(throttle_ms, bool, 10) == 1_000
     assert client.call("list_groups", 4).throttle_time_ms == 1_000
     assert is_muted_for(client, 1_000)
-    set_quota(server, "request_percentage", None, client_id=client.client_id)
+    set_quota(server, "request_percentage", None, **of(client))
     assert client.call("api_versions", 2).throttle_time_ms == 0
 
 
@@ -146,12 +151,12 @@ def test_a_raised_quota_lets_nobody_go_before_the_time_that_was_told(
     server: Server, client: WireClient
 ) -> None:
     topic = new_topic(server.bootstrap)
-    set_quota(server, "producer_byte_rate", 1_500, client_id=client.client_id)
+    set_quota(server, "producer_byte_rate", 1_500, **of(client))
     produced_ms = produce(client, topic, VALUE_BYTES)
     began_s = time.monotonic()
     assert produced_ms > 2_000
 
-    set_quota(server, "producer_byte_rate", 1e9, client_id=client.client_id)
+    set_quota(server, "producer_byte_rate", 1e9, **of(client))
     client.call("api_versions", 2)
 
     assert (time.monotonic() - began_s) * 1_000 >= produced_ms * 0.8
@@ -161,7 +166,7 @@ def test_a_raised_quota_lets_nobody_go_before_the_time_that_was_told(
 @pytest.mark.parametrize("is_strict", [True, False])
 def test_topics_beyond_the_quota_of_mutations(server: Server, client: WireClient, is_strict: bool) -> None:
     prefix = uuid4().hex[:8]
-    set_quota(server, "controller_mutation_rate", 1, client_id=client.client_id)
+    set_quota(server, "controller_mutation_rate", 1, **of(client))
 
     def create(*partitions: int) -> tuple[list[int], int]:
         topics = [
@@ -195,7 +200,7 @@ def test_topics_beyond_the_quota_of_mutations(server: Server, client: WireClient
 
 
 def test_a_topic_that_is_only_validated_takes_mutations_too(server: Server, client: WireClient) -> None:
-    set_quota(server, "controller_mutation_rate", 1, client_id=client.client_id)
+    set_quota(server, "controller_mutation_rate", 1, **of(client))
 
     def validate() -> list[int]:
         topic = {"name": f"v-{uuid4().hex[:8]}", "num_partitions": 30, "replication_factor": 1}

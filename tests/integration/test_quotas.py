@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from ottla.node.broker import Broker
+from tests.compat.batches import batch
 from tests.compat.wire_client import WireClient, only
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.integration.test_ssl_listener import Authority
@@ -144,3 +145,31 @@ def test_a_consumer_reads_everything_at_the_rate_of_its_quota(tmp_path: Path) ->
     assert read == values
     # A megabyte may come at once, and half of one in five seconds.
     assert 3.0 < took_s < 30
+
+
+def test_a_quota_holds_after_a_restart_and_for_the_user_that_was_named(tmp_path: Path) -> None:
+    def produce(client: WireClient) -> int:
+        partition = {"index": 0, "records": batch([bytes(10_000)])}
+        topics = [{"name": "t", "partition_data": [partition]}]
+        found: int = client.call("produce", 9, acks=-1, timeout_ms=10_000, topic_data=topics).throttle_time_ms
+        return found
+
+    node = start_embedded(tmp_path)
+    try:
+        with WireClient(node.bootstrap) as admin:
+            topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
+            assert not only(
+                admin.call("create_topics", 7, timeout_ms=10_000, topics=[topic]).topics
+            ).error_code
+            entity = [{"entity_type": "user", "entity_name": "ANONYMOUS"}]
+            ops = [{"key": "producer_byte_rate", "value": 100.0}]
+            answer = admin.call("alter_client_quotas", 1, entries=[{"entity": entity, "ops": ops}])
+            assert only(answer.entries).error_code == 0
+    finally:
+        node.stop()
+    node = start_embedded(tmp_path)
+    try:
+        with WireClient(node.bootstrap) as client:
+            assert produce(client) == pytest.approx(91_000, abs=2_000)
+    finally:
+        node.stop()

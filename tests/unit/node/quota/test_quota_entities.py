@@ -89,3 +89,21 @@ def test_changes_of_some_entities_leave_what_all_of_them_would() -> None:
             assert following.of_address(user) == anew.of_address(user)
             for client_id in (None, "a", "c"):
                 assert following.of_client(user, client_id) == anew.of_client(user, client_id)
+
+
+@pytest.mark.parametrize(
+    ("set_for", "told"),
+    [
+        ("0:0:0:0:0:0:0:1", "::1"),
+        ("2001:DB8::0:1", "2001:db8::1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("fe80::1", "fe80::1%eth0"),
+        ("a.name", "a.name"),
+    ],
+)
+def test_an_address_is_found_however_it_was_written(set_for: str, told: str) -> None:
+    quotas = QuotaEntities({(("ip", set_for),): {KEY: 5.0}}, KEY)
+
+    assert quotas.of_address(told) == 5.0
+    quotas.follow({}, [(("ip", set_for),)])
+    assert not quotas and quotas.of_address(told) is None
