@@ -4,14 +4,16 @@ Times are measured, so they agree within a tolerance; the arithmetic is judged i
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode
 from tests.compat.batches import batch
-from tests.compat.servers import Server
+from tests.compat.java.jars import why_not
+from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.topics import new_topic
 from tests.compat.wire_client import Closed, WireClient, eventually, only
 from tests.integration.cluster.conftest import Cluster
@@ -259,3 +261,22 @@ def test_three_nodes_count_mutations_together(three_nodes: Cluster) -> None:
 
     # Eleven tokens, whoever is asked: the second topic takes the last of them.
     assert codes == [0, 0, *[REFUSED] * 4] or codes == [0, 0, 0, *[REFUSED] * 3]
+
+
+@pytest.mark.parametrize("start", [start_ottla, start_kafka])
+def test_connections_beyond_the_rate_of_a_node_wait_until_they_are_let_in(
+    start: Callable[..., Server], tmp_path: Path
+) -> None:
+    if start is start_kafka and (reason := why_not()) is not None:
+        pytest.skip(reason)
+    server = start(tmp_path, "max.connection.creation.rate=2")
+    try:
+        began_s = time.monotonic()
+        served = [is_served(server) for _ in range(30)]
+        took_s = time.monotonic() - began_s
+    finally:
+        server.stop()
+
+    # Twenty at once, and the others wait for up to a second each: the rate is that of the last ten seconds.
+    assert all(served)
+    assert took_s == pytest.approx(10.0, abs=4.0)
