@@ -25,7 +25,7 @@ FREE: Final = Taken(False, 0)
 
 
 class MutationCharge:
-    """What one command takes of a quota, topic by topic."""
+    """Takes the mutations of one command from a quota, topic by topic."""
 
     __slots__ = ("_payer", "_take", "_taken", "throttle_ms")
 

@@ -1,6 +1,6 @@
-"""Has the results of handlers count for the quotas of their clients.
+"""Charges the results of handlers to their clients, and tells each client how long it is throttled.
 
-Whatever way a handler answers, in the end there is a response that tells how long its client is throttled.
+There is one function for every kind of result, so that no way of answering escapes the quotas.
 """
 
 from collections.abc import Awaitable, Coroutine
@@ -34,7 +34,7 @@ class Written(NamedTuple):
 
 
 def charged(result: Result[Response], charge: RequestCharge, written: Written) -> Result[Response]:
-    """Return a result of which the quotas know, and whose answer tells of them."""
+    """Return a result that is charged once it is there, and whose answer tells the throttle time."""
     if result is None:
         charge.decide(is_answered=False)
         return None
@@ -100,7 +100,7 @@ def told(response: Response, throttle_ms: int) -> Response:
 def told_in_body(
     body: EncodedBody, throttle_ms: int, response_class: type[Response], version: int
 ) -> EncodedBody:
-    """Do the same to a response that was encoded before, which others may be sent, too."""
+    """Return an encoded response with the throttle time; the original, which others may be sent, stays."""
     fields = schema_of(response_class).plain_fields(version)
     if not throttle_ms or not any(field.name == _THROTTLE_TIME for field in fields):
         return body

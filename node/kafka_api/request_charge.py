@@ -1,4 +1,4 @@
-"""What one request costs its client: its time, the bytes that it sent or is sent, what it changes.
+"""Charges one request to its client: its time, the bytes that are sent either way, and what it changes.
 
 Where it takes the client beyond a quota, the answer tells for how long, and the connection waits from then
 on, as in Apache Kafka. Of several quotas the longest time counts.
@@ -57,7 +57,7 @@ class RequestCharge:
             raise
 
     def steps(self, work: Awaitable[T]) -> Coroutine[Any, Any, T]:
-        """Return a coroutine that does the same, and whose steps count."""
+        """Return a coroutine that does the work and counts its steps."""
         return cast("Coroutine[Any, Any, T]", MeteredSteps(work, self.meter))
 
     # ---- what else counts --------------------------------------------------------------------------------

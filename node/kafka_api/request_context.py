@@ -28,7 +28,7 @@ class RequestContext:
     _access: Access | None = None
 
     def mutation_payer(self, *, strict_since: int) -> MutationPayer:
-        """Return for whom new and deleted partitions count, which nodes make for nobody's quota.
+        """Return the client for whose quota new and deleted partitions count; nodes count for nobody's.
 
         Clients know since the version `strict_since` of an API that a quota may refuse them.
         """

@@ -104,7 +104,7 @@ class ClientMetricsReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotasReading:
-    """What is measured of those who have a quota, as far as it is shown."""
+    """The measurements of those who have a quota, as far as they are shown."""
 
     produced: Sequence[QuotaReading]
     fetched: Sequence[QuotaReading]

@@ -32,7 +32,7 @@ class Entrance(Protocol):
 
 
 class Arrivals:
-    """Those of one listener."""
+    """The connections of one listener that are not let in yet."""
 
     def __init__(self, listener: Entrance, rates: ConnectionRates) -> None:
         self._listener = listener

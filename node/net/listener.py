@@ -178,14 +178,14 @@ class Listener:
         self.host, self.port = host, bound.getsockname()[1]
 
     def _new_protocol(self) -> asyncio.BufferedProtocol:
-        """Make what takes one accepted socket, which may have to wait first."""
+        """Make the protocol of an accepted socket, which may have to wait first."""
         if self.quota.rates.are_set:
             return self.arrivals.new()
         self.quota.rates.enter(self.name, is_protected=self._is_protected)
         return self.make_protocol()
 
     def make_protocol(self) -> asyncio.BufferedProtocol:
-        """Make what serves one socket."""
+        """Make the protocol that serves one socket."""
         if self.tls is None:
             return Connection(self)
         assert self._shared_tls is not None

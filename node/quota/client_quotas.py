@@ -27,7 +27,7 @@ _RATE_WINDOWS: Final = Windows(2, 30_000)  # of what is only shown
 
 
 class QuotaReading(NamedTuple):
-    """What is measured for those who share a quota."""
+    """The measurements of those who share a quota."""
 
     user: str
     client_id: str

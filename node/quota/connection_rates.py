@@ -33,7 +33,7 @@ class RateLimits:
 
 
 class ListenerRates(NamedTuple):
-    """What is measured of one listener."""
+    """The rate of one listener, and the throttle times of its connections."""
 
     name: str
     per_second: float
@@ -42,7 +42,7 @@ class ListenerRates(NamedTuple):
 
 
 class RateReadings(NamedTuple):
-    """How fast connections come."""
+    """The rates at which connections come."""
 
     per_second: float
     listeners: list[ListenerRates]

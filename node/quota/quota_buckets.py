@@ -45,7 +45,7 @@ class QuotaBuckets(Generic[K, B]):
         return bucket
 
     def latest(self, most: int, now_ms: int) -> list[tuple[K, B]]:
-        """Return what is measured for those who were seen last; to ask keeps none of them."""
+        """Return what is measured for those who were seen last, which does not count as seen."""
         return [
             (sharers, bucket)
             for sharers, (bucket, used_ms) in islice(reversed(self._buckets.items()), most)

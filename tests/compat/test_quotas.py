@@ -1,4 +1,4 @@
-"""Quotas of clients, as a client feels them: the same of a node of ours and of Apache Kafka 4.3.1.
+"""Quotas as clients feel them, of a node of ours and of Apache Kafka 4.3.1.
 
 Times are measured, so they agree within a tolerance; the arithmetic is judged in `java.test_quotas`.
 """
