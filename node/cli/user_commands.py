@@ -56,6 +56,9 @@ def check_new_user(name: str, iterations: int | None) -> None:
             escape_controls(f"warning: this user logs in as {name}, and its principal is User:{name}"),
             file=sys.stderr,
         )
+    if not name.isascii():
+        # The names in SCRAM's messages are ASCII to Kafka's brokers, and to ours.
+        print("warning: who has a name with characters beyond ASCII cannot log in by SCRAM", file=sys.stderr)
 
 
 async def list_all(client: Client, as_json: bool) -> int:

@@ -1,8 +1,8 @@
 """A node with an authorizer and a listener with TLS and logins, and the commands of `ottla` against it."""
 
 import datetime
-import io
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -105,9 +105,11 @@ class Commands:
         """Run a command to its end."""
         self._capfd.readouterr()
         asked = ["ottla", *words, "--command-config", str(self.config), "--timeout", str(timeout_s)]
-        with self._monkeypatch.context() as patch:
+        with tempfile.TemporaryFile("w+") as lines, self._monkeypatch.context() as patch:
+            lines.write(given)
+            lines.seek(0)
             patch.setattr(sys, "argv", asked)
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+            patch.setattr(sys, "stdin", lines)
             code = main()
         out, err = self._capfd.readouterr()
         return Told(code, out, err)

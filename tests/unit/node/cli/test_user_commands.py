@@ -67,6 +67,12 @@ def test_a_name_that_is_a_principal_is_warned_of(capsys: pytest.CaptureFixture[s
     assert "its principal is User:User:anna" in capsys.readouterr().err
 
 
+def test_a_name_that_scram_cannot_carry_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    commands.check_new_user("\u00e4nne", 4096)
+
+    assert "cannot log in by SCRAM" in capsys.readouterr().err
+
+
 def creation(
     known: DescribeUserScramCredentialsResponse, *mechanisms: ScramMechanism, if_not_exists: bool = False
 ) -> commands.Wanted:
