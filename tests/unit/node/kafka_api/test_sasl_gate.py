@@ -16,7 +16,7 @@ from ottla.node.authorization.access import Access
 from ottla.node.kafka_api.sasl_gate import SaslGate
 from ottla.node.net.answers import Answer, Pending
 from ottla.node.net.connection import Connection
-from ottla.node.net.connection_quota import ConnectionQuota
+from ottla.node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.listener import Listener, ListenerLimits
@@ -113,6 +113,7 @@ class Client:
         passwords: dict[str, str] | None = None,
         max_reauth_ms: int = 0,
         failures: FailedLogins | None = None,
+        full_listener_for_nodes: bool = False,
     ) -> None:
         self.real, self.loop = loop, Loop(loop)
         world = ReplicaWorld()
@@ -147,7 +148,8 @@ class Client:
             name="SASL",
             service=dispatcher.service,
             memory=ReceiveMemory(),
-            quota=ConnectionQuota(),
+            quota=ConnectionQuota(ConnectionLimits(max_connections=0) if full_listener_for_nodes else None),
+            is_for_peers=full_listener_for_nodes,
             limits=ListenerLimits(),
             start_task=loop.create_task,
             gathered=GatheredAnswers(loop),
@@ -633,6 +635,41 @@ def test_a_client_logs_in_again_while_answers_are_owed_and_gets_all_in_order(
     again = limited.authenticate(b"\0anna\0secret")
     assert (again.error_code, again.session_lifetime_ms) == (0, 5_000)
     assert limited.gate.counts.successful_again == 1 and limited.is_served()
+
+
+# ---- listeners for nodes ---------------------------------------------------------------------------------
+
+
+def test_a_client_beyond_the_limits_that_logs_in_is_served_nothing_but_the_proof_of_a_node(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    full = Client(loop, passwords={"anna": "secret"}, full_listener_for_nodes=True)
+
+    log_in(full)
+    assert not full.transport.is_closed
+    full.send(asked(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()))
+
+    assert full.transport.is_closed and not full.transport.sent
+    assert "max.connections is 0" in full.complaints[0]
+
+
+@pytest.mark.parametrize("max_reauth_ms", [0, 5_000])
+def test_a_node_beyond_the_limits_is_served_everything_once_it_has_proven_itself(
+    loop: asyncio.AbstractEventLoop, max_reauth_ms: int
+) -> None:
+    full = Client(
+        loop, passwords={"anna": "secret"}, max_reauth_ms=max_reauth_ms, full_listener_for_nodes=True
+    )
+    log_in(full)
+
+    full.connection.recognize(7)
+
+    assert full.is_served() and full.connection.info.peer_id == 7
+    if max_reauth_ms:
+        full.wait(4)
+        log_in(full)
+        full.wait(4)
+        assert full.is_served() and full.gate.counts.successful_again == 1
 
 
 # ---- the audit log ---------------------------------------------------------------------------------------
