@@ -7,6 +7,7 @@ import pytest
 from ottla.pipeline.jobs.job import Endpoint, Flow, PythonStep, SqlStep
 from ottla.pipeline.jobs.job_reader import local_folder
 from ottla.pipeline.query import AvailableNow, ProcessingTime, QuerySettings
+from tests.pages import page_blocks
 from tests.unit.pipeline.jobs.job_texts import GOOD, NOOP, RATE, problems, read, with_job
 
 
@@ -190,21 +191,25 @@ def test_a_format_of_a_jar_is_known_once_jars_are_named(tmp_path: Path) -> None:
 def test_a_file_is_referred_to_by_settings_of_clients_alone(tmp_path: Path) -> None:
     (tmp_path / "secrets").write_text("host=a:9092\n")
     refers = f"'${{file:{tmp_path}/secrets:host}}'"
+    connects = f"kafka.bootstrap.servers: {refers}, subscribe: b"
 
-    assert (
-        problems(
-            tmp_path,
-            with_job(f"source: {{format: ottla, kafka.bootstrap.servers: {refers}, subscribe: b}}", NOOP),
-        )
-        == []
-    )
-    for source in (
-        f"{{format: rate, x: {refers}}}",
-        f"{{format: kafka, kafka.bootstrap.servers: {refers}, subscribe: b}}",
-    ):
+    assert problems(tmp_path, with_job(f"source: {{format: ottla, {connects}}}", NOOP)) == []
+    for source in (f"{{format: rate, x: {refers}}}", f"{{format: kafka, {connects}}}"):
         text = "configuration: {spark.jars: /a.jar}\n" + with_job(f"source: {source}", NOOP)
         [told] = problems(tmp_path, text)
         assert "refers to a file" in told
+
+
+@pytest.mark.parametrize(
+    ("page", "title"), [("docs/jobs.md", "secured.yaml"), ("docs/mirror.md", "secured-mirror.yaml")]
+)
+def test_the_job_of_a_secured_cluster_is_right_as_its_page_has_it(
+    tmp_path: Path, page: str, title: str
+) -> None:
+    (tmp_path / "secrets.properties").write_text("password = canary\n")
+    [text] = page_blocks(page, "yaml", title=title)
+
+    assert problems(tmp_path, text.replace("/etc/kafka", str(tmp_path)), {"KAFKA_USER": "anna"}) == []
 
 
 def test_secrets_are_in_no_message(tmp_path: Path) -> None:
