@@ -3,8 +3,9 @@
 Three nodes in three processes; the topic has three replicas, of which two must have a record before it is
 acknowledged. In the middle of the stream the node that leads the busiest partition is killed with SIGKILL,
 and started again. One JSON record a flight, keyed by carrier. The producer and the consumer are
-confluent-kafka, unmodified. What each part does is told there: `demo_flights`, `demo_cluster`, `demo_stream`,
-`demo_failure`, `demo_proof`; what Spark then makes of the flights, in `demo_pipeline` and `demo_chart`.
+confluent-kafka, unmodified. What each part does is told there: `demo_flights`, `demo_cluster`,
+`demo_access`, `demo_stream`, `demo_failure`, `demo_proof`; what Spark then makes of the flights, in
+`demo_pipeline` and `demo_chart`.
 """
 
 import argparse
@@ -15,6 +16,7 @@ from pathlib import Path
 import demo_chart
 import demo_pipeline
 from confluent_kafka import KafkaException
+from demo_access import Access
 from demo_cluster import NODES, OTTLA, create_topic, make_failure, own_directory, start_cluster, stop_cluster
 from demo_error import DemoError
 from demo_failure import Failure
@@ -40,6 +42,9 @@ def main() -> int:
         "--data", type=Path, default=ROOT / "demo-data", help="where the cluster keeps its data"
     )
     parser.add_argument("--out", type=Path, default=ROOT / "ottla-demo", help="where the chart goes")
+    parser.add_argument(
+        "--secure", action="store_true", help="TLS, a login and access control, as ottla cluster up --secure"
+    )
     spark = parser.add_mutually_exclusive_group()
     spark.add_argument("--no-spark", action="store_true", help="leave out the Spark job")
     spark.add_argument("--only-spark", action="store_true", help="only fill the topic, then the Spark job")
@@ -71,21 +76,22 @@ def run_in(data: Path, arguments: argparse.Namespace) -> int:
     with console.status("Reading the flights of 2013"):
         flights = read_flights(arguments.flights)
     started_s = time.monotonic()
-    cluster, bootstrap = start_cluster(data)
+    cluster, access = start_cluster(data, is_secure=arguments.secure)
     try:
         start_s = time.monotonic() - started_s
         console.print(
-            f"{NODES} nodes serve at [bold]{bootstrap}[/], {start_s:.2f} s after they were started."
+            f"{NODES} nodes serve at [bold]{access.bootstrap}[/], {start_s:.2f} s after they were started"
+            f"{', over TLS with a login' if arguments.secure else ''}."
         )
-        create_topic(bootstrap, arguments.partitions)
+        create_topic(access, arguments.partitions)
         if arguments.only_spark:
             with console.status("Sending the flights"):
-                fill(bootstrap, flights, arguments.compression)
+                fill(access, flights, arguments.compression)
             is_proven = True
         else:
-            is_proven = stream_and_prove(bootstrap, data, flights, arguments)
+            is_proven = stream_and_prove(access, data, flights, arguments)
         if not arguments.no_spark:
-            is_proven = show_pipeline(bootstrap, data, arguments) and is_proven
+            is_proven = show_pipeline(access, data, arguments) and is_proven
     finally:
         exit_code = stop_cluster(cluster)
     console.print(f"The cluster stopped with exit code {exit_code}.")
@@ -94,12 +100,12 @@ def run_in(data: Path, arguments: argparse.Namespace) -> int:
 
 
 def stream_and_prove(
-    bootstrap: str, data: Path, flights: list[tuple[str, bytes]], arguments: argparse.Namespace
+    access: Access, data: Path, flights: list[tuple[str, bytes]], arguments: argparse.Namespace
 ) -> bool:
     """The stream through the cluster while a node dies; whether what came out is what went in."""
-    failure = make_failure(data, bootstrap, TOPIC)
-    sent, received, seconds = stream(bootstrap, flights, arguments.compression, failure, console)
-    committed = check_commits(bootstrap, arguments.partitions)
+    failure = make_failure(data, access, TOPIC)
+    sent, received, seconds = stream(access, flights, arguments.compression, failure, console)
+    committed = check_commits(access, arguments.partitions)
     failure.wait_until_in_sync()
     if failure.problem:
         raise DemoError(failure.problem)
@@ -109,7 +115,7 @@ def stream_and_prove(
     return is_proven
 
 
-def show_pipeline(bootstrap: str, data: Path, arguments: argparse.Namespace) -> bool:
+def show_pipeline(access: Access, data: Path, arguments: argparse.Namespace) -> bool:
     """The Spark job and its proof; whether its result is right. Without Spark, whether that is no matter."""
     problem = demo_pipeline.missing()
     if problem:
@@ -120,9 +126,9 @@ def show_pipeline(bootstrap: str, data: Path, arguments: argparse.Namespace) -> 
     folder.mkdir()
 
     def failure_of(topic: str) -> Failure:
-        return make_failure(data, bootstrap, topic)
+        return make_failure(data, access, topic)
 
-    outcome = demo_pipeline.run(bootstrap, data_folder(), arguments.flights, folder, failure_of, console)
+    outcome = demo_pipeline.run(access, data_folder(), arguments.flights, folder, failure_of, console)
     names = demo_pipeline.carriers_of(data_folder())
     demo_chart.show(outcome.found, names, console)
     departures = int(outcome.found["count"].sum())
@@ -142,16 +148,22 @@ def show_files(data: Path, arguments: argparse.Namespace) -> None:
         f"The data lies in [bold]{cluster}[/]: {on_disk / 1e6:.1f} MB of logs in Kafka's own format."
     )
     ottla = shown(OTTLA)
+    secure, config = "", ""
+    if arguments.secure:
+        secure = " --secure"
+        config = f" -b localhost:9092 --command-config {cluster}/secure/client.properties"
     first = next(
         (path for path in logs if path.parent.name.startswith(f"{TOPIC}-") and path.stat().st_size), None
     )
     if first is not None:
         console.print(f"  look at a log     {ottla} log dump {shown(first)}", soft_wrap=True)
     console.print(
-        f"  serve it again    {ottla} cluster up --nodes {NODES} --base-port 9092 --data {cluster}",
+        f"  serve it again    {ottla} cluster up{secure} --nodes {NODES} --base-port 9092 --data {cluster}",
         soft_wrap=True,
     )
-    console.print(f"  and read it       {ottla} consume {TOPIC} --from beginning -n 3", soft_wrap=True)
+    console.print(
+        f"  and read it       {ottla} consume {TOPIC} --from beginning -n 3{config}", soft_wrap=True
+    )
 
 
 def shown(path: Path) -> str:

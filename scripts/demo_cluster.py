@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
+from demo_access import Access, access_to
 from demo_error import DemoError
 from demo_failure import Failure
 from demo_flights import TOPIC
@@ -76,11 +77,12 @@ def end_with_parent() -> None:
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def start_cluster(data: Path) -> "tuple[subprocess.Popen[str], str]":
+def start_cluster(data: Path, *, is_secure: bool) -> "tuple[subprocess.Popen[str], Access]":
+    """Start it, open or secured; return its process, and how clients reach it."""
     # The only member of the group need not wait for others: Kafka's own quickstart sets this too.
     override = "group.initial.rebalance.delay.ms=0"
-    options = ["--nodes", str(NODES), "--base-port", str(free_ports(2 * NODES)), "--data", data / "cluster"]
-    command = [OTTLA, "cluster", "up", *options, "--override", override]
+    options = ["--nodes", str(NODES), "--base-port", str(free_ports(4 * NODES)), "--data", data / "cluster"]
+    command = [OTTLA, "cluster", "up", *(["--secure"] * is_secure), *options, "--override", override]
     log_file = (data / "cluster.log").open("w")
     # A session of its own: Ctrl-C reaches the demo alone, which then stops the cluster.
     cluster = subprocess.Popen(
@@ -97,7 +99,8 @@ def start_cluster(data: Path) -> "tuple[subprocess.Popen[str], str]":
     try:
         for line in cluster.stdout:
             if line.startswith("READY "):
-                return cluster, line.split("bootstrap=")[1].split()[0]
+                bootstrap = line.split("bootstrap=")[1].split()[0]
+                return cluster, access_to(bootstrap, data / "cluster" / "secure" if is_secure else None)
     except BaseException:  # somebody asked the demo to stop
         stop_cluster(cluster)
         raise
@@ -134,11 +137,11 @@ def is_free(port: int) -> bool:
         return True
 
 
-def create_topic(bootstrap: str, partitions: int) -> None:
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+def create_topic(access: Access, partitions: int) -> None:
+    admin = AdminClient({**access.confluent, **QUIET})
     topic = NewTopic(TOPIC, partitions, NODES, config={"min.insync.replicas": str(MIN_IN_SYNC)})
     admin.create_topics([topic])[TOPIC].result(START_TIMEOUT_S)
 
 
-def make_failure(data: Path, bootstrap: str, topic: str) -> Failure:
-    return Failure(data / "cluster", [OTTLA, "cluster", "start-node"], bootstrap, topic)
+def make_failure(data: Path, access: Access, topic: str) -> Failure:
+    return Failure(data / "cluster", [OTTLA, "cluster", "start-node"], access, topic)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
+from demo_access import Access
 
 KILL_AT = 1 / 3  # of all flights acknowledged
 DEAD_FOR_S = 1.5
@@ -54,7 +55,7 @@ class Acknowledgements:
 class Failure:
     """Kills the node that leads the busiest partition, and starts it again a moment later; in a thread."""
 
-    def __init__(self, cluster: Path, start_node: Sequence[str | Path], bootstrap: str, topic: str) -> None:
+    def __init__(self, cluster: Path, start_node: Sequence[str | Path], access: Access, topic: str) -> None:
         """`cluster`: the directory of `ottla cluster up`; `start_node`: the command for it and an id."""
         self.acknowledgements = Acknowledgements()
         self.victim = -1
@@ -66,7 +67,7 @@ class Failure:
         self._start_node = start_node
         self._topic = topic
         self._partition: int | None = None
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+        self._admin = AdminClient({**access.confluent, "log_level": 2})
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def strike(self, partition: int | None = None) -> None:

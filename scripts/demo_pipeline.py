@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from demo_access import Access
 from demo_cluster import QUIET
 from demo_error import DemoError
 from demo_failure import Failure
@@ -86,7 +87,7 @@ def missing() -> str:
 
 
 def run(
-    bootstrap: str,
+    access: Access,
     source: Path,
     count: int,
     folder: Path,
@@ -96,8 +97,8 @@ def run(
     """The job over all flights in the cluster: the first `count` of the package's files, which lie in
     `source`; `folder` has its progress.
     """
-    load_tables(bootstrap, source)
-    flights = count_of(bootstrap, FLIGHTS)
+    load_tables(access, source)
+    flights = count_of(access, FLIGHTS)
     failure = make_failure(RESULT)
     with quiet_stderr(folder / "spark.log"):
         with console.status("Starting Spark"):
@@ -106,7 +107,7 @@ def run(
         console.print(f"Spark {spark.version} was there after {time.monotonic() - begun_s:.1f} s.")
         try:
             begun_s = time.monotonic()
-            query = start_query(spark, bootstrap, folder, rows_in_batch(flights), failure)
+            query = start_query(spark, access, folder, rows_in_batch(flights), failure)
             batches = follow(query, flights, console)
             seconds = time.monotonic() - begun_s
         finally:
@@ -117,7 +118,7 @@ def run(
     if failure.victim < 0:
         raise DemoError("the job was over before a node could be killed")
     with console.status("Reading the result, and asking pandas"):
-        found, records, repeated = read_result(bootstrap)
+        found, records, repeated = read_result(access)
         expected = ask_pandas(source, count)
     return Outcome(
         found=found,
@@ -134,7 +135,7 @@ def run(
 # ---- before ----------------------------------------------------------------------------------------
 
 
-def load_tables(bootstrap: str, source: Path) -> None:
+def load_tables(access: Access, source: Path) -> None:
     """The airports as a table, the weather as a stream (for `examples/flights`), and the result's topic."""
     compacted = {"cleanup.policy": "compact", "min.insync.replicas": "2"}
     topics = [
@@ -142,12 +143,10 @@ def load_tables(bootstrap: str, source: Path) -> None:
         NewTopic("weather", 1, 3, config={"min.insync.replicas": "2"}),
         NewTopic(RESULT, PARTITIONS, 3, config=compacted),
     ]
-    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    admin = AdminClient({**access.confluent, **QUIET})
     for made in admin.create_topics(topics).values():
         made.result(TIMEOUT_S)
-    producer = Producer(
-        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20, **QUIET}
-    )
+    producer = Producer({**access.confluent, "enable.idempotence": True, "linger.ms": 20, **QUIET})
     for topic, key, numbers in (
         ("airports", "faa", ("lat", "lon")),
         ("weather", "origin", ("temp", "wind_speed", "visib")),
@@ -161,9 +160,9 @@ def load_tables(bootstrap: str, source: Path) -> None:
         raise DemoError("the airports and the weather were not taken")
 
 
-def count_of(bootstrap: str, topic: str) -> int:
+def count_of(access: Access, topic: str) -> int:
     """How many records a topic has."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "demo-reader", **QUIET})
+    reader = Consumer({**access.confluent, "group.id": "demo-reader", **QUIET})
     partitions = reader.list_topics(topic, TIMEOUT_S).topics[topic].partitions
     ends = [reader.get_watermark_offsets(TopicPartition(topic, index), TIMEOUT_S) for index in partitions]
     reader.close()
@@ -207,7 +206,7 @@ def rows_in_batch(flights: int) -> int:
 
 
 def start_query(
-    spark: "SparkSession", bootstrap: str, folder: Path, rows_in_batch: int, failure: Failure
+    spark: "SparkSession", access: Access, folder: Path, rows_in_batch: int, failure: Failure
 ) -> "StreamingQuery":
     """The job; in the midst of one of its batches the failure strikes."""
     from ottla.pipeline.query import AvailableNow, QuerySettings
@@ -215,7 +214,7 @@ def start_query(
     from ottla.pipeline.streams.flights import delays_by_hour
     from ottla.pipeline.streams.json_records import to_records
 
-    cluster = {"kafka.bootstrap.servers": bootstrap}
+    cluster = dict(access.spark)
     flights = {
         "subscribe": FLIGHTS,
         "startingOffsets": "earliest",
@@ -267,11 +266,11 @@ def follow(query: "StreamingQuery", flights: int, console: Console) -> int:
 # ---- the proof -------------------------------------------------------------------------------------
 
 
-def read_result(bootstrap: str) -> "tuple[pd.DataFrame, int, int]":
+def read_result(access: Access) -> "tuple[pd.DataFrame, int, int]":
     """The latest record of each key, how many records there are, and how many are there again."""
     consumer = Consumer(
         {
-            "bootstrap.servers": bootstrap,
+            **access.confluent,
             "group.id": "demo-reader",
             "enable.auto.commit": False,
             "enable.partition.eof": True,

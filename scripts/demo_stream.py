@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from confluent_kafka import OFFSET_STORED, Consumer, KafkaError, Message, Producer, TopicPartition
+from demo_access import Access
 from demo_cluster import QUIET, START_TIMEOUT_S
 from demo_error import DemoError
 from demo_failure import KILL_AT, Failure
@@ -47,7 +48,7 @@ Show = Callable[[str, Ledger, int], None]  # a side, what it saw, how many recor
 
 
 def stream(
-    bootstrap: str,
+    access: Access,
     flights: list[tuple[str, bytes]],
     compression: str,
     failure: Failure,
@@ -72,11 +73,11 @@ def stream(
             progress.update(tasks[side], completed=count, rate=rate)
 
         consumer = threading.Thread(
-            target=consume, args=(bootstrap, len(flights), received, show, problems), daemon=True
+            target=consume, args=(access, len(flights), received, show, problems), daemon=True
         )
         consumer.start()
         try:
-            produce(bootstrap, flights, compression, sent, show, problems, failure)
+            produce(access, flights, compression, sent, show, problems, failure)
             consumer.join()
             seconds = time.monotonic() - started_s
         finally:
@@ -86,9 +87,9 @@ def stream(
     return sent, received, seconds
 
 
-def fill(bootstrap: str, flights: list[tuple[str, bytes]], compression: str) -> None:
+def fill(access: Access, flights: list[tuple[str, bytes]], compression: str) -> None:
     """Only send them."""
-    producer = Producer(producer_settings(bootstrap, compression))
+    producer = Producer(producer_settings(access, compression))
     for carrier, flight in flights:
         while True:
             try:
@@ -100,10 +101,10 @@ def fill(bootstrap: str, flights: list[tuple[str, bytes]], compression: str) -> 
         raise DemoError("the flights were not taken")
 
 
-def producer_settings(bootstrap: str, compression: str) -> dict[str, str | int | bool]:
+def producer_settings(access: Access, compression: str) -> dict[str, str | int | bool]:
     return {
         **QUIET,
-        "bootstrap.servers": bootstrap,
+        **access.confluent,
         "enable.idempotence": True,
         "acks": "all",
         "compression.type": compression,
@@ -114,7 +115,7 @@ def producer_settings(bootstrap: str, compression: str) -> dict[str, str | int |
 
 
 def produce(
-    bootstrap: str,
+    access: Access,
     flights: list[tuple[str, bytes]],
     compression: str,
     sent: Ledger,
@@ -122,7 +123,7 @@ def produce(
     problems: list[str],
     failure: Failure,
 ) -> None:
-    producer = Producer(producer_settings(bootstrap, compression))
+    producer = Producer(producer_settings(access, compression))
     acknowledged = failure.acknowledgements
 
     def on_delivery(error: KafkaError | None, message: Message) -> None:
@@ -154,11 +155,11 @@ def produce(
         problems.append(f"{acknowledged.count} of {len(flights)} flights were acknowledged")
 
 
-def consume(bootstrap: str, expected: int, received: Ledger, show: Show, problems: list[str]) -> None:
+def consume(access: Access, expected: int, received: Ledger, show: Show, problems: list[str]) -> None:
     consumer = Consumer(
         {
             **QUIET,
-            "bootstrap.servers": bootstrap,
+            **access.confluent,
             "group.id": GROUP,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
@@ -194,9 +195,9 @@ def consume(bootstrap: str, expected: int, received: Ledger, show: Show, problem
         consumer.close()
 
 
-def check_commits(bootstrap: str, partitions: int) -> int:
+def check_commits(access: Access, partitions: int) -> int:
     """The sum of what the group has committed, as the cluster says when asked by another client."""
-    reader = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP, **QUIET})
+    reader = Consumer({**access.confluent, "group.id": GROUP, **QUIET})
     offsets = reader.committed([TopicPartition(TOPIC, index) for index in range(partitions)], START_TIMEOUT_S)
     reader.close()
     return sum(max(0, one.offset) for one in offsets)

@@ -3,15 +3,21 @@
 from pathlib import Path
 from shlex import quote
 
+from ottla.node.settings.properties_file import parse_properties
 from ottla.node.settings.secure_settings import SecureFiles
 
 
-def administrator_lines(files: SecureFiles) -> list[str]:
-    """Return where the settings of the administrator are, and a command that works with them."""
+def administrator_lines(files: SecureFiles, bootstrap: str) -> list[str]:
+    """Return where the settings of the administrator are, and a command that works with them.
+
+    `bootstrap` is where the node or the cluster serves, which an older file may not know.
+    """
     path = files.client_properties
     here = Path.cwd()
     shown = quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+    known = parse_properties(path.read_bytes(), str(path)).get("bootstrap.servers")
+    address = "" if known == bootstrap else f" --bootstrap {bootstrap}"
     return [
         f"Secure: the administrator's client settings are in {shown}. Try:",
-        f"  ottla topic create orders --command-config {shown}",
+        f"  ottla topic create orders --command-config {shown}{address}",
     ]

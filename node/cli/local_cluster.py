@@ -180,7 +180,7 @@ def cluster_up(
                     f"READY bootstrap={bootstrap} rest={','.join(node.rest for node in started)}", flush=True
                 )
                 if is_secure:
-                    print("\n".join(administrator_lines(_secure_files(data))), flush=True)
+                    print("\n".join(administrator_lines(_secure_files(data), bootstrap)), flush=True)
                 _watch(started, requested)
         finally:
             ended_well = stop_all(started)

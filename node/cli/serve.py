@@ -18,7 +18,7 @@ from ottla.node.cli.administrator_lines import administrator_lines
 from ottla.node.cli.failure import CommandError
 from ottla.node.process import run_node
 from ottla.node.rest_api.server_thread import RestPortError
-from ottla.node.secure_setup.node_keys import prepare
+from ottla.node.secure_setup.node_keys import client_bootstrap, prepare
 from ottla.node.settings.config import (
     BROKER_CONFIG_DEF,
     BrokerConfig,
@@ -85,7 +85,7 @@ def _tell_ready(node: Broker) -> None:
     lines = [f"READY bootstrap={_bootstrap(node)} rest={_rest(node)} data={directories}"]
     files = node.config.secure_files
     if files is not None and files.client_properties.exists():
-        lines += administrator_lines(files)
+        lines += administrator_lines(files, client_bootstrap(node.config) or _bootstrap(node))
         _warn_without_administrator(node, files.client_properties)
     try:
         print("\n".join(lines), flush=True)

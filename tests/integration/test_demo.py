@@ -128,3 +128,13 @@ def test_a_directory_in_use_is_refused(demo: Demo, tmp_path: Path) -> None:
     assert re.search(r"nodes run in .*; stop them \(kill \d+( \d+)*\)", third), third
     assert first.returncode == 128 + signal.SIGHUP, rest
     eventually(lambda: pids_of_nodes(tmp_path / "data") == [], "no process of the cluster is left")
+
+
+def test_the_stream_of_a_secured_cluster_is_the_same(demo: Demo, tmp_path: Path) -> None:
+    process = demo("--no-spark", "--secure")
+
+    told, _ = process.communicate(timeout=TIMEOUT_S)
+
+    assert process.returncode == 0, told
+    assert "over TLS with a login" in told
+    assert (tmp_path / "data" / "cluster" / "secure" / "client.properties").exists()
