@@ -18,7 +18,7 @@ from ottla.node.settings.authorization_settings import (
     SUPER_USERS,
 )
 from ottla.node.settings.first_users import ADD_SCRAM
-from ottla.node.settings.listener_settings import Listener, is_loopback
+from ottla.node.settings.listener_settings import Listener, is_loopback, parse_protocol_map
 from ottla.node.settings.rest_security_settings import AUTHENTICATION, BASIC
 from ottla.node.settings.rest_settings import DEFAULT_REST_PORT, REST_LISTENERS, RestAddress
 from ottla.node.settings.sasl_settings import ENABLED_MECHANISMS
@@ -168,17 +168,20 @@ def secured(
             )
         listeners.append(f"{NODE_LISTENER}://127.0.0.1:0")
         inter_broker = NODE_LISTENER
+    protocols = _protocols([*names, inter_broker], inter_broker, controllers)
     implied = {
-        "listener.security.protocol.map": _protocols([*names, inter_broker], inter_broker, controllers),
+        "listener.security.protocol.map": protocols,
         "ssl.keystore.type": "PEM",
         "ssl.truststore.type": "PEM",
         ENABLED_MECHANISMS: SCRAM_SHA_512,
-        f"listener.name.{inter_broker.lower()}.ssl.client.auth": REQUIRED,
         AUTHORIZER_CLASS: STANDARD_AUTHORIZER,
         SUPER_USERS: f"User:{ADMINISTRATOR}",
         "auto.create.topics.enable": "false",
         **_rest_settings(),
     }
+    given = parse_protocol_map(texts.get("listener.security.protocol.map", protocols))
+    if given.get(inter_broker) == "SSL":  # where nodes log in, the listener may be one of clients
+        implied[f"listener.name.{inter_broker.lower()}.ssl.client.auth"] = REQUIRED
     if not _brings_keys(texts, "ssl.keystore"):
         node_id = int(cast(int, values["broker.id"]))
         node_id = int(cast(int, values["node.id"])) if node_id < 0 else node_id

@@ -1,8 +1,11 @@
 """`Cluster(secure=True)` as its user has it: clients of several libraries, users and rights, broken nodes."""
 
 import asyncio
+import ssl
 import threading
 import time
+import urllib.error
+import urllib.request
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -142,6 +145,17 @@ def test_strangers_and_wrong_passwords_are_kept_out(three: Cluster) -> None:
         AdminClient({"bootstrap.servers": three.bootstrap, **QUIET}).list_topics(timeout=2)
 
     assert any(error.code() == KafkaError._AUTHENTICATION for error in errors)
+
+
+def test_the_rest_api_has_tls_and_asks_for_a_login(three: Cluster) -> None:
+    url = three.rest_urls[0]
+    context = ssl.create_default_context(cafile=three.client_config()["ssl.ca.location"])
+
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{url}/v3/clusters", timeout=TIMEOUT_S, context=context)
+
+    assert url.startswith("https://") and refused.value.code == 401
+    refused.value.close()
 
 
 def test_what_is_asked_wrongly_is_said(three: Cluster) -> None:

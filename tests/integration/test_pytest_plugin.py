@@ -148,4 +148,5 @@ def test_the_fixtures_and_the_option_say_what_they_are(project: Path) -> None:
     helped = run_pytest(project, "--help")
 
     assert "ottla_cluster [session scope]" in fixtures.stdout and "ottla_cluster_factory" in fixtures.stdout
+    assert "ottla_secure_cluster [session scope]" in fixtures.stdout
     assert "--ottla-nodes=N" in helped.stdout
