@@ -126,6 +126,10 @@ class NodeFacts:
         """The failed logins of all addresses; for any thread."""
         return self._node.rest.failed_logins
 
+    def tell_failed_login(self, user: str, address: str, mechanism: str, reason: str) -> None:
+        """Tell of a login to the REST API that failed; `user` is whom the client claims to be."""
+        self._node.rest.on_failed_login(user, address, REST, mechanism, reason)
+
     @property
     def failed_login_delay_s(self) -> float:
         """How long the answer to a failed login is held back at least."""

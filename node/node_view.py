@@ -21,6 +21,8 @@ class RestDoors:
     acting: ActingSecrets
     access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop
     failed_logins: FailedLogins  # of all listeners
+    # Told each login that failed, in the thread of the API: user, address, listener, mechanism and reason.
+    on_failed_login: Callable[[str, str, str, str, str], object] = lambda *told: None
     unique: Callable[[int], bytes]  # n bytes that nobody can guess
 
 

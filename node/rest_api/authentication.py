@@ -22,7 +22,7 @@ from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.known_passwords import KnownPasswords
-from ottla.node.rest_api.login_waits import LoginWaits
+from ottla.node.rest_api.login_waits import MAX_USER_CHARS, LoginWaits
 from ottla.node.rest_api.rest_error import (
     AUTHENTICATION_FAILED,
     AUTHORIZATION_FAILED,
@@ -35,7 +35,7 @@ from ottla.node.rest_api.sessions import Session, Sessions
 from ottla.node.security.access_token import JwtError, VerifiedToken
 from ottla.node.security.sasl.plain import PlainCredentials, check_stored_password
 from ottla.node.security.sasl.sasl_error import SaslError
-from ottla.node.settings.rest_security_settings import BASIC, BEARER, CERTIFICATE, REST, RestLogins
+from ottla.node.settings.rest_security_settings import BASIC, BEARER, CERTIFICATE, RestLogins
 
 REFUSED_RETRY_S: Final = 10
 REALM: Final = "Ottla"
@@ -175,9 +175,10 @@ class RestAuthentication:
         given = PlainCredentials(user, password)
         try:
             found = await self._in_thread(address, lambda: check_stored_password(given, self._credential_of))
-        except SaslError:
+        except SaslError as error:
             self._waits.failed(user, address, self.now_s())
-            await self._failed(user, address, BASIC)
+            self._facts.tell_failed_login(user[:MAX_USER_CHARS], address, BASIC.upper(), str(error))
+            await self._failed(address)
             raise WrongLogin from None
         self._waits.succeeded(user, address)
         self._known.add(user, password, found)
@@ -190,8 +191,9 @@ class RestAuthentication:
         self._check_turn(address)
         try:
             return await self._in_thread(address, lambda: verify(token))
-        except JwtError:
-            await self._failed("", address, BEARER)
+        except JwtError as error:
+            self._facts.tell_failed_login("", address, BEARER.upper(), str(error))
+            await self._failed(address)
             raise WrongLogin from None
 
     def _check_turn(self, address: str) -> None:
@@ -203,10 +205,7 @@ class RestAuthentication:
                 retry_after_s=REFUSED_RETRY_S,
             )
 
-    async def _failed(self, user: str, address: str, method: str) -> None:
-        if self._facts.has_started:
-            reason = "wrong user or password" if user else "the access token is not accepted"
-            self._facts.services.audit.failed_login(user, address, REST, method, reason)
+    async def _failed(self, address: str) -> None:
         delay_s = self._facts.failed_logins.note(address, self.now_s())
         await asyncio.sleep(max(delay_s, self._facts.failed_login_delay_s))
 

@@ -82,6 +82,7 @@ def rest_doors(base: Foundation) -> RestDoors:
         acting=base.acting,
         access_of=base.access_of,
         failed_logins=base.failed_logins,
+        on_failed_login=base.audit.failed_login,
         unique=base.world.unique,
     )
 

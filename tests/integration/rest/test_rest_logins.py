@@ -8,6 +8,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -403,3 +404,16 @@ def test_metrics_may_be_open_to_everybody(embedded: Callable[..., EmbeddedBroker
     api = Api(node.broker.rest.addresses[0].url, "any")
 
     assert api.ask("GET", "/metrics").status == 200 and api.ask("GET", "/v1/node").status == 401
+
+
+def test_each_login_that_fails_is_told_without_its_password(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[tuple[str, ...]] = []
+    doors = replace(place.node.broker.view.rest, on_failed_login=lambda *one: told.append(one))
+    monkeypatch.setattr(place.node.broker.view, "rest", doors)
+
+    place.api("ann", "wr0ng-secret").ask("GET", "/v3/clusters")
+    place.api("ann").ask("GET", "/v3/clusters")
+
+    assert told == [("ann", "127.0.0.1", "REST API", "BASIC", "wrong user or password")]
