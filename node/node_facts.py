@@ -183,13 +183,6 @@ class NodeFacts:
         As `PeerClient.connect`; NETWORK_EXCEPTION too if the certificate is that of no node.
         """
         node = self._node
-        if node.config.inter_broker_listener_name in node.config.listener_sasl:
-            # By the login of the node whoever reaches this API could do everything.
-            raise KafkaError(
-                ErrorCode.SASL_AUTHENTICATION_FAILED,
-                f"the listener {node.config.inter_broker_listener_name}, by which this API asks the "
-                "cluster, takes logins, and the API has none",
-            )
         tls: DialTls | None = None
         if node.config.inter_broker_listener_name in node.config.listener_security:
             tls = node.listener_tls.dialling(node.config.inter_broker_listener_name)
@@ -199,7 +192,9 @@ class NodeFacts:
             client_id=client_id,
             timeout_s=timeout_s,
             tls=None if tls is None else tls.context,
+            login=node.rest.login(),
         )
+        client.keep_login()
         if tls is not None and tls.checks_names:
             node_ids = {node.config.node_id}
             if node.has_services:

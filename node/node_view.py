@@ -7,6 +7,7 @@ from ottla.node.authorization.access import Access
 from ottla.node.net.act_for import ActingSecrets
 from ottla.node.net.listener import Listener
 from ottla.node.node_state import NodeState
+from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.security.security_reload import SecurityReload
@@ -20,6 +21,7 @@ class RestDoors:
 
     acting: ActingSecrets
     access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop
+    login: Callable[[], SaslLogin | None]  # of this node at others; None where nobody logs in
     failed_logins: FailedLogins  # of all listeners
     # Told each login that failed, in the thread of the API: user, address, listener, mechanism and reason.
     on_failed_login: Callable[[str, str, str, str, str], object] = lambda *told: None

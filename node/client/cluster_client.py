@@ -249,6 +249,8 @@ class Client:
         async with self._connecting.setdefault(endpoint, asyncio.Lock()):
             connection = self._connections.get(endpoint)
             if connection is None or not connection.is_open:
+                if connection is not None:
+                    connection.abort()
                 try:
                     connection = await self._dial(
                         *endpoint, client_id=CLIENT_ID, timeout_s=(deadline or self.deadline).remaining_s

@@ -488,12 +488,14 @@ class Dispatcher:
             if connection.info.peer_id != NO_PEER:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "A node cannot act for a caller as a peer.")
             if not isinstance(challenge, ActingChallenge):
+                self._check_user(connection)
                 response, connection.peer_challenge = act_for.answer_hello(request, acting)
                 return response
             connection.act_for(act_for.check_caller(request, challenge, acting))
         except KafkaError as error:
             host = connection.info.client_host
             log.warning("A client at %s that says it is a node was rejected: %s", host, error.detail)
+            self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
             return ActForResponse(error_code=error.code, error_message=error.detail)
         return ActForResponse()
 

@@ -291,7 +291,13 @@ class PeerClient:
 
     @property
     def is_open(self) -> bool:
-        return not self._protocol.lost.done()
+        """Return whether requests may be sent; no more where a login that is not renewed is about to end."""
+        is_renewed = self._login is not None or self._protocol.loop.time() < self.renew_login_at
+        return is_renewed and not self._protocol.lost.done()
+
+    def keep_login(self) -> None:
+        """Renew the login no more: the connection acts for somebody who did not log in there."""
+        self._login = None
 
     def version_for(self, message_type: type[object], max_version: int | None = None) -> int:
         """The highest version of a request that both sides know; UNSUPPORTED_VERSION when there is none."""

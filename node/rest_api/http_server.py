@@ -56,7 +56,6 @@ LINGERING_S: Final = 2.0  # for the rest of a body that is not read, so that its
 WAITING_SHARE: Final = 0.75  # of the time of a page, for its turn: the rest is enough to read something
 OVERTIME_S: Final = 0.5  # for what a handler does with the answers that came in time
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
-CALLER: Final = "caller"  # under which a request has who asks, once that is known
 CSRF_TOKEN: Final = "X-CSRF-Token"
 EVERYBODY: Final = "User:*"
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops

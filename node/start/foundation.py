@@ -220,7 +220,7 @@ def lay_foundation(config: BrokerConfig, world: World) -> Foundation:
             tls=None
             if (own := config.peer_security) is None
             else partial(listener_tls.dialling, own.listener),
-            login=lambda: _node_login(state.config),
+            login=lambda: node_login(state.config),
             on_lost=peer_connection_lost,
         ),
         peer_lost=Signal[int](),
@@ -276,7 +276,7 @@ def _audit_log(config: BrokerConfig, world: World) -> AuditLog:
     )
 
 
-def _node_login(config: BrokerConfig) -> SaslLogin | None:
+def node_login(config: BrokerConfig) -> SaslLogin | None:
     """Return by which user this node logs in at others."""
     own = config.peer_login
     return None if own is None else SaslLogin(mechanism=own.mechanism, user=own.user, password=own.password)

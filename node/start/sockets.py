@@ -13,7 +13,7 @@ from ottla.node.security.access_token import VerifiedToken
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.oauthbearer_settings import OauthBearer
 from ottla.node.settings.security_settings import ListenerSecurity
-from ottla.node.start.foundation import Foundation
+from ottla.node.start.foundation import Foundation, node_login
 from ottla.node.wire.sasl_mechanisms import OAUTHBEARER
 
 
@@ -81,6 +81,7 @@ def rest_doors(base: Foundation) -> RestDoors:
     return RestDoors(
         acting=base.acting,
         access_of=base.access_of,
+        login=lambda: node_login(base.state.config),
         failed_logins=base.failed_logins,
         on_failed_login=base.audit.failed_login,
         unique=base.world.unique,

@@ -1,7 +1,10 @@
 """Nodes that log in at each other, by SCRAM over TLS: replicas, forwarded commands, and who is no node."""
 
+import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -59,7 +62,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Ite
     )
     with_listener(made, certificates)
     for home in made.homes:
-        change(home, inter_broker_listener_name="INNER")
+        # Logins that end within the tests are renewed, or their connections replaced.
+        renewed = {"listener.name.inner.connections.max.reauth.ms": "2000"}
+        change(home, inter_broker_listener_name="INNER", **renewed)
+    change(made.homes[0], ottla_rest_listeners=f"http://127.0.0.1:{free_ports(1)}")
     with running(made) as three:
         yield three
 
@@ -69,6 +75,17 @@ def test_replicas_and_commands_go_by_logins(cluster: Cluster) -> None:
         topic = create(cluster, by=by, min_insync_replicas="3")
         produce(cluster, topic, 100)
         assert sorted(map(int, consume(cluster, topic, 100))) == list(range(100))
+
+
+def test_the_rest_api_asks_as_its_caller_however_long_the_logins_of_nodes_last(cluster: Cluster) -> None:
+    topic = create(cluster, by=1)
+    url = f"{cluster.nodes[0].rest}/v3/clusters/{setting(cluster.homes[0], 'cluster.id')}/topics/{topic}"
+    ends = time.monotonic() + 4  # twice the life of a login
+
+    while time.monotonic() < ends:
+        with urlopen(url, timeout=10) as answer:
+            assert json.load(answer)["topic_name"] == topic
+        time.sleep(0.1)
 
 
 @pytest.mark.parametrize(
