@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
@@ -153,7 +153,7 @@ def _rule_in_words(decision: Decision) -> str:
     return _RULES[rule] if isinstance(rule, DefaultRule) else entry_in_words(rule)
 
 
-def _answer_as_json(question: Question, decision: Decision) -> dict[str, Any]:
+def _answer_as_json(question: Question, decision: Decision) -> dict[str, object]:
     rule = decision.rule
     return {
         "principal": question.asker.principal,
@@ -198,7 +198,7 @@ def _print(entries: Sequence[AccessControlEntry]) -> None:
 
 def _as_json(
     entry: AccessControlEntry, *, changed: bool | None = None, error: KafkaError | None = None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return an entry with the words of the REST API."""
     return {
         "resource_type": word(ResourceType, entry.resource_type),

@@ -4,7 +4,7 @@ import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.metadata_raft.acl import AclOperation
@@ -261,7 +261,7 @@ def _order(item: tuple[QuotaEntity, Mapping[str, float]]) -> list[tuple[bool, st
     return [(cell is None, cell or "") for cell in _cells(item[0])]
 
 
-def _as_json(entity: QuotaEntity, key: str, value: float | None) -> dict[str, Any]:
+def _as_json(entity: QuotaEntity, key: str, value: float | None) -> dict[str, object]:
     return {"entity": dict(entity), "name": key, "value": None if value is None else number(value)}
 
 

@@ -7,7 +7,7 @@ each outcome is told, and the exit code says that not all is done.
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
@@ -158,7 +158,7 @@ async def delete(
 ) -> int:
     """Delete users, or only these mechanisms of theirs."""
     code = 0
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     async with client:
         users = await for_a_change(user_admin.list_users(client, names), AclOperation.ALTER)
         known = {one.name: one for one in users}
@@ -251,7 +251,7 @@ def _complain(name: str, outcomes: Sequence[Outcome]) -> int:
     return EXIT_FAILURE if failed else 0
 
 
-def _as_json(name: str, outcomes: Sequence[Outcome], *, dry_run: bool = False) -> dict[str, Any]:
+def _as_json(name: str, outcomes: Sequence[Outcome], *, dry_run: bool = False) -> dict[str, object]:
     return {
         "name": name,
         "mechanisms": [
@@ -266,7 +266,7 @@ def _as_json(name: str, outcomes: Sequence[Outcome], *, dry_run: bool = False) -
     }
 
 
-def _user_as_json(user: ScramUser) -> dict[str, Any]:
+def _user_as_json(user: ScramUser) -> dict[str, object]:
     return {
         "name": user.name,
         "mechanisms": [

@@ -67,9 +67,24 @@ class Line:
 def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Run a test on the event loop that a node uses."""
 
+    async def until_something_fails(**fixtures: Any) -> None:
+        """Run it to its end, or until a callback of the loop fails, which would leave it waiting."""
+        main, failures = asyncio.current_task(), list[BaseException]()
+
+        def fail(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            failures.append(context.get("exception") or RuntimeError(context["message"]))
+            assert main is not None
+            main.cancel()
+
+        asyncio.get_running_loop().set_exception_handler(fail)
+        try:
+            await story(**fixtures)
+        except asyncio.CancelledError:
+            raise failures[0] from None
+
     @functools.wraps(story)
     def run(**fixtures: Any) -> None:
-        uvloop.run(story(**fixtures))
+        uvloop.run(until_something_fails(**fixtures))
 
     return run
 
@@ -249,6 +264,7 @@ class OneConnection:
         self.unsent = UnsentAnswers()
         self.gathered = GatheredAnswers(self.loop)
         self.must_rest = lambda: False
+        self.login_gate = None
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
         self.send_buffers, self.receive_windows = SendBuffers(64 * 1024), ReceiveWindows(0)
         self.max_frame_bytes, self.file_limit, self.tick = 1000, 10_000, 0

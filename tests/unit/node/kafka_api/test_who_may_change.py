@@ -144,13 +144,18 @@ ROUTES_FOR_ADMINISTRATORS: Final = frozenset(
         "updateKafkaBrokerConfig",
         "deleteKafkaBrokerConfig",
         "updateKafkaBrokerConfigBatch",
+        "createKafkaAcls",
+        "batchCreateKafkaAcls",
+        "deleteKafkaAcls",
+        "setPassword",
+        "deleteUser",
+        "alterQuotas",
+        "deleteQuotas",
     }
 )
-_NO_ACLS: Final = "there are no ACLs, so it is refused whoever asks"
 ROUTES_FOR_EVERYBODY_BECAUSE: Final[Mapping[str, str]] = {
-    "createKafkaAcls": _NO_ACLS,
-    "batchCreateKafkaAcls": _NO_ACLS,
-    "deleteKafkaAcls": _NO_ACLS,
+    "logIn": "it is how the console comes by a session",
+    "logOut": "it ends the session of whoever asks",
     "createKafkaTopic": _TOPICS,
     "updatePartitionCountKafkaTopic": _TOPICS,
     "deleteKafkaTopic": _TOPICS,
