@@ -6,12 +6,14 @@ from collections.abc import Awaitable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 import orjson
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation
+from ottla.node.audit.audit_log import AuditLog
 from ottla.node.client.deadline import Deadline
 from ottla.node.client.refusal import Refused
 from ottla.node.memory.memory_budget import divide
@@ -40,6 +42,7 @@ class _Facts:
     node_id = 1
     is_serving = has_started = True
     cut_off_since_ms = None
+    services = SimpleNamespace(audit=AuditLog())
 
     def unique(self, count: int) -> bytes:
         return bytes(count)
