@@ -15,6 +15,11 @@ T = TypeVar("T")
 Step: TypeAlias = Any  # what a coroutine is sent and yields: the loop's affair
 
 
+# Of work in threads that a request waits for at a time. A task that a request began and that goes on for ever
+# has its meter, too, which nobody asks any more.
+MAX_PIECES: Final = 1_000
+
+
 class RequestMeter:
     """The processor time of one request, in seconds."""
 
@@ -27,7 +32,8 @@ class RequestMeter:
 
     def add(self, seconds: float) -> None:
         """Add time that a thread, or the loop before the meter was there, has spent."""
-        self._in_threads.append(seconds)
+        if len(self._in_threads) < MAX_PIECES:
+            self._in_threads.append(seconds)
 
     def run(self, work: Callable[[], T]) -> T:
         """Do a part of the request on the loop."""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from ottla.node.quota.request_meter import RUNNING, MeteredSteps, RequestMeter, metered
+from ottla.node.quota.request_meter import MAX_PIECES, RUNNING, MeteredSteps, RequestMeter, metered
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.turns import ThreadLane
 
@@ -88,3 +88,12 @@ def test_an_error_and_an_answer_go_through() -> None:
     assert asyncio.run(ask(answers())) == 7
     with pytest.raises(ValueError, match="no"):
         asyncio.run(ask(fails()))
+
+
+def test_a_meter_that_nobody_asks_any_more_does_not_grow() -> None:
+    meter = RequestMeter()
+
+    for _ in range(MAX_PIECES * 3):
+        meter.add(1.0)
+
+    assert meter.take() == MAX_PIECES
