@@ -121,6 +121,26 @@ def test_kafka_configs_of_topics_and_brokers(shell: Shell, topic: str) -> None:
     assert wrong.code != 0 or "InvalidConfigurationException" in wrong.text
 
 
+def test_kafka_configs_of_a_quota_that_kafka_topics_then_meets(shell: Shell, tmp_path: Path) -> None:
+    client_id, topic = f"quota-{uuid4().hex[:8]}", f"java-{uuid4().hex[:8]}"
+    config = tmp_path / "client.properties"
+    config.write_text(f"client.id={client_id}\n")
+    of_client = ("--entity-type", "users", "--entity-name", "ANONYMOUS")
+    of_client += ("--entity-type", "clients", "--entity-name", client_id)
+    create = ("kafka-topics", "--command-config", str(config), "--create")
+
+    shell.ok("kafka-configs", "--alter", *of_client, "--add-config", "controller_mutation_rate=2")
+    described = shell.ok("kafka-configs", "--describe", *of_client)
+    shell.ok(*create, "--topic", f"{topic}-1", "--partitions", "60")
+    refused = shell.run(*create, "--topic", f"{topic}-2")
+    shell.ok("kafka-configs", "--alter", *of_client, "--delete-config", "controller_mutation_rate")
+    shell.ok(*create, "--topic", f"{topic}-2")
+
+    assert "controller_mutation_rate=2.0" in described
+    assert refused.code != 0 and "The throttling quota has been exceeded" in refused.text
+    shell.ok("kafka-topics", "--delete", "--topic", f"{topic}-.*")
+
+
 def test_kafka_configs_of_a_group(shell: Shell) -> None:
     of_group = ("--entity-type", "groups", "--entity-name", "with-settings")
     session = "consumer.session.timeout.ms"
