@@ -14,7 +14,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.acl_set import AuthorizerSettings, Decision
-from ottla.node.authorization.access import REFUSALS
+from ottla.node.authorization.access import REFUSALS, Access
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe
 from ottla.node.net.answers import Pending
@@ -22,6 +22,7 @@ from ottla.node.net.unsent_answers import UnsentAnswers
 from ottla.node.replica.fetch_session import FetchSessionCache
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
+from ottla.node.work.turns import STEPS_PER_TURN
 from tests.compat.wire_client import build, message_class
 from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.metadata.metadata_node import CONNECTION, MetadataNode
@@ -272,3 +273,77 @@ def test_leaders_alone_add_partitions_for_others() -> None:
     fields = {"transactions": [{"transactional_id": "x", "producer_id": 1, "topics": []}]}
 
     assert set(codes_in(ask(ApiKey.ADD_PARTITIONS_TO_TXN, 5, fields))) == {CLUSTER}
+
+
+MANY: Final = [f"name-{number}" for number in range(2_000)]
+# Requests that name very many resources.
+LARGE: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any]]]] = {
+    ApiKey.DESCRIBE_GROUPS: (5, {"groups": MANY}),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: (1, {"group_ids": MANY}),
+    ApiKey.DELETE_GROUPS: (2, {"groups_names": MANY}),
+    ApiKey.OFFSET_FETCH: (9, {"groups": [{"group_id": one, "topics": None} for one in MANY]}),
+    ApiKey.DESCRIBE_TRANSACTIONS: (0, {"transactional_ids": MANY}),
+    ApiKey.METADATA: (12, {"topics": [{"name": one} for one in MANY]}),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: (0, {"topics": [{"name": one} for one in MANY]}),
+    ApiKey.CREATE_TOPICS: (
+        7,
+        {"topics": [{"name": one, "num_partitions": 1, "replication_factor": 1} for one in MANY]},
+    ),
+    ApiKey.DELETE_TOPICS: (6, {"topics": [{"name": one} for one in MANY]}),
+    ApiKey.CREATE_PARTITIONS: (
+        3,
+        {"topics": [{"name": one, "count": 2, "assignments": None} for one in MANY]},
+    ),
+    ApiKey.LIST_OFFSETS: (
+        7,
+        {
+            "replica_id": -1,
+            "topics": [
+                {"name": one, "partitions": [{"partition_index": 0, "timestamp": -1}]} for one in MANY
+            ],
+        },
+    ),
+}
+
+
+class CountingJudge:
+    """Denies everything, and counts in which turn of the loop it was asked."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+        self.asked: Counter[int] = Counter()
+
+    def is_allowed(self, *_: object) -> bool:
+        self.asked[self.turn] += 1
+        return False
+
+    is_allowed_somewhere = is_allowed
+
+    def authorized_operations(self, *_: object) -> int:
+        return 0
+
+    async def count_turns(self) -> None:
+        while True:
+            await asyncio.sleep(0)
+            self.turn += 1
+
+
+@pytest.mark.parametrize("api", LARGE, ids=lambda api: api.api_name)
+def test_the_rights_of_many_resources_are_judged_in_turns(api: ApiKey) -> None:
+    version, fields = LARGE[api]
+    judge = CountingJudge()
+    request = build(message_class(api.name.lower(), "Request"), {**fields})
+    frame = memoryview(b"".join(codec.encode_request(api, version, 1, "test", request))[4:])
+    client = connection_of(replace(CONNECTION, access=Access("User:nobody", "10.9.9.9", judge)))
+
+    async def answered() -> None:
+        counting = asyncio.ensure_future(judge.count_turns())
+        answer = dispatcher_of(Node()).serve(client, frame)
+        while type(answer) is Pending:
+            answer = answer.encode(await answer.awaitable)
+        counting.cancel()
+
+    asyncio.run(answered())
+
+    assert judge.asked.total() >= len(MANY)
+    assert max(judge.asked.values()) <= 2 * STEPS_PER_TURN  # a deletion asks two
