@@ -69,13 +69,20 @@ PARTITION_INDEXES: Final = Echo("partition_indexes", "partitions", ("partition_i
 class Asks(NamedTuple):
     """The rights that an API asks for before it serves a client.
 
-    `of_cluster` is asked by the dispatcher, which refuses the request as a whole. `by_handler` is asked by
-    the handler, of the resources that the request names; of some of these one is enough.
+    `of_cluster` is asked by the dispatcher, which refuses the request as a whole; `or_of_cluster` is as good.
+    `by_handler` is asked by the handler, of the resources that the request names; of some of these one is
+    enough.
     """
 
     of_cluster: AclOperation | None = None
     by_handler: tuple[tuple[AclOperation, ResourceType], ...] = ()
+    or_of_cluster: AclOperation | None = None
     is_for_peers: bool = False  # asks whether the client has proven to be a node of the cluster
+
+    @property
+    def one_of_cluster(self) -> tuple[AclOperation, ...]:
+        """The rights on the cluster of which a client needs one, in the order in which they are asked."""
+        return tuple(one for one in (self.of_cluster, self.or_of_cluster) if one is not None)
 
 
 NOTHING: Final = Asks()

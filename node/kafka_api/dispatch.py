@@ -129,7 +129,7 @@ class Route(NamedTuple):
     follower_counters: RequestCounters | None  # of Fetch: requests of followers, which count in both
     small_bytes: int  # beyond them a request is read and answered beside the loop
     description: ApiDescription
-    of_cluster: AclOperation | None  # the right on the cluster that a client needs
+    of_cluster: tuple[AclOperation, ...]  # the rights on the cluster of which a client needs one
     changes: Changes | None  # of the cluster, that the audit log tells
 
 
@@ -261,11 +261,9 @@ class Dispatcher:
         charge = None
         if self.quotas.are_set:
             context.charge = charge = self._charge_of(connection, api_key, client_id, frame, began_cpu_s)
-        if route.of_cluster is not None and not self._administrators.allows(
-            connection.info, route.of_cluster
-        ):
+        if route.of_cluster and not self._administrators.allows(connection.info, *route.of_cluster):
             work: Coroutine[Any, Any, Answer | Pending] = self._ask_first(
-                route, route.of_cluster, context, frame, request, counters, began_s
+                route, context, frame, request, counters, began_s
             )
             return Pending(work if charge is None else charge.steps(work), _as_it_is)
         try:
@@ -526,16 +524,15 @@ class Dispatcher:
         told = ToldChanges(self._audit, changes, context, request, route.response_class)
         return told.of(route.handle(route.services, context, request))
 
-    async def _check_of_cluster(self, context: RequestContext, operation: AclOperation) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has this right on the cluster."""
+    async def _check_of_cluster(self, context: RequestContext, operations: Sequence[AclOperation]) -> None:
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has one of these rights on the cluster."""
         await self._administrators.check(
-            context.connection, operation, access=context.access, api=context.api_name
+            context.connection, *operations, access=context.access, api=context.api_name
         )
 
     async def _ask_first(
         self,
         route: Route,
-        operation: AclOperation,
         context: RequestContext,
         frame: memoryview,
         request: Any,
@@ -544,7 +541,7 @@ class Dispatcher:
     ) -> Answer | Pending:
         """Handle a request whose client has to be looked up, or refuse it."""
         try:
-            await self._check_of_cluster(context, operation)
+            await self._check_of_cluster(context, route.of_cluster)
         except KafkaError as error:
             return self._refuse(route, context.api_key, frame, error, context.charge)
         result = self._handle(route, context, request)
@@ -580,7 +577,7 @@ class Dispatcher:
     ) -> Answer:
         """Read, answer and free a large request beside the loop, which each of these would hold up."""
         began_s = monotonic_s()
-        if route.of_cluster is not None:
+        if route.of_cluster:
             try:
                 await self._check_of_cluster(context, route.of_cluster)
             except KafkaError as error:
@@ -826,7 +823,7 @@ class Dispatcher:
             ),
             small_bytes=described.small_bytes,
             description=described,
-            of_cluster=described.asks.of_cluster,
+            of_cluster=described.asks.one_of_cluster,
             changes=CHANGES.get(api_key),
         )
         return route

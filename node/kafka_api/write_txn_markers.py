@@ -7,8 +7,8 @@ an error of its own, and names a producer once, however many markers of it were 
 
 from typing import Final
 
-from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.coordinators.marker_messages import Codes, from_wire, to_response
 from ottla.node.coordinators.marker_writer import PEER_WAIT_MS
 from ottla.node.kafka_api.api_description import PARTITION_INDEXES, ApiDescription, Asks, Echo
@@ -18,16 +18,11 @@ from ottla.node.net.connection_info import NO_PEER
 from ottla.node.services import Services
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from ottla.node.wire.request_limits import MANY_PARTITIONS, TOPIC, RequestLimits
-from ottla.node.work.turns import Steps, in_turns, take_turns
+from ottla.node.work.turns import Steps, in_turns
 
 API: Final = ApiDescription(
     versions=(1, 2),
-    asks=Asks(
-        by_handler=(
-            (AclOperation.ALTER, ResourceType.CLUSTER),
-            (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
-        )
-    ),
+    asks=Asks(of_cluster=AclOperation.ALTER, or_of_cluster=AclOperation.CLUSTER_ACTION),
     limits=RequestLimits(MANY_PARTITIONS, {"markers.topics.name": TOPIC}),
     echoes=(
         Echo("markers", "markers", ("producer_id",), Echo("topics", "topics", ("name",), PARTITION_INDEXES)),
@@ -38,26 +33,6 @@ API: Final = ApiDescription(
 def handle(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Result[WriteTxnMarkersResponse]:
-    if _may_write(services, context):
-        return in_turns(_answer(services, context, request), is_large=context.is_large)
-    return _answer_stranger(services, context, request)
-
-
-def _may_write(services: Services, context: RequestContext) -> bool:
-    return any(services.administrators.allows(context.connection, one) for one, _ in API.asks.by_handler)
-
-
-async def _answer_stranger(
-    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
-) -> Result[WriteTxnMarkersResponse]:
-    """Look up whether a client that is not known may write markers into the logs of others."""
-    try:
-        await services.administrators.check(
-            context.connection, AclOperation.CLUSTER_ACTION, access=context.access, api=context.api_name
-        )
-    except KafkaError as error:
-        markers = await take_turns(from_wire(request))
-        return to_response(markers, [[error.code] * len(each.partitions) for each in markers])
     return in_turns(_answer(services, context, request), is_large=context.is_large)
 
 

@@ -56,12 +56,14 @@ class Administrators:
         self._look_up_at = 0.0
         self._turn = asyncio.Lock()
 
-    def allows(self, connection: ConnectionInfo, operation: AclOperation) -> bool:
-        """Return whether the client is known to have this right on the cluster, without looking up a name."""
+    def allows(self, connection: ConnectionInfo, *operations: AclOperation) -> bool:
+        """Return whether the client is known to have one of these rights on the cluster, without looking up a
+        name.
+        """
         access = connection.access
         if not access.is_open:
-            return access.allows_of_cluster(operation)
-        if connection.peer_id != NO_PEER or operation not in CHANGES_THE_CLUSTER:
+            return any(map(access.allows_of_cluster, operations))
+        if connection.peer_id != NO_PEER or not CHANGES_THE_CLUSTER.issuperset(operations):
             return True
         return self._includes(*connection.origin)
 
@@ -71,22 +73,21 @@ class Administrators:
     async def check(
         self,
         connection: ConnectionInfo,
-        operation: AclOperation,
-        *,
+        *operations: AclOperation,
         access: Access | None = None,
         api: str = "",
     ) -> None:
-        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has this right on the cluster.
+        """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has one of these rights on the cluster.
 
         `access` is that of the request, and `api` its API, so that the audit log tells the refusal.
         """
-        if self.allows(connection, operation):
+        if self.allows(connection, *operations):
             return
         access = connection.access if access is None else access
         if not access.is_open:
-            access.allows_of_cluster(operation)
-            raise _refusal(access, operation)
-        await self._check_address(*connection.origin, operation, api)
+            access.allows_of_cluster(operations[-1])
+            raise _refusal(access, operations[-1])
+        await self._check_address(*connection.origin, operations[-1], api)
 
     async def check_caller(self, caller: Caller) -> None:
         """Raise CLUSTER_AUTHORIZATION_FAILED for a caller of the REST API that may not change the cluster.

@@ -13,7 +13,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation, ResourceType
-from ottla.metadata_raft.acl_set import AuthorizerSettings, Decision
+from ottla.metadata_raft.acl_set import NO_AUTHORIZER, AuthorizerSettings, Decision
 from ottla.node.authorization.access import REFUSALS, Access
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe
@@ -133,15 +133,6 @@ REFUSED: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any], set[ErrorCode]]]] =
         4,
         {"replica_id": -1, "topics": [{"topic": "t", "partitions": [{"partition": 0, "leader_epoch": 0}]}]},
         {TOPIC},
-    ),
-    ApiKey.WRITE_TXN_MARKERS: (
-        1,
-        {
-            "markers": [
-                {"producer_id": 1, "topics": [{"name": "t", "partition_indexes": [0]}]},
-            ]
-        },
-        {CLUSTER},
     ),
 }
 # Their answers leave out what the client may not see; these have tests where there is something to see.
@@ -313,11 +304,15 @@ class CountingJudge:
         self.turn = 0
         self.asked: Counter[int] = Counter()
 
-    def is_allowed(self, *_: object) -> bool:
+    def decide(self, *_: object) -> Decision:
         self.asked[self.turn] += 1
-        return False
+        return NO_AUTHORIZER
 
-    is_allowed_somewhere = is_allowed
+    def is_allowed_somewhere(self, *_: object) -> bool:
+        return self.decide().is_allowed
+
+    def tell(self, *_: object) -> None:
+        """Nobody listens."""
 
     def authorized_operations(self, *_: object) -> int:
         return 0

@@ -368,14 +368,3 @@ def test_a_group_is_loaded_over_a_marker(node: MarkerNode) -> None:
         assert await fetched(node) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
     play(node, story)
-
-
-@pytest.mark.parametrize("is_large", [False, True])
-def test_a_stranger_writes_no_markers_into_the_logs_of_others(node: MarkerNode, is_large: bool) -> None:
-    node.begin(7)
-    asked = request(marker(7, [T0], is_commit=False))
-
-    answer = asyncio.run(node.ask(asked, client_host="10.9.9.9", is_large=is_large))
-
-    assert set(codes(answer).values()) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
-    assert node.partition().log.last_stable_offset == 0

@@ -146,3 +146,30 @@ def test_strangers_may_change_topics() -> None:
         return await incremental_alter_configs.handle(node, context, config_changes(2, "absent"))  # type: ignore[arg-type]
 
     assert asyncio.run(ask()).responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("operation", [AclOperation.ALTER, AclOperation.CLUSTER_ACTION])
+def test_one_of_several_rights_is_enough(operation: AclOperation) -> None:
+    authorizer = Authorizer(AuthorizerSettings())
+    entry = AccessControlEntry(
+        ResourceType.CLUSTER,
+        CLUSTER_NAME,
+        PatternType.LITERAL,
+        "User:ann",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    authorizer.update(AclSet().changed({bytes(16): entry}))
+    judge = Administrators(list, lambda: False, authorizer.access)
+    ann, bob = (
+        replace(CONNECTION, access=authorizer.access(who, "10.0.0.1")) for who in ("User:ann", "User:bob")
+    )
+    asked = (AclOperation.ALTER, AclOperation.CLUSTER_ACTION)
+
+    asyncio.run(judge.check(ann, *asked))
+    with pytest.raises(KafkaError) as refused:
+        asyncio.run(judge.check(bob, *asked))
+
+    assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert "CLUSTER_ACTION" in refused.value.detail
