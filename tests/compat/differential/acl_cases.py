@@ -15,6 +15,7 @@ from tests.compat.differential.cases import LONG_AGO_MS, UNKNOWN_ID, Fields
 ADMINISTRATOR: Final = "admin"
 NOBODY: Final = "nobody"
 OTHER: Final = "other"
+BY_EXPRESSION: Final = "joins by an expression"
 SUBSCRIPTION: Final = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 
 
@@ -117,6 +118,10 @@ class AclCase:
 CASES: list[AclCase] = []
 
 
+def _always(fields: Fields) -> Callable[[Names], Fields]:
+    return lambda names: fields
+
+
 def case(
     api: str,
     name: str,
@@ -133,7 +138,7 @@ def case(
                 name=name,
                 version=version,
                 rights=rights,
-                fields=fields if callable(fields) else (lambda names, made=fields: made),
+                fields=fields if callable(fields) else _always(fields),
                 has_group=has_group,
             )
         )
@@ -515,6 +520,13 @@ case(
     "joins for more than it may see",
     [of_group(READ), of_topic(DESCRIBE)],
     lambda n: joined(n, subscribed_topic_names=[n.topic, n.other, n.missing]),
+    1,
+)
+case(
+    "consumer_group_heartbeat",
+    BY_EXPRESSION,
+    [of_group(READ), of_topic(DESCRIBE)],
+    lambda n: joined(n, subscribed_topic_regex=f"{n.topic}|{n.other}"),
     1,
 )
 case(

@@ -1,15 +1,23 @@
 """Clients without a right, with it, and with a denial are answered by Ottla and Apache Kafka 4.3.1 alike."""
 
 import os
+import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
-from tests.compat.differential.acl_cases import CASES
-from tests.compat.differential.acl_servers import compare, start_kafka_with_users, start_ottla_with_users
+from tests.compat.differential.acl_cases import BY_EXPRESSION, CASES, Names
+from tests.compat.differential.acl_servers import (
+    compare,
+    log_in,
+    start_kafka_with_users,
+    start_ottla_with_users,
+)
 from tests.compat.differential.compare import Difference
 from tests.compat.java.jars import why_not
 
+PATIENCE_S = 60.0
 APIS = sorted({case.api for case in CASES})
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
@@ -32,10 +40,15 @@ def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def unexplained(ottla_address: str, kafka_address: str) -> list[Difference]:
+def run() -> str:
+    """What makes the names of this run its own."""
+    return os.urandom(3).hex()
+
+
+@pytest.fixture(scope="module")
+def unexplained(ottla_address: str, kafka_address: str, run: str) -> list[Difference]:
     """Those of all cases, asked once."""
-    found = compare(ottla_address, kafka_address, os.urandom(3).hex())
-    return [one for one in found if one.reason() is None]
+    return [one for one in compare(ottla_address, kafka_address, run) if one.reason() is None]
 
 
 @pytest.mark.parametrize("api", APIS)
@@ -43,3 +56,37 @@ def test_both_refuse_and_answer_the_same(unexplained: list[Difference], api: str
     found = [str(one) for one in unexplained if one.api == api]
 
     assert not found, "\n".join(found)
+
+
+def test_an_expression_finds_what_the_member_may_describe(
+    unexplained: list[Difference], ottla_address: str, kafka_address: str, run: str
+) -> None:
+    case = next(one for one in CASES if one.name == BY_EXPRESSION)
+    *_, allowed = case.roles()
+    names = Names(run=run, number=case.number, node=0, ids={})
+    wanted = f"({names.topic}|{names.other})x*"  # an expression that nobody had matched before
+
+    for address in (ottla_address, kafka_address):
+        with log_in(address, allowed.user) as client:
+            beat = partial(client.call, "consumer_group_heartbeat", 1, group_id=names.group)
+            beat(member_id="m", member_epoch=-1)  # of the comparison
+            answer = beat(
+                member_id="late",
+                member_epoch=0,
+                rebalance_timeout_ms=10_000,
+                topic_partitions=[],
+                subscribed_topic_regex=wanted,
+            )
+            assert answer.error_code == 0, answer
+            deadline = time.monotonic() + PATIENCE_S
+            assigned: set[bytes] = set()
+            while not assigned:
+                assert time.monotonic() < deadline, f"{address} assigns nothing"
+                time.sleep(0.5)
+                answer = beat(member_id="late", member_epoch=answer.member_epoch)
+                assert answer.error_code == 0, answer
+                told = answer.assignment.topic_partitions if answer.assignment is not None else ()
+                assigned = {bytes(one.topic_id) for one in told}
+            asked = [{"topic_id": one, "name": None} for one in assigned]
+            found = client.call("metadata", 12, topics=asked).topics
+            assert [one.name for one in found] == [names.topic]
