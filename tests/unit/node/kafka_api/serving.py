@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ottla.node.audit.audit_log import AuditLog
 from ottla.node.kafka_api.dispatch import Dispatcher
 from ottla.node.kafka_api.served_apis import SERVED, Served
 from ottla.node.net.peer_handshake import PeerGate
@@ -14,10 +15,11 @@ def dispatcher_of(
     served_apis: Served = SERVED,
     large_requests: LargeRequests | None = None,
     peer_gate: PeerGate | None = None,
+    audit: AuditLog | None = None,
 ) -> Dispatcher:
     """Serve clients and peers; `world` is what their handlers see as the services of a node."""
     dispatcher = Dispatcher(
-        world, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate
+        world, served_apis=served_apis, large_requests=large_requests, peer_gate=peer_gate, audit=audit
     )
     dispatcher.serve_peers(world)
     dispatcher.serve_logins_of_peers()

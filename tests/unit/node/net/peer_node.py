@@ -8,6 +8,7 @@ from typing import Any
 
 from ottla.metadata_raft.cluster_features import SUPPORTED_FEATURES
 from ottla.metadata_raft.image import Endpoint, MetadataImage
+from ottla.node.audit.audit_log import AuditLog
 from ottla.node.clock import ManualClock
 from ottla.node.kafka_api.served_apis import SERVED
 from ottla.node.metadata.command_sender import CommandSender
@@ -72,10 +73,11 @@ class PeerNode(MetadataNode):
         self.supported_features = SUPPORTED_FEATURES
         self.served_apis = SERVED
         self.lost: list[int] = []
+        self.audit = AuditLog()
         self.tasks: set[asyncio.Task[Any]] = set()
         self.listener = Listener(
             name=listener,
-            service=dispatcher_of(self, peer_gate=self.peer_gate).service,
+            service=dispatcher_of(self, peer_gate=self.peer_gate, audit=self.audit).service,
             memory=ReceiveMemory(),
             quota=ConnectionQuota(),
             limits=ListenerLimits(),

@@ -104,6 +104,19 @@ def test_a_wrong_secret_is_refused() -> None:
     assert refusal(secret=b"another secret...").code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
+def test_a_node_that_is_refused_is_a_failed_login() -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            with pytest.raises(KafkaError):
+                await network(1, node, own_gate=gate(1, cluster_id=b"another cluster.")).client(0)
+            assert node.audit.counts()["failed_login"] == 1
+
+            (await network(1, node).client(0)).abort()
+            assert node.audit.counts()["failed_login"] == 1
+
+    asyncio.run(scene())
+
+
 def test_a_node_of_another_cluster_is_refused() -> None:
     assert refusal(cluster_id=b"another cluster.").code is ErrorCode.INCONSISTENT_CLUSTER_ID
 
