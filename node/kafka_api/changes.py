@@ -58,6 +58,7 @@ if TYPE_CHECKING:  # messages are loaded when they are first needed
 
 DEFAULT_NAME: Final = "<default>"  # of the entity that stands for all others, as Kafka's tools write it
 MAX_NAMES: Final = 50  # in a detail
+MAX_LOOKED_AT: Final = 4_096  # partitions of a topic or a group, for the first error: a turn must be short
 _CONFIG_WORDS: Final = {
     ConfigResourceType.TOPIC: TOPIC,
     ConfigResourceType.BROKER: "Broker",
@@ -81,7 +82,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _first_error(codes: Iterable[int]) -> int:
-    return next((code for code in codes if code), 0)
+    return next((code for code in islice(codes, MAX_LOOKED_AT) if code), 0)
 
 
 def _created_topics(
@@ -119,14 +120,12 @@ def _altered_configs(
 ) -> Iterator[ChangeOutcome]:
     if request.validate_only:
         return
-    names = {
-        (one.resource_type, one.resource_name): _names(config.name for config in one.configs)
-        for one in request.resources
-    }
+    asked = {(one.resource_type, one.resource_name): one.configs for one in request.resources}
     for result in response.responses:
         number, name = result.resource_type, result.resource_name
         kind = next((text for one, text in _CONFIG_WORDS.items() if one == number), "Unknown")
-        yield ChangeOutcome(kind, name or DEFAULT_NAME, result.error_code, names.get((number, name), ""))
+        names = _names(config.name for config in asked.get((number, name), ()))
+        yield ChangeOutcome(kind, name or DEFAULT_NAME, result.error_code, names)
 
 
 def _created_acls(request: "CreateAclsRequest", response: "CreateAclsResponse") -> Iterator[ChangeOutcome]:
@@ -274,9 +273,10 @@ def _unregistered_broker(
 def _deleted_groups(
     request: "DeleteGroupsRequest", response: "DeleteGroupsResponse"
 ) -> Iterator[ChangeOutcome]:
-    codes = {group.group_id: group.error_code for group in response.results}
-    for group_id in request.groups_names:
-        yield ChangeOutcome(GROUP, group_id, codes.get(group_id, 0))
+    for group in response.results:
+        yield ChangeOutcome(GROUP, group.group_id, group.error_code)
+    for group_id in request.groups_names if not response.results else ():  # nobody waited for the answer
+        yield ChangeOutcome(GROUP, group_id, 0)
 
 
 def _deleted_offsets(
@@ -303,15 +303,13 @@ def _reset_offsets(
 def _wrote_markers(
     request: "WriteTxnMarkersRequest", response: "WriteTxnMarkersResponse"
 ) -> Iterator[ChangeOutcome]:
-    codes = {
-        (marker.producer_id, topic.name): _first_error(one.error_code for one in topic.partitions)
-        for marker in response.markers
-        for topic in marker.topics
-    }
-    for asked in request.markers:
+    for marker in response.markers:
+        for topic in marker.topics:
+            code = _first_error(one.error_code for one in topic.partitions)
+            yield ChangeOutcome(TOPIC, topic.name, code, f"markers of producer {marker.producer_id}")
+    for asked in request.markers if not response.markers else ():  # nobody waited for the answer
         for named in asked.topics:
-            code = codes.get((asked.producer_id, named.name), 0)
-            yield ChangeOutcome(TOPIC, named.name, code, f"markers of producer {asked.producer_id}")
+            yield ChangeOutcome(TOPIC, named.name, 0, f"markers of producer {asked.producer_id}")
 
 
 # Of a request and its response, both of the API's own classes.

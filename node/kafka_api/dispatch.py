@@ -86,7 +86,7 @@ from ottla.node.wire.messages.peer_handshake import (
 )
 from ottla.node.wire.peer_api import FIRST_PEER_API, PeerApi, api_of
 from ottla.node.work.large_requests import LargeRequests, Room
-from ottla.node.work.turns import ThreadLane, take_apart
+from ottla.node.work.turns import ThreadLane, take_apart, take_turns
 
 __all__ = ["SERVED", "ConnectionInfo", "Dispatcher", "RequestContext"]
 
@@ -518,11 +518,15 @@ class Dispatcher:
 
     def _handle(self, route: Route, context: RequestContext, request: object) -> Result[object]:
         """Return what the handler makes of a request, and have the audit log tell what it changes."""
-        changes = route.changes
-        if changes is None or context.connection.peer_id != NO_PEER:
-            return route.handle(route.services, context, request)
-        told = ToldChanges(self._audit, changes, context, request, route.response_class)
-        return told.of(route.handle(route.services, context, request))
+        told = self._told_changes(route, context, request)
+        result: Result[object] = route.handle(route.services, context, request)
+        return result if told is None else told.of(result)
+
+    def _told_changes(self, route: Route, context: RequestContext, request: object) -> ToldChanges | None:
+        """Return what tells the changes of a request; None where it makes none, or is a node's."""
+        if route.changes is None or context.connection.peer_id != NO_PEER:
+            return None
+        return ToldChanges(self._audit, route.changes, context, request, route.response_class)
 
     async def _check_of_cluster(self, context: RequestContext, operations: Sequence[AclOperation]) -> None:
         """Raise CLUSTER_AUTHORIZATION_FAILED unless the client has one of these rights on the cluster."""
@@ -628,31 +632,38 @@ class Dispatcher:
         room: Room | None,
     ) -> Answer:
         """The answer to a large request that was read; `pieces` gets what is to be taken apart after it."""
-        charge = context.charge
+        charge, changes = context.charge, self._told_changes(route, context, request)
         try:
-            result = self._handle(route, context, request)
+            result = route.handle(route.services, context, request)
         except AccessDenied as error:
             return await self._refuse_large(route, context, frame, error)
         del request
-        while type(result) is not route.response_class:
-            if result is None:
-                if charge is not None:
-                    charge.decide(is_answered=False)
-                return None
-            if isinstance(result, Delayed):
-                if room is not None:
-                    room.leave()  # It may wait for long, and others must not wait for that.
-                result = result.answer(await result.future)
-            elif isinstance(result, BuiltInThread):
-                result = await (self._slow_lane if result.is_slow else lane).run(result.make)
-            elif isinstance(result, EncodedBody):
-                if charge is not None:
-                    version = context.api_version
-                    result = told_in_body(result, charge.decide(), route.response_class, version)
-                return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
-            else:
-                result = await cast(Awaitable[Any], result)
+        try:
+            while type(result) is not route.response_class:
+                if result is None:
+                    if charge is not None:
+                        charge.decide(is_answered=False)
+                    return None
+                if isinstance(result, Delayed):
+                    if room is not None:
+                        room.leave()  # It may wait for long, and others must not wait for that.
+                    result = result.answer(await result.future)
+                elif isinstance(result, BuiltInThread):
+                    result = await (self._slow_lane if result.is_slow else lane).run(result.make)
+                elif isinstance(result, EncodedBody):
+                    if charge is not None:
+                        version = context.api_version
+                        result = told_in_body(result, charge.decide(), route.response_class, version)
+                    return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
+                else:
+                    result = await cast(Awaitable[Any], result)
+        except KafkaError as error:
+            if changes is not None:
+                changes.failed(error)
+            raise
         response: Any = result
+        if changes is not None:
+            await take_turns(changes.steps(response))
         if charge is not None:
             response = told(response, charge.decide())
         buffers = await lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Iterable
-from itertools import islice
 from typing import Final, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -11,6 +10,7 @@ from ottla.node.audit.audit_log import AuditLog
 from ottla.node.kafka_api.changes import ChangeOutcome, Changes
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import BuiltInThread, Delayed, EncodedBody, Result
+from ottla.node.work.turns import Steps
 
 R = TypeVar("R")
 
@@ -94,6 +94,10 @@ class ToldChanges:
         """Tell the changes and their outcomes by the response."""
         self._tell(self._changes(self._request, response))
 
+    def steps(self, response: object) -> Steps[None]:
+        """Do the same of a large request in steps, which others may come between."""
+        return self._steps(self._changes(self._request, response))
+
     def failed(self, error: KafkaError) -> None:
         """Tell that the request failed as a whole."""
         try:
@@ -105,9 +109,20 @@ class ToldChanges:
 
     def _tell(self, outcomes: Iterable[ChangeOutcome], outcome: str = "") -> None:
         """Tell changes with their error codes, or with the same word for all."""
+        for _ in self._steps(outcomes, outcome):
+            pass
+
+    def _steps(self, outcomes: Iterable[ChangeOutcome], outcome: str = "") -> Steps[None]:
         access, api = self._context.access, self._context.api_name
-        changes = (one for one in outcomes if one.error_code not in _REFUSALS)
-        for one in islice(changes, MAX_TOLD):
+        told = rest = 0
+        for one in outcomes:
+            yield
+            if one.error_code in _REFUSALS:
+                continue
+            if told == MAX_TOLD:
+                rest += 1
+                continue
+            told += 1
             self._audit.changed(
                 access.principal,
                 access.host,
@@ -117,7 +132,6 @@ class ToldChanges:
                 outcome or _code_name(one.error_code),
                 one.detail,
             )
-        rest = sum(1 for _ in changes)
         if rest:
             self._audit.left_out(Kind.CHANGE, access.host, rest)
 

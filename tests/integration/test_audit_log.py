@@ -271,6 +271,16 @@ def test_a_full_file_is_rotated(tmp_path: Path) -> None:
     assert {one["outcome"] for one in told} == {"INVALID_TOPIC_EXCEPTION"} and len(told) == 400
 
 
+def test_a_request_of_thousands_is_told_by_its_first_and_a_count(node: Node) -> None:
+    bad = [NewTopic(f"no such name {number}", 1, 1) for number in range(6_000)]
+    for each in node.admin.create_topics(bad).values():
+        assert each.exception(PATIENT_S) is not None
+
+    found = node.stop()
+    assert [one["count"] for one in found if one["kind"] == "change"] == [1] * 500
+    assert [(one["of"], one["count"]) for one in found if one["kind"] == "left_out"] == [("change", 5_500)]
+
+
 def test_a_file_that_cannot_be_written_stops_the_start_and_nothing_later(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,9 +9,14 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import (
+    CLUSTER_NAME,
+    AccessControlEntry,
     AclOperation,
+    AclPermissionType,
+    PatternType,
+    ResourceType,
 )
-from ottla.metadata_raft.acl_set import AuthorizerSettings
+from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api import (
     alter_configs,
