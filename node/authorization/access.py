@@ -135,14 +135,14 @@ class Access:
         judge = self._judge
         if judge is None:
             return True
-        shared = self._shared
-        if shared is None:
-            return self._decide(judge, operation, resource_type, name).is_allowed
-        is_new = (operation, resource_type, name) not in shared._decisions
-        decision = shared._decide(judge, operation, resource_type, name)
-        if (is_new if decision.is_allowed else log_if_denied) and (
-            (asked := (operation, resource_type, name)) not in self._told
-        ):
+        shared = self if self._shared is None else self._shared
+        asked = (operation, resource_type, name)
+        decision = shared._decisions.get(asked)
+        is_new = decision is None
+        if decision is None:
+            decision = shared._decide(judge, operation, resource_type, name)
+        is_told = is_new if decision.is_allowed else log_if_denied
+        if is_told and shared is not self and asked not in self._told:
             self._told.add(asked)
             judge.tell(self, self._api, operation, resource_type, name, decision)
         return decision.is_allowed
@@ -150,19 +150,18 @@ class Access:
     def _decide(
         self, judge: Judge, operation: AclOperation, resource_type: ResourceType, name: str
     ) -> Decision:
-        asked = (operation, resource_type, name)
+        """Judge for the first time, and remember the decision."""
         decisions, writes, ids = self._decisions, self.writes, self.transactional_ids
-        decision = decisions.get(asked)
-        if decision is None:
-            # A thread that decides while an ACL changes writes into the old dict, which is forgotten.
-            decision = decisions[asked] = judge.decide(self, operation, resource_type, name)
-            if decision.is_allowed and operation is AclOperation.WRITE:
-                if resource_type is ResourceType.TOPIC:
-                    writes.add(name)
-                elif resource_type is ResourceType.TRANSACTIONAL_ID:
-                    ids.add(name)
-            if len(decisions) >= MAX_DECISIONS:
-                self.forget()
+        # A thread that decides while an ACL changes writes into the old dict, which is forgotten.
+        decision = judge.decide(self, operation, resource_type, name)
+        decisions[operation, resource_type, name] = decision
+        if decision.is_allowed and operation is AclOperation.WRITE:
+            if resource_type is ResourceType.TOPIC:
+                writes.add(name)
+            elif resource_type is ResourceType.TRANSACTIONAL_ID:
+                ids.add(name)
+        if len(decisions) >= MAX_DECISIONS:
+            self.forget()
         return decision
 
     def allows_each(
