@@ -5,6 +5,7 @@
 //   add ID TYPE NAME PATTERN PRINCIPAL HOST OPERATION PERMISSION
 //   remove ID
 //   ask PRINCIPAL HOST OPERATION TYPE NAME                                     ALLOWED or DENIED, and the rule
+//   audit PRINCIPAL HOST OPERATION TYPE NAME                                   what the audit log says of it
 //   type PRINCIPAL HOST OPERATION TYPE                                         ALLOWED or DENIED
 //   filter TYPE NAME PATTERN PRINCIPAL HOST OPERATION PERMISSION               the entries, sorted
 //   host ADDRESS                                                               as the authorizer compares it
@@ -99,6 +100,7 @@ public class AuthorizerJudge {
             case "filter" -> matching(words);
             case "type" -> authorizer.authorizeByResourceType(context(words), operation(words[3]), type(words[4])).name();
             case "ask" -> asked(context(words), operation(words[3]), new ResourcePattern(type(words[4]), words[5], PatternType.LITERAL));
+            case "audit" -> audited(context(words), operation(words[3]), new ResourcePattern(type(words[4]), words[5], PatternType.LITERAL));
             default -> throw new IllegalArgumentException(words[0]);
         };
     }
@@ -107,6 +109,19 @@ public class AuthorizerJudge {
         Action action = new Action(operation, resource, 1, false, false);
         String result = authorizer.authorize(context, List.of(action)).get(0).name();
         return result + "\t" + (superUsers.contains(context.principal().toString()) ? "SuperUser" : rule(context, action));
+    }
+
+    private static String audited(Context context, AclOperation operation, ResourcePattern resource) throws Exception {
+        Field data = StandardAuthorizer.class.getDeclaredField("data");
+        data.setAccessible(true);
+        Action action = new Action(operation, resource, 1, true, true);
+        for (Method method : StandardAuthorizerData.class.getDeclaredMethods()) {
+            if (method.getName().equals("buildAuditMessage")) {
+                method.setAccessible(true);
+                return (String) method.invoke(data.get(authorizer), context.principal(), context, action, rule(context, action));
+            }
+        }
+        throw new IllegalStateException();
     }
 
     private static Object rule(Context context, Action action) throws Exception {

@@ -24,12 +24,16 @@ from ottla.metadata_raft.acl import (
     host_in_entries,
 )
 from ottla.metadata_raft.acl_set import (
+    DEFAULT_DENY,
     AclSet,
     Asker,
     AuthorizerSettings,
     Decision,
     check_invariants,
 )
+from ottla.node.audit.alike_events import EventLine
+from ottla.node.audit.audit_event import judged
+from ottla.node.audit.audit_line import text_of
 from tests.compat.java.conftest import AskJava
 from tests.thorough import some_of
 
@@ -80,6 +84,34 @@ def test_hosts_are_written_as_java_writes_them(ask_java: AskJava) -> None:
     judged = ask_java("AuthorizerJudge", questions=asked.encode()).decode().split("\n")[:-1]
 
     assert [host_in_entries(address) for address in ADDRESSES_OF_ALL_KINDS] == judged
+
+
+def test_the_audit_log_says_what_kafkas_says(ask_java: AskJava) -> None:
+    write, topic = AclOperation.WRITE, ResourceType.TOPIC
+    denial = AccessControlEntry(
+        topic, "orders", PatternType.LITERAL, "User:bob", "*", write, AclPermissionType.DENY
+    )
+    questions = [
+        ("User:bob", "10.0.0.1", write, topic, "orders", Decision(False, denial)),
+        ("User:bob", "::1", AclOperation.READ, ResourceType.GROUP, "a b", DEFAULT_DENY),
+        ("User:CN=a,O=b", "::1", AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "c", DEFAULT_DENY),
+        ("User:ann", "10.0.0.1", write, ResourceType.TRANSACTIONAL_ID, "x", DEFAULT_DENY),
+    ]
+    lines = ["settings\tfalse\t-\n", "add\t1\t" + "\t".join(map(str, map(_number, denial))) + "\n"]
+    for who, host, operation, resource, name, _ in questions:
+        lines.append(f"audit\t{who}\t{host}\t{operation.value}\t{resource.value}\t{name}\n")
+
+    told = ask_java("AuthorizerJudge", questions="".join(lines).encode()).decode().split("\n")[:-1]
+
+    ours = [
+        text_of(EventLine(judged(who, host_in_entries(host), "Produce", *asked), 1, 0, 0))
+        for who, host, *asked in questions
+    ]
+    assert ours == told
+
+
+def _number(word: object) -> object:
+    return int(word) if isinstance(word, int) else word
 
 
 KINDS = (
