@@ -151,11 +151,13 @@ class Line:
         self.lane, self.lower, self.upper = Lane(), Lower(), Upper(room)
         self.tasks: list[asyncio.Task[Any]] = []
         self.counts = LoginCounts()
+        self.refused: list[tuple[str, str]] = []  # by their certificates, for the audit log
         shared = TlsShared(
             loop,
             cast(HandshakeLane, self.lane),
             self.start,
             failed_delay_s,
+            lambda address, reason: self.refused.append((address, reason)),
             counts=self.counts,
             counts_success=counts_success,
             limits=limits,
@@ -304,13 +306,14 @@ def test_a_certificate_of_another_authority_is_refused(loop: asyncio.AbstractEve
 
     (event,) = line.upper.events
     assert event.startswith("refused: the TLS handshake failed: its certificate is refused: ")
+    assert [reason for _, reason in line.refused] == [event.removeprefix("refused: ")]
 
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_a_handshake_that_failed_is_told_at_once_and_closed_later(
     loop: asyncio.AbstractEventLoop, leaves: bool
 ) -> None:
-    line = Line(loop, verify=ssl.CERT_REQUIRED, failed_delay_s=0.02)
+    line = Line(loop, verify=ssl.CERT_REQUIRED, failed_delay_s=0.15)
 
     with pytest.raises(ssl.SSLError):
         line.shake_hands()
@@ -320,7 +323,7 @@ def test_a_handshake_that_failed_is_told_at_once_and_closed_later(
     assert line.upper.events == [] and not line.lower.is_closed and not line.lower.is_reading
     if leaves:
         line.transport.connection_lost(None)
-    loop.run_until_complete(asyncio.sleep(0.05))
+    loop.run_until_complete(asyncio.sleep(0.2))
     assert [one.partition(":")[0] for one in line.upper.events] == ["lost" if leaves else "refused"]
 
 
