@@ -51,19 +51,25 @@ def set_of(entries: Sequence[AccessControlEntry]) -> AclSet:
 
 
 async def authorizer_settings(client: Client) -> AuthorizerSettings | None:
-    """Return the settings that decide where no entry does, None if this client may not read them."""
-    node_id = await client.node_id_of(await client.any_node())
-    if node_id < 0:
-        return None
-    of = config_of_broker(node_id)
-    try:
-        found = (await describe_resources(client, [of]))[of]
-    except KafkaError as error:
-        if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
-            return None
-        raise
-    values = {one.name: one.value or "" for one in found}
-    return AuthorizerSettings(
-        super_users=super_users(values.get(SUPER_USERS, "")),
-        allow_everyone_if_no_acl_found=values.get(ALLOW_EVERYONE, "").lower() == "true",
-    )
+    """Return the settings that decide where no entry does, None if this client may not read them.
+
+    They are those of the first node that answers: a cluster has the same on all of its nodes.
+    """
+    node_ids = [one.node_id for one in (await client.refresh([])).brokers]
+    problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no node tells its settings")
+    for place, node_id in enumerate(node_ids):
+        of = config_of_broker(node_id)
+        share = client.until(client.deadline.share(len(node_ids) - place))
+        try:
+            found = (await describe_resources(share, [of]))[of]
+        except KafkaError as error:
+            if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+                return None
+            problem = error
+            continue
+        values = {one.name: one.value or "" for one in found}
+        return AuthorizerSettings(
+            super_users=super_users(values.get(SUPER_USERS, "")),
+            allow_everyone_if_no_acl_found=values.get(ALLOW_EVERYONE, "").lower() == "true",
+        )
+    raise problem

@@ -64,12 +64,15 @@ class SecuredNode:
         protocol: str = "SASL_SSL",
         mechanism: str = "SCRAM-SHA-512",
         authority: str = "ca.pem",
+        any_name: bool = False,
     ) -> Path:
         """Write the file of a client for `--command-config`; return its path."""
         module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
         lines = [f"bootstrap.servers={self.address(listener)}", f"security.protocol={protocol}"]
         if "SSL" in protocol:
             lines += ["ssl.truststore.type=PEM", f"ssl.truststore.location={self.home / authority}"]
+        if any_name:
+            lines.append("ssl.endpoint.identification.algorithm=")
         if "SASL" in protocol:
             lines += [
                 f"sasl.mechanism={mechanism}",

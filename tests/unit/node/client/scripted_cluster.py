@@ -5,7 +5,9 @@ from typing import Any, cast
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.client.cluster_client import Client
+from ottla.node.client.deadline import Deadline
 from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseBroker
 
 
 class ScriptedCluster:
@@ -34,6 +36,7 @@ class _Client:
 
     remaining_s = 5.0
     remaining_ms = 5_000
+    deadline = Deadline.after(5.0)
 
     def __init__(self, cluster: ScriptedCluster) -> None:
         self._cluster = cluster
@@ -53,8 +56,13 @@ class _Client:
     async def node(self, node_id: int) -> PeerClient:
         return cast(PeerClient, self._cluster)
 
-    async def node_id_of(self, connection: PeerClient) -> int:
-        return 0
+    async def refresh(self, names: Sequence[str]) -> MetadataResponse:
+        return MetadataResponse(
+            brokers=[MetadataResponseBroker(node_id=one, host="h", port=one) for one in (0, 1)]
+        )
+
+    def until(self, deadline: Deadline) -> "_Client":
+        return self
 
     async def retry(self, attempt: Any) -> Any:
         try:

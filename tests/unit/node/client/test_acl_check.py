@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Mapping
 
-from ottla.logstore.words.errors import ErrorCode
+import pytest
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AccessControlEntry, AclOperation, PatternType, ResourceType
 from ottla.metadata_raft.acl_set import Asker, DefaultRule
 from ottla.node.client.acl_check import AccessRules, access_rules, set_of
@@ -33,9 +35,9 @@ def acls(*said: tuple[str, int, int]) -> DescribeAclsResponse:
     return DescribeAclsResponse(resources=[resource] if told else [])
 
 
-def settings(values: Mapping[str, str], code: int = 0) -> DescribeConfigsResponse:
+def settings(values: Mapping[str, str], code: int = 0, node_id: str = "0") -> DescribeConfigsResponse:
     configs = [DescribeConfigsResourceResult(name=name, value=value) for name, value in values.items()]
-    result = DescribeConfigsResult(error_code=code, resource_type=4, resource_name="0", configs=configs)
+    result = DescribeConfigsResult(error_code=code, resource_type=4, resource_name=node_id, configs=configs)
     return DescribeConfigsResponse(results=[result])
 
 
@@ -74,6 +76,17 @@ def test_settings_that_may_not_be_read_are_taken_to_be_unset_and_that_is_told() 
     rules = ask(ScriptedCluster(acls(), settings({}, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)))
 
     assert rules.settings is None and not rules.decide(ANNA, AclOperation.READ).is_allowed
+
+
+def test_another_node_is_asked_for_its_settings_where_one_does_not_answer() -> None:
+    gone = KafkaError(ErrorCode.INVALID_CONFIG, "no TLS connection")
+    everyone = settings({"allow.everyone.if.no.acl.found": "true"}, node_id="1")
+
+    rules = ask(ScriptedCluster(acls(), gone, everyone))
+
+    assert rules.decide(ANNA, AclOperation.READ).rule is DefaultRule.ALLOW
+    with pytest.raises(KafkaError, match="no TLS connection"):
+        ask(ScriptedCluster(acls(), gone, gone))
 
 
 def test_entries_that_a_server_tells_twice_are_one() -> None:
