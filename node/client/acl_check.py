@@ -21,7 +21,7 @@ ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 class AccessRules(NamedTuple):
     """The entries for one resource, and the settings that decide where no entry does.
 
-    The settings are None where this client may not read them; then they are taken to be unset.
+    The settings are None where this client is not told; then they are taken to be unset.
     """
 
     acls: AclSet
@@ -51,7 +51,7 @@ def set_of(entries: Sequence[AccessControlEntry]) -> AclSet:
 
 
 async def authorizer_settings(client: Client) -> AuthorizerSettings | None:
-    """Return the settings that decide where no entry does, None if this client may not read them.
+    """Return the settings that decide where no entry does, None if this client is not told.
 
     They are those of the first node that answers: a cluster has the same on all of its nodes.
     """
@@ -67,7 +67,10 @@ async def authorizer_settings(client: Client) -> AuthorizerSettings | None:
                 return None
             problem = error
             continue
-        values = {one.name: one.value or "" for one in found}
+        told = {one.name: one for one in found if one.name in (SUPER_USERS, ALLOW_EVERYONE)}
+        if any(one.is_sensitive for one in told.values()):
+            return None  # Apache Kafka hides the settings of its authorizer
+        values = {name: one.value or "" for name, one in told.items()}
         return AuthorizerSettings(
             super_users=super_users(values.get(SUPER_USERS, "")),
             allow_everyone_if_no_acl_found=values.get(ALLOW_EVERYONE, "").lower() == "true",

@@ -78,6 +78,15 @@ def test_settings_that_may_not_be_read_are_taken_to_be_unset_and_that_is_told() 
     assert rules.settings is None and not rules.decide(ANNA, AclOperation.READ).is_allowed
 
 
+def test_settings_that_apache_kafka_hides_are_not_taken_for_its_word() -> None:
+    hidden = DescribeConfigsResourceResult(name="super.users", value=None, is_sensitive=True)
+    result = DescribeConfigsResult(resource_type=4, resource_name="0", configs=[hidden])
+
+    rules = ask(ScriptedCluster(acls(), DescribeConfigsResponse(results=[result])))
+
+    assert rules.settings is None
+
+
 def test_another_node_is_asked_for_its_settings_where_one_does_not_answer() -> None:
     gone = KafkaError(ErrorCode.INVALID_CONFIG, "no TLS connection")
     everyone = settings({"allow.everyone.if.no.acl.found": "true"}, node_id="1")
