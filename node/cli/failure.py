@@ -40,8 +40,8 @@ _ADVICE: Final = {
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Ask an administrator for access to the "
     "transactional id.",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask an administrator for this right on the cluster.",
-    ErrorCode.SASL_AUTHENTICATION_FAILED: "Check the user and the password, "
-    "sasl.jaas.config in the file of --command-config.",
+    ErrorCode.SASL_AUTHENTICATION_FAILED: "Check the user and the password, or "
+    "the token: sasl.jaas.config in the file of --command-config.",
     ErrorCode.SECURITY_DISABLED: "ACLs need an authorizer: set "
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer on all nodes.",
 }

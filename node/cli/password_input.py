@@ -46,7 +46,7 @@ def password_in(content: bytes, source: str) -> str:
             EXIT_USAGE,
         )
     try:
-        return line.decode()
+        return line.decode("utf-8-sig")  # without the mark that some editors put before a text
     except UnicodeDecodeError:
         raise CommandError(f"The password in {source} is not UTF-8 text.", EXIT_USAGE) from None
 

@@ -118,15 +118,24 @@ def test_the_file_may_stand_in_the_environment(
 REFUSED: Final[Mapping[str, tuple[Mapping[str, str], Sequence[str]]]] = {
     "a wrong password": (
         {"password": "guessed"},
-        ("refused the login of the user admin", "Check the user and the password, sasl.jaas.config"),
+        (
+            "refused the login of the user admin",
+            "Check the user and the password, or the token: sasl.jaas.config",
+        ),
     ),
     "a user that does not exist": (
         {"user": "nobody"},
-        ("refused the login of the user nobody", "Check the user and the password, sasl.jaas.config"),
+        (
+            "refused the login of the user nobody",
+            "Check the user and the password, or the token: sasl.jaas.config",
+        ),
     ),
     "a wrong password with PLAIN": (
         {"password": "guessed", "mechanism": "PLAIN"},
-        ("refused the login of the user admin", "Check the user and the password, sasl.jaas.config"),
+        (
+            "refused the login of the user admin",
+            "Check the user and the password, or the token: sasl.jaas.config",
+        ),
     ),
     "an authority that is not trusted": (
         {"authority": "stranger.pem"},

@@ -34,6 +34,7 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         (b"secret", "secret"),
         (b"secret\n", "secret"),
         (b"secret\r\n", "secret"),
+        (b"\xef\xbb\xbfsecret\r\n", "secret"),
         (b" with spaces \n", " with spaces "),
         ("p\u00e4sswort".encode(), "p\u00e4sswort"),
         (b"x" * 1024 + b"\n", "x" * 1024),
