@@ -35,10 +35,12 @@ _ADVICE: Final = {
     ErrorCode.CONCURRENT_TRANSACTIONS: "The outcome of its transaction is decided, but not yet written "
     "to all partitions; `ottla txn describe` shows them.",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "`ottla txn list` shows all transactional ids.",
-    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask an administrator for access to the group.",
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask an administrator for access to the topic.",
+    ErrorCode.GROUP_AUTHORIZATION_FAILED: "Ask an administrator for access to the "
+    "group (`ottla acl create`).",
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED: "Ask an administrator for access to the "
+    "topic (`ottla acl create`).",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Ask an administrator for access to the "
-    "transactional id.",
+    "transactional id (`ottla acl create`).",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Ask an administrator for this right on the cluster.",
     ErrorCode.SASL_AUTHENTICATION_FAILED: "Check the user and the password, or "
     "the token: sasl.jaas.config in the file of --command-config.",
