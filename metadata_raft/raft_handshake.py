@@ -7,7 +7,8 @@ the other's certificate, and that it is made out for the node which the other cl
 """
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ottla.logstore.words import schema
@@ -52,9 +53,13 @@ class LinkHello:
 
 @message(versions=(0, 0), flexible_since=0)
 class LinkProof:
-    """The second frame of a client."""
+    """The second frame of a client. Where the listener takes logins it has a user; the server has proven
+    itself by then.
+    """
 
     proof: bytes = schema.bytes_()
+    user: str = schema.string(tag=0, default="")
+    password: bytes = schema.secret(tag=1)
 
 
 @message(versions=(0, 0), flexible_since=0)
@@ -64,6 +69,14 @@ class LinkWelcome:
     error_code: int = schema.int16()
     error_message: str | None = schema.string(nullable_since=0, default=None)
     endpoints: Sequence[NodeEndpoint] = schema.array(NodeEndpoint)  # of the voters' brokers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkLogin:
+    """The user by which a node logs in at the listeners of controllers that take logins."""
+
+    user: str
+    password: str = field(repr=False)
 
 
 class LinkIdentity(NamedTuple):
@@ -121,7 +134,13 @@ def answer(told: LinkHello, own: LinkIdentity, nonce: bytes, secret: bytes) -> b
 
 
 def prove(
-    sent: bytes, answered: bytes, own: LinkIdentity, secret: bytes, *, expected_id: int
+    sent: bytes,
+    answered: bytes,
+    own: LinkIdentity,
+    secret: bytes,
+    *,
+    expected_id: int,
+    login: LinkLogin | None = None,
 ) -> tuple[bytes, LinkHello]:
     """The second frame of a client, and who the server proved to be.
 
@@ -140,16 +159,39 @@ def prove(
             ErrorCode.INVALID_REQUEST,
             f"Node {theirs.node_id} answered at the address of node {expected_id}.",
         )
-    return encode(LinkProof(proof=_proof(secret, _CLIENT, mine, theirs)), 0), theirs
+    proof = LinkProof(proof=_proof(secret, _CLIENT, mine, theirs))
+    if login is not None:
+        proof = schema.replace(proof, user=login.user, password=login.password.encode())
+    return encode(proof, 0), theirs
 
 
-def check_proof(frame: bytes, told: LinkHello, answered: bytes, secret: bytes) -> None:
-    """CLUSTER_AUTHORIZATION_FAILED unless the client knows the secret."""
+def check_proof(
+    frame: bytes,
+    told: LinkHello,
+    answered: bytes,
+    secret: bytes,
+    users: Mapping[str, str] | None = None,
+) -> None:
+    """CLUSTER_AUTHORIZATION_FAILED unless the client knows the secret, and the password of one of the users.
+
+    `users` are the passwords by name where the listener takes logins, else None.
+    """
     expected = _proof(secret, _CLIENT, told, decode(LinkHello, 0, answered))
-    if not hmac.compare_digest(decode(LinkProof, 0, frame).proof, expected):
+    proof = decode(LinkProof, 0, frame)
+    if not hmac.compare_digest(proof.proof, expected):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
             f"Node {told.node_id} has a different cluster.secret than this node.",
+        )
+
+    if users is None:
+        return
+    password = users.get(proof.user)
+    if password is None or not hmac.compare_digest(proof.password, password.encode()):
+        raise KafkaError(
+            ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+            f"Node {told.node_id} did not log in, or with a wrong user or password: check that its settings "
+            "of SASL for listeners of controllers fit those of this node.",
         )
 
 

@@ -24,6 +24,7 @@ from ottla.metadata_raft.raft_handshake import (
     QUESTION,
     LinkHello,
     LinkIdentity,
+    LinkLogin,
     NodeEndpoint,
     answer,
     check_proof,
@@ -66,11 +67,12 @@ class LinkTls(NamedTuple):
 
 
 class LinkListener(NamedTuple):
-    """A listener for controllers; its TLS is asked for at each connection, since certificates are renewed."""
+    """A listener for controllers; TLS and users are asked for at each connection, since they may change."""
 
     host: str
     port: int
     tls: Callable[[], LinkTls] | None = None
+    users: Callable[[], Mapping[str, str]] | None = None  # passwords by user; None: it takes no logins
 
 
 class LinkSettings(NamedTuple):
@@ -85,6 +87,8 @@ class LinkSettings(NamedTuple):
     listen: tuple[str, int]
     tls: Callable[[], LinkTls] | None = None  # asked at each connection, since certificates are renewed
     more: Sequence[LinkListener] = ()
+    users: Callable[[], Mapping[str, str]] | None = None  # of the listener; None: it takes no logins
+    login: Callable[[], LinkLogin | None] = lambda: None  # of this node, at others
 
 
 class RaftLinks:
@@ -121,8 +125,8 @@ class RaftLinks:
         """Bind the listeners for controllers; OSError if an address is taken."""
         settings, loop = self._settings, asyncio.get_running_loop()
         try:
-            for one in (LinkListener(*settings.listen, settings.tls), *settings.more):
-                make: Any = partial(LinkWire, partial(self._meet, one.tls))  # a protocol by its methods
+            for one in (LinkListener(*settings.listen, settings.tls, settings.users), *settings.more):
+                make: Any = partial(LinkWire, partial(self._meet, one))  # a protocol by its methods
                 # TLS begins later: who does not go through with it is a stranger like any other.
                 server = await loop.create_server(make, one.host or None, one.port, start_serving=False)
                 self._servers.append(server)
@@ -301,25 +305,25 @@ class RaftLinks:
 
     # ---- being dialled ---------------------------------------------------------------------------------
 
-    def _meet(self, tls: Callable[[], LinkTls] | None, wire: LinkWire) -> None:
+    def _meet(self, listener: LinkListener, wire: LinkWire) -> None:
         if self._tasks is None:
             wire.abort()
             return
-        if tls is not None:
+        if listener.tls is not None:
             wire.hold()
         pushed_out = self._strangers.enter(wire)
         if pushed_out is not None:
             pushed_out.abort()
-        self._tasks.create_task(self._serve(wire, tls))
+        self._tasks.create_task(self._serve(wire, listener))
 
-    async def _serve(self, wire: LinkWire, tls: Callable[[], LinkTls] | None) -> None:
+    async def _serve(self, wire: LinkWire, listener: LinkListener) -> None:
         peer: Peer | None = None
         try:
             try:
                 async with asyncio.timeout(STRANGER_SECONDS):
-                    if tls is not None:
-                        await wire.begin_tls(tls().server, STRANGER_SECONDS)
-                    told = await self._let_in(wire, tls)
+                    if listener.tls is not None:
+                        await wire.begin_tls(listener.tls().server, STRANGER_SECONDS)
+                    told = await self._let_in(wire, listener)
             finally:
                 self._strangers.leave(wire)
             if told.purpose == QUESTION:
@@ -351,15 +355,16 @@ class RaftLinks:
                 reason_of(error),
             )
 
-    async def _let_in(self, wire: LinkWire, tls: Callable[[], LinkTls] | None) -> LinkHello:
+    async def _let_in(self, wire: LinkWire, listener: LinkListener) -> LinkHello:
         settings = self._settings
         try:
             told = read_hello(await wire.next_frame(), settings.identity)
             answered = answer(told, settings.identity, self._unique(NONCE_BYTES), settings.secret)
             wire.send(answered)
-            check_proof(await _proof_of(wire, told), told, answered, settings.secret)
+            users = None if listener.users is None else listener.users()
+            check_proof(await _proof_of(wire, told), told, answered, settings.secret, users)
             voter = self._voters.by_id.get(told.node_id)
-            _check_names(wire, tls, told.node_id, None if voter is None else voter.host)
+            _check_names(wire, listener.tls, told.node_id, None if voter is None else voter.host)
         except KafkaError as error:
             wire.send(refusal(error))
             raise
@@ -404,7 +409,14 @@ async def introduce(
             raise
         raise KafkaError(error.code, REFUSED_IN_SILENCE) from None
     try:
-        proof, told = prove(sent, answered, settings.identity, settings.secret, expected_id=expected_id)
+        proof, told = prove(
+            sent,
+            answered,
+            settings.identity,
+            settings.secret,
+            expected_id=expected_id,
+            login=settings.login(),
+        )
     except KafkaError as error:
         if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise  # These were its first words; read as a refusal they would be nonsense.

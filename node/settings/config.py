@@ -51,10 +51,12 @@ from ottla.node.settings.rest_settings import (
     parse_trusted_proxies,
 )
 from ottla.node.settings.sasl_settings import (
+    OF_CONTROLLERS,
     SASL_LISTENER_SETTINGS,
     SASL_NAMES,
     ListenerSasl,
     NodeLogin,
+    controller_login,
     listener_sasl,
     mechanism_setting,
     node_login,
@@ -121,6 +123,8 @@ class BrokerConfig:
     authorizer: AuthorizerSettings | None  # None: clients are not judged
     audit_file: AuditFileSettings | None  # None: the audit log has no file
     controller_security: ListenerSecurity | None  # of the connections to controllers; None: PLAINTEXT
+    controller_sasl: Mapping[str, ListenerSasl]  # of each listener for controllers that takes logins
+    controller_login: NodeLogin | None  # by which this node logs in at controllers
     # By which this node dials others that have TLS. It may have none for the listener that they dial.
     peer_security: ListenerSecurity | None
     peer_login: NodeLogin | None  # by which it logs in at others whose listener for nodes has SASL
@@ -455,7 +459,10 @@ def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None
             )
         if _plain_name(name) in SASL_NAMES:
             place = mechanism_setting(name) or listener_setting(name)
-            if config.listener_sasl if place is None else place[0] in config.listener_sasl:
+            with_sasl = {*config.controller_sasl}
+            if name != OF_CONTROLLERS:
+                with_sasl |= {*config.listener_sasl}
+            if with_sasl if place is None else place[0] in with_sasl:
                 continue
             if name in OAUTHBEARER_NAMES and config.rest_logins.tokens is not None:
                 continue
@@ -569,6 +576,9 @@ def _build(
     warnings = (*warnings, *quorum.warnings, *(one.warning for one in of_sasl.values() if one.warning))
     inter_broker = _inter_broker_listener(typed, listeners)
     first_controller = _first_controller(controllers, all_listeners, protocols)
+    controllers_sasl, controllers_login = _of_controllers(
+        first_controller, quorum.listeners, typed["sasl_mechanism_controller_protocol"], values, texts
+    )
     security = _security(all_listeners, first_controller, controllers, inter_broker, values, texts)
     rest_addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
     of_rest = rest_security(rest_addresses, values, texts)
@@ -603,6 +613,8 @@ def _build(
         "listener_security": MappingProxyType(security),
         "controller_security": None if first_controller is None else security.get(first_controller.name),
         "peer_security": _peer_security(inter_broker, listeners, security),
+        "controller_sasl": MappingProxyType(controllers_sasl),
+        "controller_login": controllers_login,
         "peer_login": _peer_login(inter_broker, of_sasl, typed["sasl_mechanism_inter_broker_protocol"]),
         "ottla_rest_listeners": rest_addresses,
         "rest_security": of_rest,
@@ -706,6 +718,24 @@ def _peer_security(
     return next((one for one in own if one.truststore is not None), None)
 
 
+def _of_controllers(
+    first: Listener | None,
+    listeners: Sequence[Listener],
+    mechanism: str,
+    values: Mapping[str, ConfigValue],
+    texts: Mapping[str, str],
+) -> tuple[dict[str, ListenerSasl], NodeLogin | None]:
+    """Return the SASL of listeners for controllers, and by which user this node logs in at the first of them.
+
+    It has none where the first takes no logins: others shall not get a password.
+    """
+    dialled = [] if first is None or first in listeners else [first]
+    found = _sasl([*listeners, *dialled], values, texts)
+    names = {one.name for one in listeners}
+    logins = {name: controller_login(one, mechanism, is_open=name in names) for name, one in found.items()}
+    return found, None if first is None else logins.get(first.name)
+
+
 def _peer_login(inter_broker: str, of_sasl: Mapping[str, ListenerSasl], mechanism: str) -> NodeLogin | None:
     """Return by which user this node logs in at others; INVALID_CONFIG if it should and has none.
 
@@ -752,6 +782,8 @@ _SPECIAL_FIELDS: Final = {
     "controller_security",
     "peer_security",
     "peer_login",
+    "controller_sasl",
+    "controller_login",
     "node_id",
     "broker_rack",
     "is_voter",
@@ -811,7 +843,7 @@ def _quorum(node_id: int, typed: Mapping[str, Any], listeners: Sequence[Listener
     own_ports = {listener.port for listener in listeners}
     founds = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
     is_voter = is_named or founds
-    _check_peers_prove_themselves(len(voters) > 1 or not is_voter, typed, listeners)
+    _check_peers_prove_themselves(len(voters) > 1 or not is_voter, typed)
     if len(voters) > 1 and is_voter and not listeners:
         raise _invalid(
             "controller.listener.names",
@@ -827,12 +859,7 @@ def _quorum(node_id: int, typed: Mapping[str, Any], listeners: Sequence[Listener
     return _Quorum(is_voter, tuple(listeners), voters, servers)
 
 
-def _check_peers_prove_themselves(
-    has_peers: bool, typed: Mapping[str, Any], listeners: Sequence[Listener]
-) -> None:
-    for listener in listeners:
-        if listener.security_protocol not in ("PLAINTEXT", "SSL"):
-            raise _invalid("controller.listener.names", f"{listener.name} must be PLAINTEXT or SSL.")
+def _check_peers_prove_themselves(has_peers: bool, typed: Mapping[str, Any]) -> None:
     if has_peers and typed["cluster_secret"] is None:
         raise _invalid(
             "cluster.secret",

@@ -27,9 +27,13 @@ JAAS_CONFIG: Final = "sasl.jaas.config"
 MAX_REAUTH_MS: Final = "connections.max.reauth.ms"
 MAX_RECEIVE_SIZE: Final = "sasl.server.max.receive.size"
 BETWEEN_NODES: Final = "sasl.mechanism.inter.broker.protocol"
+OF_CONTROLLERS: Final = "sasl.mechanism.controller.protocol"
 FAILED_DELAY_MS: Final = "connection.failed.authentication.delay.ms"
 PLAIN_WITHOUT_TLS: Final = "ottla.sasl.plain.without.tls"
 NODE_MECHANISMS: Final = (SCRAM_SHA_512, SCRAM_SHA_256, PLAIN)  # by which nodes may log in at each other
+_NO_USERS_YET: Final = (
+    "those of the cluster are in the metadata, which are not there before controllers connect"
+)
 _USER_PREFIX: Final = "user_"
 _PER_BROKER: Final = ConfigScope.PER_BROKER
 
@@ -58,6 +62,13 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
         "GSSAPI",
         "The mechanism by which nodes log in at each other: SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN. A node "
         "whose inter.broker.listener.name has SASL needs it: Kafka's default, GSSAPI, is not supported.",
+    ),
+    setting(
+        OF_CONTROLLERS,
+        STRING,
+        "GSSAPI",
+        "The mechanism by which nodes log in at listeners of controllers that have SASL: PLAIN. SCRAM needs "
+        "the metadata, which are read only then.",
     ),
     setting(
         MAX_REAUTH_MS,
@@ -95,7 +106,12 @@ SASL_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 )
 SASL_NAMES: Final = frozenset(key.name for key in SASL_SETTINGS)
 # Those that can be given for one listener, and those of one mechanism at a listener.
-SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {JAAS_CONFIG, FAILED_DELAY_MS, BETWEEN_NODES}
+SASL_LISTENER_SETTINGS: Final = SASL_NAMES - {
+    JAAS_CONFIG,
+    FAILED_DELAY_MS,
+    BETWEEN_NODES,
+    OF_CONTROLLERS,
+}
 _OF_A_MECHANISM: Final = re.compile(
     r"listener\.name\.([A-Za-z0-9_.-]+)\."
     rf"({'|'.join(map(re.escape, LOGIN_MODULES))})\.({re.escape(JAAS_CONFIG)}|{re.escape(MAX_REAUTH_MS)})",
@@ -272,12 +288,34 @@ def _node_login(mechanism: str, options: Mapping[str, str]) -> NodeLogin | None:
     return NodeLogin(mechanism=mechanism, user=user, password=password)
 
 
-def node_login(listener: ListenerSasl, mechanism: str) -> NodeLogin:
+def controller_login(listener: ListenerSasl, mechanism: str, *, is_open: bool) -> NodeLogin:
+    """Return by which user this node logs in at such listeners of controllers; INVALID_CONFIG if by none.
+
+    One that `is_open` on this node needs users, too.
+    """
+    if mechanism != PLAIN:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"Invalid configuration {OF_CONTROLLERS}: it is {mechanism[:80]}, and the listener "
+            f"{listener.listener} has SASL. It must be PLAIN: {_NO_USERS_YET}.",
+        )
+    found = node_login(listener, mechanism, OF_CONTROLLERS)
+    if is_open and not listener.mechanisms[PLAIN].passwords:
+        name = f"listener.name.{listener.listener.lower()}.plain.{JAAS_CONFIG}"
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f'Invalid configuration {name}: it needs users that may log in (user_NAME="..."): '
+            f"{_NO_USERS_YET}.",
+        )
+    return found
+
+
+def node_login(listener: ListenerSasl, mechanism: str, setting_name: str = BETWEEN_NODES) -> NodeLogin:
     """Return by which user this node logs in at such listeners of other nodes; INVALID_CONFIG if by none."""
     if mechanism not in NODE_MECHANISMS:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"Invalid configuration {BETWEEN_NODES}: it is {mechanism[:80]}, and nodes reach each other by "
+            f"Invalid configuration {setting_name}: it is {mechanism[:80]}, and nodes reach each other by "
             f"the listener {listener.listener}, which has SASL. It must be one of "
             f"{', '.join(NODE_MECHANISMS)}.",
         )
@@ -285,7 +323,7 @@ def node_login(listener: ListenerSasl, mechanism: str) -> NodeLogin:
     if found is None:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"Invalid configuration {BETWEEN_NODES}: it is {mechanism}, which the listener "
+            f"Invalid configuration {setting_name}: it is {mechanism}, which the listener "
             f"{listener.listener} does not have in {ENABLED_MECHANISMS}.",
         )
     if found.node_login is None:

@@ -65,7 +65,7 @@ NOT_HONOURED: Final = frozenset(
     sasl.kerberos.ticket.renew.window.factor sasl.login.callback.handler.class sasl.login.class
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
     sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
-    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms sasl.mechanism.controller.protocol
+    sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
     sasl.oauthbearer.assertion.algorithm
     sasl.oauthbearer.assertion.claim.aud sasl.oauthbearer.assertion.claim.exp.seconds
     sasl.oauthbearer.assertion.claim.iss sasl.oauthbearer.assertion.claim.jti.include

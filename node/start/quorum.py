@@ -14,7 +14,7 @@ from ottla.metadata_raft.quorum import Quorum
 from ottla.metadata_raft.quorum_raft import RaftQuorum
 from ottla.metadata_raft.raft_core import SnapshotRule
 from ottla.metadata_raft.raft_guard import Peer
-from ottla.metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity
+from ottla.metadata_raft.raft_handshake import NONCE_BYTES, LinkIdentity, LinkLogin
 from ottla.metadata_raft.raft_link import LinkListener, LinkSettings, LinkTls, ask_the_quorum
 from ottla.metadata_raft.voters import CONTROLLER_LISTENER, Voter, VoterSet
 from ottla.node.metadata.member_quorum import MemberQuorum
@@ -22,6 +22,7 @@ from ottla.node.metadata.metadata_observer import MetadataObserver
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.start.foundation import Foundation
+from ottla.node.wire.sasl_mechanisms import PLAIN
 
 ASK_PAUSE_SECONDS: Final = 0.5
 # A node that may vote asks so long at most, where it has a log of its own.
@@ -54,7 +55,9 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
     named = [(one.host, one.port) for one in config.controller_quorum_voters]
     addresses = named or list(config.controller_quorum_bootstrap_servers)
     identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NOWHERE)
-    settings = LinkSettings(identity, (config.cluster_secret or "").encode(), ("", 0), _tls(base))
+    settings = LinkSettings(
+        identity, (config.cluster_secret or "").encode(), ("", 0), _tls(base), login=lambda: _login(base)
+    )
     loop = asyncio.get_running_loop()
     timeout_ms = config.initial_broker_registration_timeout_ms
     deadline = loop.time() + (min(timeout_ms, ASK_WITH_LOG_MS) if has_log else timeout_ms) / 1000
@@ -226,8 +229,26 @@ def _links(base: Foundation, identity: LinkIdentity) -> LinkSettings | None:
         config.cluster_secret.encode(),
         (first.host, first.port),
         _tls(base),
-        [LinkListener(one.host, one.port, _tls_of(base, one.name)) for one in more],
+        [
+            LinkListener(one.host, one.port, _tls_of(base, one.name), _users_of(base, one.name))
+            for one in more
+        ],
+        _users_of(base, first.name),
+        lambda: _login(base),
     )
+
+
+def _users_of(base: Foundation, name: str) -> Callable[[], Mapping[str, str]] | None:
+    """Return what gives the users of a listener for controllers as of now; None if it takes no logins."""
+    if name not in base.config.controller_sasl:
+        return None
+    return lambda: base.config.controller_sasl[name].mechanisms[PLAIN].passwords or {}
+
+
+def _login(base: Foundation) -> LinkLogin | None:
+    """Return by which user this node logs in at controllers."""
+    own = base.config.controller_login
+    return None if own is None else LinkLogin(user=own.user, password=own.password)
 
 
 def _tls(base: Foundation) -> Callable[[], LinkTls] | None:

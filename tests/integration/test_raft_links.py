@@ -21,7 +21,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft import raft_link
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
-from ottla.metadata_raft.raft_handshake import LINK, LinkIdentity, hello, prove
+from ottla.metadata_raft.raft_handshake import LINK, LinkIdentity, LinkLogin, LinkProof, hello, prove
 from ottla.metadata_raft.raft_link import LinkSettings, LinkTls, RaftLinks, ask_the_quorum
 from ottla.metadata_raft.raft_strangers import MAX_STRANGERS
 from ottla.metadata_raft.voters import Voter, VoterSet
@@ -486,3 +486,41 @@ def test_a_listener_with_certificates_hears_nobody_without(certificates: Path) -
         return running
 
     play(scene)
+
+
+# ---- logins ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("login", "is_let_in"),
+    [
+        (LinkLogin(user="node", password="node-secret"), True),
+        (LinkLogin(user="node", password="wrong"), False),
+        (LinkLogin(user="nobody", password="node-secret"), False),
+        (None, False),
+    ],
+)
+def test_a_listener_with_users_lets_in_who_logs_in(login: LinkLogin | None, is_let_in: bool) -> None:
+    async def scene() -> None:
+        ports = {1: free_port(), 2: free_port()}
+        server = End(1, ports, users=lambda: {"node": "node-secret"})
+        asking = LinkSettings(identity(7, bytes(16)), SECRET, ("", 0), login=lambda: login)
+        async with asyncio.TaskGroup() as tasks:
+            running = await server.start(tasks)
+            ask = ask_the_quorum(HOST, ports[1], asking, nonce=os.urandom(32))
+            if is_let_in:
+                assert (await ask)[0] == CLUSTER_ID
+            else:
+                with pytest.raises(KafkaError, match="did not log in, or with a wrong user") as refused:
+                    await ask
+                assert refused.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+            running.cancel()
+
+    asyncio.run(scene())
+
+
+def test_a_password_is_shown_nowhere() -> None:
+    login = LinkLogin(user="node", password="node-secret")
+
+    assert "node-secret" not in repr(login)
+    assert "node-secret" not in repr(LinkProof(proof=b"", user="node", password=b"node-secret"))

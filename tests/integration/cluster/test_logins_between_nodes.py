@@ -124,3 +124,36 @@ def test_nodes_go_over_to_logins_one_after_another(tmp_path: Path, certificates:
         for home in three.homes:
             said = three.output(home.node_id)
             assert "authentication" not in said.lower(), said[-3000:]
+
+
+def test_brokers_and_controllers_log_in_by_plain(tmp_path: Path, certificates: Path) -> None:
+    """Controllers know no users of the cluster, so PLAIN with users of the listener, as in Apache Kafka."""
+    made, ports = written(tmp_path / "plain", 3), free_ports(3)
+    own = (
+        "org.apache.kafka.common.security.plain.PlainLoginModule required "
+        'username="node" password="{0}" user_node="{0}";'
+    )
+    for home in made.homes:
+        change(
+            home,
+            listeners=f"{setting(home, 'listeners')},INNER://127.0.0.1:{ports + home.node_id}",
+            listener_security_protocol_map="PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL,INNER:SASL_SSL",
+            inter_broker_listener_name="INNER",
+            ssl_keystore_location=certificates / f"node-{home.node_id}.pem",
+            ssl_truststore_location=certificates / "ca.pem",
+            sasl_enabled_mechanisms="PLAIN",
+            sasl_mechanism_inter_broker_protocol="PLAIN",
+            sasl_mechanism_controller_protocol="PLAIN",
+            **{
+                f"listener.name.{name}.plain.sasl.jaas.config": own.format("node-secret")
+                for name in ("inner", "controller")
+            },
+        )
+    with running(made) as three:
+        topic = create(three, by=1, min_insync_replicas="3")
+        produce(three, topic, 100)
+        assert sorted(map(int, consume(three, topic, 100))) == list(range(100))
+
+        said = refused(three, f"listener.name.controller.plain.sasl.jaas.config={own.format('mistyped')}")
+
+    assert "Node 2 did not log in, or with a wrong user or password" in said and "mistyped" not in said

@@ -35,6 +35,8 @@ def test_every_attribute_is_a_setting() -> None:
         "controller_security",
         "peer_security",
         "peer_login",
+        "controller_sasl",
+        "controller_login",
         "listener_sasl",
         "first_users",
         "secure_files",
@@ -350,7 +352,10 @@ REFUSED_QUORUMS = [
     ({"process.roles": "broker"}, "process.roles"),
     ({"process.roles": "broker,controller", "node.id": "7"}, "controller.quorum.voters"),
     ({"listeners": "PLAINTEXT://:9092"}, "controller.listener.names"),
-    ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"}, "PLAINTEXT or SSL"),
+    (
+        {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_SSL"},
+        "sasl.enabled.mechanisms",
+    ),
     ({"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL"}, "ssl.keystore.location"),
     ({"replica.selector.class": "com.example.Mine"}, "replica.selector.class"),
 ]

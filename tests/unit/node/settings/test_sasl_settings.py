@@ -57,7 +57,7 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
         ({"listener.name.secure.scram-sha-512.sasl.jaas.config": USERS}, "it must be ScramLoginModule"),
         ({"listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN"}, "no listener PLAINTEXT with SASL"),
         ({"listener.name.nowhere.plain.sasl.jaas.config": USERS}, "no listener NOWHERE with SASL"),
-        ({"sasl.mechanism.controller.protocol": "PLAIN"}, "not enforced yet"),
+        ({"sasl.mechanism.controller.protocol": "PLAIN"}, "there is no listener with SASL"),
     ],
 )
 def test_what_cannot_stand_together_is_refused_in_one_sentence(settings: dict[str, str], words: str) -> None:
@@ -183,3 +183,80 @@ def test_a_login_that_a_node_cannot_have_is_refused_in_one_sentence(
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert "node-secret" not in refused.value.detail
+
+
+# ---- controllers -----------------------------------------------------------------------------------
+
+CONTROLLERS = {
+    "listeners": "PLAINTEXT://127.0.0.1:9092,SECURE://127.0.0.1:9093",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL",
+    "controller.listener.names": "SECURE",
+    "controller.quorum.voters": "1@127.0.0.1:9093,2@127.0.0.1:9094",
+    "node.id": "1",
+    "cluster.secret": "sixteen characters",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "ssl.keystore.location": "node.pem",
+    "ssl.truststore.location": "ca.pem",
+}
+OF_CONTROLLER = "listener.name.secure.plain.sasl.jaas.config"
+CONTROLLER_USER = (
+    'a.PlainLoginModule required username="node" password="node-secret" user_node="node-secret";'
+)
+
+
+def test_controllers_log_in_by_plain() -> None:
+    made = parse_config({**CONTROLLERS, OF_CONTROLLER: CONTROLLER_USER})
+
+    assert made.controller_login is not None and made.controller_login.user == "node"
+    assert made.controller_sasl["SECURE"].mechanisms["PLAIN"].passwords == {"node": "node-secret"}
+    assert not made.listener_sasl and made.peer_login is None and "node-secret" not in repr(made)
+
+
+def test_no_password_goes_to_a_listener_for_controllers_that_takes_no_logins() -> None:
+    made = parse_config(
+        {
+            **CONTROLLERS,
+            OF_CONTROLLER: CONTROLLER_USER,
+            "listeners": f"{CONTROLLERS['listeners']},OLD://127.0.0.1:9095",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_SSL,OLD:PLAINTEXT",
+            "controller.listener.names": "OLD,SECURE",
+        }
+    )
+
+    assert [one.name for one in made.controller_listeners] == ["OLD", "SECURE"]
+    assert made.controller_login is None and "SECURE" in made.controller_sasl
+
+
+def test_a_node_that_is_only_a_broker_has_a_user_for_controllers_and_needs_no_others() -> None:
+    made = parse_config(
+        {
+            **CONTROLLERS,
+            "listeners": "PLAINTEXT://127.0.0.1:9092",
+            "node.id": "3",
+            "process.roles": "broker",
+            OF_CONTROLLER: 'a.PlainLoginModule required username="node" password="node-secret";',
+        }
+    )
+
+    assert made.controller_login is not None and not made.controller_listeners
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"sasl.mechanism.controller.protocol": "SCRAM-SHA-512"}, "It must be PLAIN: those of the cluster"),
+        ({"sasl.enabled.mechanisms": "SCRAM-SHA-512", OF_CONTROLLER: ""}, "does not have in sasl.enabled"),
+        ({OF_CONTROLLER: 'a.PlainLoginModule required user_node="x";'}, 'username="..." and password="..."'),
+        ({OF_CONTROLLER: 'a.PlainLoginModule required username="n" password="x";'}, "needs users that may"),
+        (
+            {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURE:SASL_PLAINTEXT"},
+            "ottla.sasl.plain.without.tls",
+        ),
+    ],
+)
+def test_a_login_that_controllers_cannot_have_is_refused(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(KafkaError, match=words) as refused:
+        parse_config({**CONTROLLERS, OF_CONTROLLER: CONTROLLER_USER, **settings})
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
