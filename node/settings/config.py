@@ -579,6 +579,7 @@ def _build(
     controllers_sasl, controllers_login = _of_controllers(
         first_controller, quorum.listeners, typed["sasl_mechanism_controller_protocol"], values, texts
     )
+    warnings = (*warnings, *(one.warning for one in controllers_sasl.values() if one.warning))
     security = _security(all_listeners, first_controller, controllers, inter_broker, values, texts)
     rest_addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
     of_rest = rest_security(rest_addresses, values, texts)
