@@ -199,7 +199,10 @@ async def _principals_of_acls(client: Client) -> frozenset[str] | None:
     """Return whom ACLs name; None if there is no authorizer, or this client may not ask."""
     request = DescribeAclsRequest(
         resource_type_filter=ResourceType.ANY,
+        resource_name_filter=None,
         pattern_type_filter=PatternType.ANY,
+        principal_filter=None,
+        host_filter=None,
         operation=AclOperation.ANY,
         permission_type=AclPermissionType.ANY,
     )

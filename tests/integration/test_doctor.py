@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,18 @@ from typing import Any
 import pytest
 import trustme
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
+from confluent_kafka.admin import (
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from ottla.node.doctor.ask_cluster import ask_cluster
 from ottla.node.doctor.diagnosis import diagnose_cluster, diagnose_node
@@ -26,7 +38,12 @@ from ottla.node.doctor.endpoint_facts import Speaks
 from ottla.node.doctor.finding import Finding, Severity
 from ottla.node.doctor.try_endpoint import try_endpoint
 from ottla.node.embedded import Cluster
-from ottla.node.secure_client.client_security import ClientSecurity, ClientTls, SaslLogin
+from ottla.node.secure_client.client_security import (
+    ClientSecurity,
+    ClientTls,
+    SaslLogin,
+    read_client_security,
+)
 from ottla.node.settings.config import load_config
 from ottla.node.tls.store_settings import StoreSettings
 from tests.compat import command_line
@@ -346,3 +363,80 @@ def test_a_disk_that_is_full_or_read_only(small_disk: Path) -> None:
 
     assert "MiB of 8 MiB free" in full
     assert "is mounted read-only" in read_only
+
+
+def test_users_without_acls_and_acls_without_users_are_noted(tmp_path: Path) -> None:
+    server = start_ottla(
+        tmp_path,
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users=User:admin;User:ANONYMOUS",
+        "ottla.add.scram=SCRAM-SHA-512=[name=admin,password=secret];SCRAM-SHA-512=[name=anna,password=secret]",
+    )
+    try:
+        admin = AdminClient({"bootstrap.servers": server.bootstrap})
+        entry = AclBinding(
+            ResourceType.TOPIC,
+            "numbers",
+            ResourcePatternType.LITERAL,
+            "User:gone",
+            "*",
+            AclOperation.READ,
+            AclPermissionType.ALLOW,
+        )
+        admin.create_acls([entry])[entry].result(TIMEOUT_S)
+        found = of_cluster(server.bootstrap)
+    finally:
+        server.stop()
+
+    assert problems(found) == ""
+    said = [one.sentence for one in found if one.subject == "access"]
+    assert len(said) == 2 and "do not name User:anna, so it may do nothing" in said[0]
+    assert "ACLs name User:gone, and there is no such SCRAM user" in said[1]
+
+
+def test_what_other_machines_reach_without_tls_is_noted_and_warned_of_at_each_start(tmp_path: Path) -> None:
+    port, rest = free_port(), free_port()
+    exposed = f"listeners=PLAINTEXT://0.0.0.0:{port}", f"ottla.rest.listeners=http://0.0.0.0:{rest}"
+    node = of_node(f"log.dirs={tmp_path / 'data'}", *exposed)
+    server = start_ottla(tmp_path, *exposed, f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}")
+    try:
+        cluster = of_cluster(f"127.0.0.1:{port}")
+    finally:
+        server.stop()
+
+    plain = f"Other machines reach the listener PLAINTEXT (0.0.0.0:{port}) without TLS"
+    for found in (node, cluster):
+        assert problems(found) == "" and any(plain in one.sentence for one in found)
+        assert any("there is no authorizer" in one.sentence for one in found)
+    assert any("reach the REST API" in one.sentence for one in node)
+    assert server.output().count(f"WARNING {plain}") == 1
+    assert server.output().count("WARNING Other machines reach the REST API") == 1
+
+
+def test_a_certificate_that_ends_soon_is_told_from_afar_and_on_the_machine(tmp_path: Path) -> None:
+    ca = trustme.CA()
+    ends = datetime.now(UTC) + timedelta(days=9)
+    issued = ca.issue_cert("127.0.0.1", "localhost", not_after=ends)
+    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "node.pem"))
+    ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    (tmp_path / "node.pem").chmod(0o644)
+    plain, encrypted = free_port(), free_port()
+    settings = (
+        f"listeners=PLAINTEXT://127.0.0.1:{plain},SSL://127.0.0.1:{encrypted}",
+        f"ssl.keystore.location={tmp_path / 'node.pem'}",
+    )
+    node = of_node(f"log.dirs={tmp_path / 'data'}", *settings)
+    server = start_ottla(tmp_path, *settings)
+    security, _ = read_client_security(
+        {"security.protocol": "SSL", "ssl.truststore.location": str(tmp_path / "ca.pem")}
+    )
+    try:
+        afar = asyncio.run(
+            diagnose_cluster([("127.0.0.1", encrypted)], timeout_s=TIMEOUT_S, security=security)
+        )
+    finally:
+        server.stop()
+
+    assert f"The certificate of the listener SSL expires in 8 days, on {ends:%Y-%m-%d}" in problems(node)
+    assert f"can read {tmp_path / 'node.pem'}, which holds the private key" in problems(node)
+    assert f"The certificate of 127.0.0.1:{encrypted} expires on {ends:%Y-%m-%d}" in problems(afar)
