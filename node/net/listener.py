@@ -158,6 +158,7 @@ class Listener:
                 counts=self.logins,
                 counts_success=self.login_gate is None,
                 limits=self._failures,
+                is_for_peers=self._is_for_peers,
             )
         backlog = max(MIN_BACKLOG, self.limits.socket_listen_backlog_size)
         if not host and socket.has_dualstack_ipv6():

@@ -99,6 +99,7 @@ class TlsShared:
         "counts",
         "counts_success",
         "failed_delay_s",
+        "is_for_peers",
         "lane",
         "limits",
         "loop",
@@ -118,13 +119,16 @@ class TlsShared:
         counts: LoginCounts | None = None,
         counts_success: bool = True,
         limits: FailureLimits | None = None,
+        is_for_peers: bool = False,
     ) -> None:
         """A connection is closed so many seconds after its handshake failed, or later, by the `limits`.
 
         `on_refused` is told the address of a client, and why, when a certificate is refused. A handshake that
         fails is a failed login in `counts`, and one that succeeds a successful one, unless the client has to
-        log in after it.
+        log in after it. Where nodes dial, nobody is refused unseen: a client on the machine of a node, which
+        fails again and again, would keep that node out.
         """
+        self.is_for_peers = is_for_peers
         self.counts = LoginCounts() if counts is None else counts
         self.counts_success = counts_success
         self.limits = NoFailureLimits() if limits is None else limits
@@ -241,9 +245,7 @@ class TlsTransport(asyncio.BufferedProtocol):
     # ---- the handshake -------------------------------------------------------------------------------
 
     def _handshake_received(self, received: memoryview) -> None:
-        if not self._received_bytes and self._shared.limits.is_refused(
-            self._address, self._shared.loop.time()
-        ):
+        if not self._received_bytes and self._is_refused():
             self._upper.abort("too many logins from its address have failed")
             return
         if not self._received_bytes and received[0] != HANDSHAKE_RECORD:
@@ -300,6 +302,11 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._upper.abort("it ended the connection before the TLS handshake was complete")
         else:
             self._read_on(True)
+
+    def _is_refused(self) -> bool:
+        """Return whether handshakes from this address are not computed for now."""
+        shared = self._shared
+        return not shared.is_for_peers and shared.limits.is_refused(self._address, shared.loop.time())
 
     def _note_failure(self) -> float:
         """Count a handshake that failed; return how long the end of the connection is to wait, in seconds."""

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer
@@ -14,6 +15,7 @@ from tests.integration.cluster.conftest import Cluster, eventually
 
 PATIENT_S: Final = 60.0
 PAUSE_S: Final = 0.005  # between records: a load that notices each gap, and leaves the machine to others
+ESTABLISHED: Final = "01"  # in /proc/net/tcp
 # That a connection broke, or that a broker is away: librdkafka tells it, and goes on.
 _PASSING: Final = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
 
@@ -45,6 +47,12 @@ def is_in_sync(cluster: Cluster) -> bool:
     topics = cluster.admin().list_topics(timeout=PATIENT_S).topics.values()
     partitions = [one for topic in topics for one in topic.partitions.values()]
     return all(len(one.isrs) == len(one.replicas) and one.leader >= 0 for one in partitions)
+
+
+def is_dialled(port: int) -> bool:
+    """Return whether somebody has a connection to this port of this machine."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return any(int(row[2].rpartition(":")[2], 16) == port and row[3] == ESTABLISHED for row in rows)
 
 
 class Load:

@@ -11,7 +11,7 @@ import trustme
 from cryptography import x509
 
 from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually, running, written
-from tests.integration.cluster.rolling import change, load, roll, setting
+from tests.integration.cluster.rolling import change, is_dialled, load, roll, setting
 from tests.integration.cluster.test_cluster import create
 from tests.ports import free_ports
 
@@ -92,7 +92,9 @@ def test_brokers_go_over_to_tls_one_after_another(cluster: Cluster, authorities:
         roll(cluster)
         for home in cluster.homes:
             change(home, inter_broker_listener_name="INNER")
+        assert not any(is_dialled(ports + node_id) for node_id in range(3))
         roll(cluster)
+        assert all(is_dialled(ports + node_id) for node_id in range(3))
 
 
 def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authorities: Authorities) -> None:
@@ -175,6 +177,7 @@ def test_controllers_go_over_to_tls_one_after_another(
             voters = ",".join(f"{node_id}@127.0.0.1:{ports + node_id}" for node_id in range(3))
             change(home, controller_listener_names="SECURE,CONTROLLER", controller_quorum_voters=voters)
         roll(cluster)
+        assert all(is_dialled(ports + node_id) for node_id in range(3))
         for home in cluster.homes:
             kept = [one for one in setting(home, "listeners").split(",") if not one.startswith("CONTROLLER:")]
             change(

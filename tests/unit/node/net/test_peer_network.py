@@ -7,6 +7,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID
+from ottla.metadata_raft.image import SASL_PLAINTEXT, SASL_SSL
 from ottla.node.net import peer_network
 from ottla.node.net.connection_info import NO_PEER
 from ottla.node.net.peer_client import PeerClient
@@ -287,3 +288,21 @@ def test_a_node_without_an_address_is_told_as_what_it_is(node_id: int, words: st
 
     refused = asyncio.run(scene())
     assert (refused.code, refused.detail) == (ErrorCode.NETWORK_EXCEPTION, words)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "words"),
+    [
+        (SASL_PLAINTEXT, "Nodes log in at 127.0.0.1:.*, but this node has no user for that"),
+        (SASL_SSL, "Nodes reach 127.0.0.1:.* by TLS, but this node has no listener with TLS"),
+    ],
+)
+def test_what_this_node_lacks_to_reach_another_is_said(protocol: int, words: str) -> None:
+    async def scene() -> None:
+        async with serving(PeerNode(0)) as node:
+            peers = network(1, node)
+            with pytest.raises(KafkaError, match=words):
+                await peers.dial(node.endpoint._replace(security_protocol=protocol))
+            assert not node.listener.connections, "nobody was dialled"
+
+    asyncio.run(scene())

@@ -138,6 +138,7 @@ class Line:
         failed_delay_s: float = 0.0,
         counts_success: bool = True,
         limits: FailureLimits | None = None,
+        is_for_peers: bool = False,
     ) -> None:
         server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         SERVER.configure_cert(server)
@@ -161,6 +162,7 @@ class Line:
             counts=self.counts,
             counts_success=counts_success,
             limits=limits,
+            is_for_peers=is_for_peers,
         )
         tls = ServerTls(server, lambda shown: "anybody" if shown is None else f"{len(shown) > 0}")
         self.transport = TlsTransport(self.upper, tls, shared)
@@ -391,6 +393,14 @@ def test_handshakes_of_an_address_with_too_many_failures_are_not_computed(
 
     assert line.upper.events == ["aborted: too many logins from its address have failed"]
     assert not line.lane.waiting and line.lower.is_aborted
+
+
+def test_where_nodes_dial_nobody_is_refused_unseen(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop, limits=Limits(refuses=True), is_for_peers=True)
+
+    line.shake_hands()
+
+    assert line.counts.successful == 1 and not line.lower.is_aborted
 
 
 def test_what_is_no_tls_is_refused_with_its_first_byte(loop: asyncio.AbstractEventLoop) -> None:
