@@ -1,7 +1,8 @@
 """pipeline: the data pipeline on Spark: topics as tables and streams, and the jobs that run beside a cluster.
 
 It speaks Kafka's protocol and nothing else of Ottla, so that it works against Apache Kafka as well. Of `node`
-it has the wire messages, of `logstore` the words and the record batch (`tests/tidy` holds both lists).
+it has the wire messages and the client's side of TLS and logins, of `logstore` the words and the record batch
+(`tests/tidy` holds both lists).
 
 The map, bottom-up; a module imports only from lines above its own, and so does a folder:
 

@@ -19,6 +19,8 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 MAX_STORE_BYTES: Final = 1 << 20  # all authorities of a system take a quarter of that
 _CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----\s*[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+_BLOCK: Final = re.compile(rb"(-----BEGIN [^-]+-----)([A-Za-z0-9+/=\s]+)(-----END [^-]+-----)")
+_LINE_CHARS: Final = 64
 _KEY: Final = re.compile(rb"-----BEGIN ((?:[A-Z]+ )*PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL)
 
 
@@ -58,7 +60,7 @@ def certificates_in(pem: bytes, source: str) -> list[bytes]:
     found = _CERTIFICATE.findall(pem)
     if not found:
         raise unusable(source, "it has no certificate (-----BEGIN CERTIFICATE-----)")
-    return found
+    return [_in_lines(one) for one in found]
 
 
 def key_pair(*, chain: bytes, key: bytes, key_password: str | None, source: str) -> KeyPair:
@@ -68,8 +70,21 @@ def key_pair(*, chain: bytes, key: bytes, key_password: str | None, source: str)
         raise unusable(source, f"it must have one private key, but it has {len(keys)}")
     certificates = certificates_in(chain, source)
     return KeyPair(
-        source=source, chain=b"\n".join(certificates) + b"\n", key=keys[0] + b"\n", key_password=key_password
+        source=source,
+        chain=b"\n".join(certificates) + b"\n",
+        key=_in_lines(keys[0]) + b"\n",
+        key_password=key_password,
     )
+
+
+def _in_lines(block: bytes) -> bytes:
+    """Return a block of PEM in lines: Java takes one with blanks in their place, as a setting may have it."""
+    match = _BLOCK.fullmatch(block)
+    if match is None or b"\n" in block:
+        return block
+    content = b"".join(match[2].split())
+    lines = [content[at : at + _LINE_CHARS] for at in range(0, len(content), _LINE_CHARS)]
+    return b"\n".join((match[1], *lines, match[3]))
 
 
 def load_authorities(context: ssl.SSLContext, pem: bytes, source: str) -> None:

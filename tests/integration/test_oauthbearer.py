@@ -11,7 +11,10 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.broker import Broker
+from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.metadata import Cluster
 from tests.compat.wire_client import WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.integration.oauth_provider import serve_keys
@@ -89,6 +92,39 @@ def test_librdkafka_logs_in_with_a_token(oauth: OauthNode, key: str, algorithm: 
 
     assert producer.flush(WAIT_S) == 0
     assert f"User:{name}" in oauth.principals()
+
+
+def test_the_client_of_the_pipeline_reads_its_token_anew_at_each_login(
+    oauth: OauthNode, tmp_path: Path
+) -> None:
+    file = tmp_path / "token"
+    settings = ClientSettings.from_options(
+        {
+            "kafka.bootstrap.servers": oauth.bootstrap,
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.jaas.config": (
+                "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+            ),
+            "kafka.sasl.oauthbearer.token.endpoint.url": file.as_uri(),
+        },
+        Role.SOURCE,
+    )
+    clients = [Cluster(settings) for _ in range(2)]
+    for client, name in zip(clients, ("first-spark", "second-spark"), strict=True):
+        file.write_text(token(claims(int(time.time()), sub=name)))
+        client.retry(client.refresh_nodes)
+    names = oauth.principals()
+    file.write_text(token(claims(int(time.time()), sub="late", exp=int(time.time()) - 100)))
+
+    late = Cluster(settings)
+    with pytest.raises(KafkaError, match="refused the login with OAUTHBEARER") as refused:
+        late.retry(late.refresh_nodes)
+
+    assert refused.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert {"User:first-spark", "User:second-spark"} <= names
+    for client in clients:
+        client.close()
 
 
 def test_a_token_that_has_expired_is_refused(oauth: OauthNode) -> None:

@@ -22,6 +22,8 @@ from ottla.pipeline.jobs.job_reader import read_job_file
 from ottla.pipeline.jobs.runner import run
 from tests.compat.servers import start_ottla
 from tests.pages import ROOT, page_blocks
+from tests.pipeline.secured import PASSWORDS, secured
+from tests.pipeline.topics import fill, make_topic
 
 pytestmark = pytest.mark.slow
 
@@ -75,7 +77,7 @@ def test_a_topic_is_read_and_copied_as_the_page_says(
     bootstrap: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     [_, _, makes, looks, *_] = page_blocks("docs/spark.md", "sh")
-    [reads, counts, writes, _] = page_blocks("docs/spark.md", "python")
+    [reads, counts, writes, *_] = page_blocks("docs/spark.md", "python")
 
     run_shell(makes, tmp_path, OTTLA_BOOTSTRAP=bootstrap)
     run_python(reads + counts + writes, bootstrap, tmp_path)
@@ -85,6 +87,22 @@ def test_a_topic_is_read_and_copied_as_the_page_says(
     assert "2 apples" in shown
     # In a batch, and again by a stream.
     assert sorted(copies.splitlines()) == ["1 pear"] * 2 + ["2 apples"] * 2
+
+
+@pytest.mark.usefixtures("spark")
+def test_a_secured_topic_is_read_as_the_page_says(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    [keeps] = [block for block in page_blocks("docs/spark.md", "sh") if "secrets.properties" in block]
+    [reads] = [block for block in page_blocks("docs/spark.md", "python") if "security.protocol" in block]
+    with secured(tmp_path) as server:
+        fill(server.bootstrap("ADMIN"), make_topic(server.bootstrap("ADMIN"), name="greetings"), [b"hello"])
+        server.grant("anna", "topic greetings read")
+        run_shell(keeps.replace("admin-secret", PASSWORDS["anna"]), tmp_path)
+        address = server.bootstrap("SASL")
+        run_python(reads.replace("localhost:9093", address).replace('"admin"', '"anna"'), "", tmp_path)
+    shown = capfd.readouterr().out
+
+    assert "greetings" in shown and "68 65 6C 6C 6F" in shown
+    assert (tmp_path / "secrets.properties").stat().st_mode & 0o077 == 0
 
 
 def test_a_job_file_runs_as_the_page_says(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
