@@ -1,4 +1,4 @@
-"""Source, sink and mirror on a cluster with TLS, logins and an authorizer: who is let in, and what is told.
+"""Source, sink and mirror on clusters with TLS, logins and an authorizer: who is let in, and what is told.
 
 Users have the rights that the tables of the pages name, and no others.
 """
@@ -16,8 +16,10 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.pipeline.mirror.mirror_job import run
 from ottla.pipeline.mirror.mirror_options import MirrorOptions
 from ottla.pipeline.query import AvailableNow, QuerySettings
+from tests.compat.java.jars import kafka_classpath, why_no_java
 from tests.pages import ROOT
 from tests.pipeline.secured import PASSWORDS, TIMEOUT_S, Secured, secured
+from tests.pipeline.spark.conftest import OF_KAFKA
 from tests.pipeline.spark.topic_rows import read_topic, values_of
 from tests.pipeline.topics import fill, make_topic
 
@@ -25,9 +27,13 @@ pytestmark = pytest.mark.slow
 SOON_S = 30.0  # with what Spark itself takes on a busy machine
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    with secured(tmp_path_factory.mktemp("secured")) as found:
+@pytest.fixture(scope="module", params=["ottla", "kafka"])
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    is_kafka = request.param == "kafka"
+    if is_kafka and (why_no_java() is not None or kafka_classpath() is None):
+        pytest.skip("Apache Kafka 4.3.1 cannot be had")
+    home = tmp_path_factory.mktemp(request.param)
+    with secured(home, *(OF_KAFKA if is_kafka else ()), is_kafka=is_kafka) as found:
         yield found
 
 
