@@ -14,12 +14,11 @@ from typing import Final
 MAX_CHARS: Final = 256 * 1024  # some thousand users
 FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _LETTER: Final = r"A-Za-z_$\xa0-\U0010ffff"
-_TOKEN: Final = re.compile(
+_TOKEN: Final = (
     r"(?P<space>[\x00-\x20]+|/\*.*?\*/|/(?!\*)[^\r\n]*)"
     rf"|(?P<word>[{_LETTER}][{_LETTER}0-9.\-]*)"
     r"""|"(?P<double>(?:\\[^\r\n]|[^"\\\r\n])*)"|'(?P<single>(?:\\[^\r\n]|[^'\\\r\n])*)'"""
-    r"|(?P<sign>[=;])",
-    re.DOTALL,
+    r"|(?P<sign>[=;])"
 )
 _ESCAPE: Final = re.compile(r"\\([0-3][0-7]{2}|[0-7]{1,2}|.)", re.DOTALL)
 _LETTERS: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
@@ -81,9 +80,10 @@ def _module(tokens: Iterator[tuple[str, str]]) -> LoginModule | None:
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
     """Yield kinds with texts, without comments; "end" for ever at the end."""
+    token = re.compile(_TOKEN, re.DOTALL)  # it takes some ms, and few processes that load this need it
     at = 0
     while at < len(text):
-        match = _TOKEN.match(text, at)
+        match = token.match(text, at)
         if match is None:
             hint = "; put values into double quotes" if text[at].isalnum() or text[at] in "-.+" else ""
             raise JaasError(f"the character at place {at + 1} cannot be read{hint}")
