@@ -25,7 +25,7 @@ from ottla.node.net.act_for import Caller
 from ottla.node.net.connection_info import is_local_address, plain_address
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
-from ottla.node.rest_api.authentication import Identity, RestAuthentication
+from ottla.node.rest_api.authentication import NOBODY, Identity, RestAuthentication
 from ottla.node.rest_api.body_room import BodyPart, BodyRoom
 from ottla.node.rest_api.change_requests import is_told_change
 from ottla.node.rest_api.client_address import host_of_client, network_of
@@ -266,7 +266,10 @@ class HttpServer:
         """Return who asks; RestError 401 if that has to be proven and is not."""
         is_open = route.is_open or (route.is_metrics and EVERYBODY in self._metrics_principals)
         if is_open and (route.is_open or hdrs.AUTHORIZATION not in request.headers):
-            return await self._authentication.identity_without_asking(request, connection)
+            try:
+                return await self._authentication.identity_without_asking(request, connection)
+            except RestError:
+                return NOBODY  # a certificate that names nobody is as good as none here
         return await self._authentication.identity_of(request, connection, address)
 
     async def _check_rights(

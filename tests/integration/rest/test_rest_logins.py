@@ -168,6 +168,7 @@ def test_a_certificate_names_its_caller(place: Place) -> None:
 
     assert [one["topic_name"] for one in seen] == ["of-carl"]
     assert none.status == 403 and "No rule" in none.json["message"]
+    assert place.api(None, certificate="42").ask("GET", "/healthz").status == 200
 
 
 # ---- what they may do --------------------------------------------------------------------------------------
