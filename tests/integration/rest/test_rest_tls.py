@@ -169,3 +169,24 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_required(
 def test_a_keystore_that_cannot_be_read_stops_the_start(embedded: Callable[..., EmbeddedBroker]) -> None:
     with pytest.raises(KafkaError, match=r"ssl\.keystore\.location /nowhere\.pem"):
         embedded(ottla_rest_listeners="https://127.0.0.1:0", ottla_rest_ssl_keystore_location="/nowhere.pem")
+
+
+def test_the_api_asks_brokers_by_tls_where_that_is_how_nodes_reach_each_other(
+    embedded: Callable[..., EmbeddedBroker], certificates: Certificates
+) -> None:
+    node = embedded(
+        listeners="SSL://127.0.0.1:0",
+        inter_broker_listener_name="SSL",
+        ssl_keystore_location=certificates.issue("node"),
+        ssl_truststore_location=certificates.home / "ca.pem",
+        ssl_client_auth="required",
+        ottla_rest_listeners="https://127.0.0.1:0",
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:ANONYMOUS",
+    )
+    api = api_of(node, certificates)
+    cluster = api.get("/v3/clusters")["data"][0]["cluster_id"]
+
+    created = api.ask("POST", f"/v3/clusters/{cluster}/topics", {"topic_name": "t"})
+
+    assert created.status == 201, created.content
