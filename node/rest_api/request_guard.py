@@ -1,8 +1,8 @@
 """Who may ask: a page of a foreign site must not reach the API through the browser of somebody who can.
 
-A browser would be a way in: without logins one inside the network, with them that of somebody who logged in. A
-name that a foreign site lets point here (DNS rebinding) is refused by its Host; its scripts by Origin and
-Sec-Fetch-Site; its forms by their content type. Programs send none of the latter headers and are not troubled.
+A browser would be a way in: without logins one inside the network, with them that of somebody who logged in.
+A name that a foreign site lets point here (DNS rebinding) is refused by its Host; its scripts by Origin and
+Sec-Fetch-Site; its forms by their content type. Programs send none of the latter and are not troubled.
 """
 
 import ipaddress
