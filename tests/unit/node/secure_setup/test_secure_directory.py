@@ -2,6 +2,7 @@
 
 import os
 import ssl
+import threading
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -69,6 +70,66 @@ def test_certificates_name_node_and_hosts_and_are_trusted_by_the_authority(made:
     assert since < NOW < until and timedelta(days=364) < until - NOW < timedelta(days=366)
     assert validity(certificate(made.authority))[1] - NOW > timedelta(days=3600)
     assert [one["subject"] for one in context.get_ca_certs()] != []
+
+
+def shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
+    """Shake hands in memory; ssl.SSLError where one end refuses the other."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_hostname=host),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    for _ in range(5):
+        for end in ends:
+            try:
+                end.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+
+
+@pytest.mark.slow
+def test_nodes_and_clients_with_these_certificates_take_each_other(made: SecureFiles, tmp_path: Path) -> None:
+    anna = tmp_path / "anna.pem"
+    issue_more(made, {anna: of_client("anna")})
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(made.authority))
+    server.verify_mode = ssl.CERT_REQUIRED
+    server.load_cert_chain(made.node(1))
+    client = ssl.create_default_context(cafile=str(made.authority))
+    # As Python 3.13 and later by default.
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    server.verify_flags |= ssl.VERIFY_X509_STRICT
+
+    for chain in (anna, made.node(0)):
+        client.load_cert_chain(chain)
+        shake_hands(server, client, "kafka-1")
+    with pytest.raises(ssl.SSLCertVerificationError):
+        shake_hands(server, client, "kafka-2")
+    server.load_cert_chain(anna)
+    with pytest.raises(ssl.SSLError):
+        shake_hands(server, client, "anna")
+
+
+@pytest.mark.slow
+def test_two_that_complete_it_at_once_make_one_authority(tmp_path: Path) -> None:
+    files = SecureFiles(tmp_path / "secure")
+    made: list[list[Path]] = []
+
+    def run(node_id: int) -> None:
+        made.append(complete(files, hosts_of={node_id: ["localhost"]}, bootstrap=""))
+
+    threads = [threading.Thread(target=run, args=(node_id,)) for node_id in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    paths = [path.name for one in made for path in one]
+    assert sorted(paths) == sorted(set(paths)) and paths.count("ca.pem") == 1
+    client = ssl.create_default_context(cafile=str(files.authority))
+    for node_id in range(3):
+        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        server.load_cert_chain(files.node(node_id))
+        shake_hands(server, client, "localhost")
 
 
 @pytest.mark.slow
