@@ -761,6 +761,10 @@ case(
     1,
 )
 case("describe_client_quotas", "of all", [of_cluster(DESCRIBE_CONFIGS)], {"components": []}, 1)
+case("create_delegation_token", "of its own", [], {"renewers": [], "max_lifetime_ms": -1}, 1, 3)
+case("renew_delegation_token", "of nobody", [], {"hmac": b"mac", "renew_period_ms": -1}, 2)
+case("expire_delegation_token", "of nobody", [], {"hmac": b"mac", "expiry_time_period_ms": -1}, 2)
+case("describe_delegation_token", "all", [], {"owners": None}, 3)
 case("describe_user_scram_credentials", "of one", [of_cluster(DESCRIBE)], {"users": [{"name": "robot"}]}, 0)
 case(
     "alter_user_scram_credentials",

@@ -157,6 +157,18 @@ def described_users(name: str, *users: str, everybody: bool = False) -> None:
     case("describe_user_scram_credentials", name, {"users": named})
 
 
+# Of clients that prove nothing by PLAINTEXT; those that log in are in `acl_cases`.
+case("create_delegation_token", "of its own", {"renewers": [], "max_lifetime_ms": -1})
+case(
+    "create_delegation_token",
+    "of somebody else",
+    {"owner_principal_type": "User", "owner_principal_name": "ann", "renewers": [], "max_lifetime_ms": -1},
+    since=3,
+)
+case("renew_delegation_token", "of nobody", {"hmac": b"mac", "renew_period_ms": -1})
+case("expire_delegation_token", "of nobody", {"hmac": b"mac", "expiry_time_period_ms": -1})
+case("describe_delegation_token", "all", {"owners": None})
+
 credentials("new", ("differ-alice", 1, 4096), ("differ-bob", 2, 8192))
 credentials("another mechanism", ("differ-alice", 2, 16384))
 credentials("replaced", ("differ-alice", 1, 4097))

@@ -147,6 +147,11 @@ FOR_EVERYBODY: Final = {
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
+    # Refused whoever asks.
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
 }
 OF_CLUSTER: Final = [api for api in SERVED if describe(api).asks.of_cluster is not None]
 

@@ -101,6 +101,8 @@ LONGER = {
     "command",
     "principal",
     "principal_filter",
+    "principal_name",
+    "owner_principal_name",
 }
 
 

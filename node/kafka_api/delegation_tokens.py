@@ -1,0 +1,21 @@
+"""Delegation tokens (KIP-48), which are off, as in Apache Kafka without `delegation.token.secret.key`."""
+
+from typing import Final
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.authorization.access import ANONYMOUS
+from ottla.node.kafka_api.request_context import RequestContext
+
+NO_TIME: Final = -1  # of a token that there is not
+
+
+def refusal(context: RequestContext) -> ErrorCode:
+    """Return the error of every request about delegation tokens.
+
+    Clients that have not proven who they are could get none where there are some.
+    """
+    connection = context.connection
+    is_nobody = connection.security_protocol == "SSL" and connection.access.principal == ANONYMOUS
+    if connection.security_protocol == "PLAINTEXT" or is_nobody:
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
