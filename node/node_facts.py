@@ -186,6 +186,17 @@ class NodeFacts:
         tls: DialTls | None = None
         if node.config.inter_broker_listener_name in node.config.listener_security:
             tls = node.listener_tls.dialling(node.config.inter_broker_listener_name)
+
+        def check_names(names: frozenset[str]) -> None:
+            node_ids = {node.config.node_id}
+            if node.has_services:
+                node_ids |= set(node.services.metadata.image.brokers)
+            if not any(is_named(names, node_id, [host]) for node_id in node_ids):
+                raise KafkaError(
+                    ErrorCode.NETWORK_EXCEPTION,
+                    f"the certificate at {host}:{port} was issued for no node of the cluster",
+                )
+
         client = await PeerClient.connect(
             host,
             port,
@@ -193,19 +204,9 @@ class NodeFacts:
             timeout_s=timeout_s,
             tls=None if tls is None else tls.context,
             login=node.rest.login(),
+            check_names=check_names if tls is not None and tls.checks_names else None,
         )
         client.keep_login()
-        if tls is not None and tls.checks_names:
-            node_ids = {node.config.node_id}
-            if node.has_services:
-                node_ids |= set(node.services.metadata.image.brokers)
-            names = client.certificate_names()
-            if not any(is_named(names, node_id, [host]) for node_id in node_ids):
-                client.abort()
-                raise KafkaError(
-                    ErrorCode.NETWORK_EXCEPTION,
-                    f"the certificate at {host}:{port} was issued for no node of the cluster",
-                )
         return client
 
     async def run(self, work: "Callable[[NodeView], Awaitable[T]]", *, timeout_s: float) -> T:

@@ -350,7 +350,7 @@ async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, askin
     host = host.strip("[]")
     if host in ("", "0.0.0.0", "::"):
         host = node.endpoint.host
-    at = await asyncio.to_thread(_rest_access, listed.startswith("https:"), host, asking)
+    at = await asyncio.to_thread(_rest_access, listed.startswith("https:"), host, asking, node.endpoint.host)
     told = await asyncio.to_thread(_get, host, int(port), asking.timeout_s, "/v1/node", 200, at)
     # Another node may have the port that this one did not get.
     return told if told is not None and is_of(node, told.body) else None
@@ -368,14 +368,15 @@ class _RestAccess(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def _rest_access(is_secure: bool, host: str, asking: _Asking) -> _RestAccess:
+def _rest_access(is_secure: bool, host: str, asking: _Asking, node_host: str) -> _RestAccess:
     """Return how the REST API there is asked with the settings of this client: TLS and login are the same.
 
-    A password is not sent where others could read it.
+    A password is not sent where others could read it: the loopback address of a node elsewhere is here that
+    of anybody who listens there.
     """
     tls = (asking.tls or ssl.create_default_context()) if is_secure else None
     login = asking.security.login
-    if login is None or not (is_secure or is_loopback(host)):
+    if login is None or not (is_secure or (is_loopback(host) and is_loopback(node_host))):
         return _RestAccess(tls)
     if login.user:
         proof = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()

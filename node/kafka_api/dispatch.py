@@ -486,6 +486,9 @@ class Dispatcher:
             if connection.info.peer_id != NO_PEER:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "A node cannot act for a caller as a peer.")
             if not isinstance(challenge, ActingChallenge):
+                # The secret by which a node proves itself to itself never leaves this process.
+                if request.node_id != acting.identity().node_id:
+                    self._check_certificate(connection, request.node_id)
                 self._check_user(connection)
                 response, connection.peer_challenge = act_for.answer_hello(request, acting)
                 return response

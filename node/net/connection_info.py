@@ -1,5 +1,6 @@
 """Who is at the other end of a connection."""
 
+import ipaddress
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,6 +46,27 @@ class ConnectionInfo:
 def plain_address(address: str) -> str:
     """Return the IPv4 address of an IPv4 client of a dual-stack socket, so that it is counted as one."""
     return address.removeprefix("::ffff:") if "." in address else address
+
+
+def parsed_address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Return an address without its zone, that of an IPv4 client as such; ValueError for another text."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return address if mapped is None else mapped
+
+
+def network_of(text: str) -> str:
+    """Return an address, or for IPv6 the network of 64 bits that one host may have whole.
+
+    Any other text, such a network too, stands for itself.
+    """
+    try:
+        address = parsed_address(text)
+    except ValueError:
+        return text
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    return str(ipaddress.IPv6Network((address, 64), strict=False))
 
 
 def is_local_address(client_host: str, local_host: str) -> bool:

@@ -216,12 +216,14 @@ class PeerClient:
         security: ClientSecurity | None = None,
         tls: ssl.SSLContext | None = None,
         login: SaslLogin | None = None,
+        check_names: Callable[[frozenset[str]], None] | None = None,
     ) -> "PeerClient":
         """A connection that has agreed on versions; NETWORK_EXCEPTION when nobody answers there.
 
         `security` is that of a client of the cluster. INVALID_CONFIG where its TLS fails, the errors of
         `authentication` where its login does. `tls` is a context to use instead of the one of `security`,
-        `login` the login of a node.
+        `login` the login of a node. `check_names` judges the names in the certificate of the other end, which
+        is told nothing before that.
         """
         peer = f"{host}:{port}"
         loop = asyncio.get_running_loop()
@@ -249,6 +251,12 @@ class PeerClient:
                 ErrorCode.NETWORK_EXCEPTION, f"no connection to {peer}: {_reason(error)}"
             ) from None
         client = cls(protocol, client_id)
+        if check_names is not None:
+            try:
+                check_names(client.certificate_names())
+            except KafkaError:
+                client.abort()
+                raise
         try:
             await client._agree_on_versions(timeout_s)
             client._login = login

@@ -149,6 +149,10 @@ class PeerNetwork:
                 )
             tls = self._tls()
         login = self._login_at(endpoint)
+        check_names = None
+        if tls is not None and tls.checks_names and expected_node_id >= 0:
+            # Not everybody with a certificate of that authority is a node, who may be told a password.
+            check_names = partial(check_certificate_names, node_id=expected_node_id, hosts=[endpoint.host])
         try:
             client = await PeerClient.connect(
                 endpoint.host,
@@ -157,6 +161,7 @@ class PeerNetwork:
                 timeout_s=DIAL_TIMEOUT_S,
                 tls=None if tls is None else tls.context,
                 login=login,
+                check_names=check_names,
             )
         except KafkaError as error:
             if login is None or error.code is ErrorCode.NETWORK_EXCEPTION:

@@ -15,8 +15,8 @@ from typing import Any, Final, cast
 from aiohttp import StreamReader, web
 from aiohttp.web_protocol import RequestHandler
 
+from ottla.node.net.connection_info import network_of
 from ottla.node.net.server_tls import ServerTls
-from ottla.node.rest_api.client_address import network_of
 from ottla.node.rest_api.http_answer import error_answer
 from ottla.node.rest_api.rest_error import RestError
 

@@ -22,13 +22,13 @@ from ottla.node.client.refusal import Refused
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.memory.memory_budget import MemoryBudget
 from ottla.node.net.act_for import Caller
-from ottla.node.net.connection_info import is_local_address, plain_address
+from ottla.node.net.connection_info import network_of
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
 from ottla.node.rest_api.authentication import NOBODY, Identity, RestAuthentication
 from ottla.node.rest_api.body_room import BodyPart, BodyRoom
 from ottla.node.rest_api.change_requests import is_told_change
-from ottla.node.rest_api.client_address import host_of_client, network_of
+from ottla.node.rest_api.client_address import place_of_client
 from ottla.node.rest_api.client_pool import ClientPool
 from ottla.node.rest_api.connections import HttpConnection, HttpConnections
 from ottla.node.rest_api.fair_places import Bounds, FairPlaces
@@ -257,8 +257,8 @@ class HttpServer:
             if transport is None
             else ((transport.get_extra_info(name) or ("",))[0] for name in ("peername", "sockname"))
         )
-        host = host_of_client(peer, request.headers.getall("X-Forwarded-For", []), self._trusted_proxies)
-        return host, is_local_address(host, plain_address(local))
+        forwarded = request.headers.getall("X-Forwarded-For", [])
+        return place_of_client(peer, local, forwarded, self._trusted_proxies)
 
     async def _identity(
         self, route: Route, request: web.Request, connection: HttpConnection, address: str

@@ -10,8 +10,8 @@ from asyncio.sslproto import SSLProtocol
 from collections.abc import Callable
 from typing import Final, cast
 
+from ottla.node.net.connection_info import network_of
 from ottla.node.net.server_tls import ServerTls
-from ottla.node.rest_api.client_address import network_of
 from ottla.node.rest_api.connections import HttpConnection
 
 HANDSHAKE_TIMEOUT_S: Final = 10

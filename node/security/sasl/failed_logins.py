@@ -1,4 +1,4 @@
-"""Limits the passwords that are tried from one address.
+"""Limits the passwords that are tried from one address: of IPv6, from the 64 bits of network of one host.
 
 Each address may fail `BURST` times at once, and `PER_SECOND` times a second after that. Beyond that its
 failures are answered later and later; and when so many would wait that one takes `MAX_DELAY_S`, its logins
@@ -9,6 +9,8 @@ import logging
 import threading
 from collections import OrderedDict
 from typing import Final
+
+from ottla.node.net.connection_info import network_of
 
 BURST: Final = 100
 PER_SECOND: Final = 10
@@ -47,13 +49,13 @@ class FailedLogins:
     def is_refused(self, address: str, now_s: float) -> bool:
         """Return whether logins from an address are not looked at for now."""
         with self._lock:
-            found = self._of.get(address)
+            found = self._of.get(network_of(address))
             return found is not None and self._tokens(found, now_s) <= -PER_SECOND * MAX_DELAY_S
 
     def note(self, address: str, now_s: float) -> float:
         """Count a failure; return how long its answer is to wait, in seconds."""
         with self._lock:
-            return self._note(address, now_s)
+            return self._note(network_of(address), now_s)
 
     def _note(self, address: str, now_s: float) -> float:
         found = self._of.get(address)

@@ -323,3 +323,31 @@ def test_nodes_that_dial_each_other_hear_of_lost_connections_only() -> None:
 
     assert with_node(story) is ErrorCode.NETWORK_EXCEPTION
     assert peer_client.DEFAULT_TIMEOUT_S > 0
+
+
+def test_nobody_is_told_a_password_whose_certificate_is_not_that_of_a_node(ca: trustme.CA) -> None:
+    """It may be signed by the same authority, as those of all programs of a company are."""
+    asked: list[frozenset[str]] = []
+
+    def refuse(names: frozenset[str]) -> None:
+        asked.append(names)
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no node")
+
+    async def story(node: LoginNode, port: int) -> list[ApiKey]:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        ca.configure_trust(context)
+        context.check_hostname = False
+        with pytest.raises(KafkaError, match="no node"):
+            await PeerClient.connect(
+                "127.0.0.1",
+                port,
+                client_id="node",
+                timeout_s=10,
+                tls=context,
+                login=LOGIN,
+                check_names=refuse,
+            )
+        await asyncio.sleep(0.02)
+        return node.seen
+
+    assert with_node(story, tls=server_context(ca, "mallory")) == [] and "mallory" in asked[0]

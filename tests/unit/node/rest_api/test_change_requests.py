@@ -11,7 +11,11 @@ TOPIC = "/v3/clusters/{cluster_id}/topics/{topic_name}"
     ("method", "path", "status", "is_told"),
     [
         ("POST", "/v3/clusters/{cluster_id}/topics", 201, True),
-        ("DELETE", TOPIC, 404, True),
+        ("DELETE", TOPIC, 500, True),
+        ("DELETE", TOPIC, 404, False),
+        ("POST", "/v3/clusters/{cluster_id}/topics", 400, False),
+        ("POST", "/v3/clusters/{cluster_id}/topics", 421, False),
+        ("POST", "/v3/clusters/{cluster_id}/topics", 429, False),
         ("PUT", f"{TOPIC}/configs/{{name}}", 204, True),
         ("GET", TOPIC, 200, False),
         ("HEAD", TOPIC, 200, False),

@@ -5,8 +5,9 @@ from typing import Any, cast
 
 import pytest
 
+from ottla.node.net.connection_info import network_of
 from ottla.node.rest_api import connections
-from ottla.node.rest_api.connections import HttpConnections, network_of
+from ottla.node.rest_api.connections import HttpConnections
 
 
 class Client:

@@ -50,3 +50,14 @@ def test_addresses_without_end_are_not_remembered() -> None:
         failures.note(str(number), 0.0)
 
     assert len(failures) == MAX_ADDRESSES
+
+
+def test_a_host_that_has_a_whole_network_of_ipv6_is_one() -> None:
+    failures = FailedLogins()
+    for number in range(BURST + int(PER_SECOND * MAX_DELAY_S)):
+        failures.note(f"2001:db8::{number:x}", 0.0)
+
+    assert failures.is_refused("2001:db8::ffff:1", 0.0)
+    assert failures.is_refused("2001:db8::/64", 0.0), "as the REST API names it"
+    assert not failures.is_refused("2001:db8:0:1::1", 0.0)
+    assert len(failures) == 1
