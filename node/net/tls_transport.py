@@ -152,6 +152,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         "_is_blocked",
         "_is_giving",
         "_is_in_lane",
+        "_is_noted",
         "_is_reading",
         "_is_reading_file",
         "_is_upper_blocked",
@@ -182,6 +183,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._received_bytes = 0  # in the handshake
         self._is_in_lane = False  # a thread computes, or will
+        self._is_noted = False  # a failure, against the address
         self._is_reading = True  # from the socket
         self._is_upper_reading = True
         self._is_giving = False  # what was received to the connection
@@ -204,6 +206,8 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._upper.connection_made(cast(asyncio.BaseTransport, self))
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._state is _State.HANDSHAKE:
+            self._note_left()
         self._state = _State.CLOSED
         self._stop_timer()
         self._pieces.clear()
@@ -228,6 +232,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             if not self._received_bytes:
                 self.abort()  # it only looked whether somebody listens
             elif not self._is_in_lane:
+                self._note_left()
                 self._upper.abort("it ended the connection before the TLS handshake was complete")
             return True
         if self._state is _State.OPEN:
@@ -299,6 +304,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._upper.identify(step.principal)
             self._give(None)
         elif self._has_ended:
+            self._note_left()
             self._upper.abort("it ended the connection before the TLS handshake was complete")
         else:
             self._read_on(True)
@@ -311,7 +317,17 @@ class TlsTransport(asyncio.BufferedProtocol):
     def _note_failure(self) -> float:
         """Count a handshake that failed; return how long the end of the connection is to wait, in seconds."""
         self._shared.counts.failed += 1
+        self._is_noted = True
         return self._shared.limits.note(self._address, self._shared.loop.time())
+
+    def _note_left(self) -> None:
+        """Count a handshake that its client has begun and left against the address: a signature is dear.
+
+        It is no failed login, as in Kafka: nobody has shown anything.
+        """
+        if self._received_bytes and not self._is_noted:
+            self._is_noted = True
+            self._shared.limits.note(self._address, self._shared.loop.time())
 
     def _refuse_handshake(self, reason: str) -> None:
         self._timer = None
@@ -327,6 +343,8 @@ class TlsTransport(asyncio.BufferedProtocol):
     def _handshake_took_too_long(self) -> None:
         self._timer = None
         self._shared.counts.failed += 1
+        if not self._is_in_lane:  # else it was its turn that did not come
+            self._note_left()
         self._upper.abort(f"its TLS handshake took longer than {HANDSHAKE_SECONDS:.0f} s")
 
     def _stop_timer(self) -> None:

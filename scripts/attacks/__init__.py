@@ -1,8 +1,9 @@
 """The attacks of `scripts/attack`: what one hostile client sends, and what it may cost a node.
 
+secured_access  how clients of secured nodes are let in, as whom
+nodes         a node or three as processes: their CPU, memory and metrics
 attack        an attack: its name, what it sends, its limits in CPU seconds and MiB
 hostile       hostile frames, built and sent without the code under test where that matters
-nodes         a node or three as processes: their CPU, memory and metrics
 good_client   a client that behaves, in a process of its own: what it saw
 trial         one attack on running nodes: what it cost, and which limits it missed
 long_ids      attacks with ids of kilobytes, in every API that takes one
@@ -14,6 +15,10 @@ record_bombs  attacks with batches of some kB that open into millions of records
 quota_floods  attacks of clients that have quotas
 request_floods  attacks with small requests that do not wait for their answers
 rest_floods   attacks of one address that wants all of the REST API or of the probes
+tls_floods    attacks of strangers on listeners with TLS; a thousand connections a second that fail
+login_floods  attacks with passwords, proofs and tokens in masses, at listeners and at the REST API
+rights_floods  attacks of users without rights, and of what there is very much of
+security_attacks  the table of those, and the others as they meet secured nodes
 all_attacks   the table of all attacks
 report        a row for each
 """

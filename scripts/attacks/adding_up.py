@@ -31,7 +31,7 @@ def _fetch_sessions(nodes: Nodes) -> str:
     frame = maker.frame("fetch", 12, max_wait_ms=0, min_bytes=0, session_epoch=0, topics=topics)
 
     def ask(_: int) -> int:
-        with WireClient(nodes.bootstrap, timeout_s=TIMEOUT_S) as client:
+        with nodes.connect(timeout_s=TIMEOUT_S) as client:
             client.send_bytes(frame)
             return int.from_bytes(client.receive_frame()[11:15])
 
@@ -42,7 +42,7 @@ def _fetch_sessions(nodes: Nodes) -> str:
 
 
 def _make_offsets_topic(nodes: Nodes) -> None:
-    with WireClient(nodes.bootstrap, timeout_s=TIMEOUT_S) as client:
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
         eventually(
             lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=["x"]).coordinators[0],
             lambda one: not one.error_code,
@@ -51,7 +51,7 @@ def _make_offsets_topic(nodes: Nodes) -> None:
 
 def _joins(nodes: Nodes) -> str:
     def join(number: int) -> int:
-        with WireClient(nodes.bootstrap, timeout_s=TIMEOUT_S) as client:
+        with nodes.connect(timeout_s=TIMEOUT_S) as client:
             try:
                 answer = client.call(
                     "join_group",

@@ -13,6 +13,7 @@ from attacks import (
     record_bombs,
     request_floods,
     rest_floods,
+    security_attacks,
     slow_patterns,
 )
 from attacks.attack import Attack
@@ -28,4 +29,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     *request_floods.ATTACKS,
     *quota_floods.ATTACKS,
     *rest_floods.ATTACKS,
+    *security_attacks.ATTACKS,
 )
+# Of secured nodes: `scripts/attack --secure`.
+SECURED: Final[Sequence[Attack]] = (*security_attacks.ATTACKS, *security_attacks.OTHERS)

@@ -12,7 +12,6 @@ from attacks.nodes import Nodes
 from ottla.logstore.words.schema_source import STRING_MAX_BYTES
 from ottla.metadata_raft.commands import ConfigOperation
 from ottla.metadata_raft.controller_config import MAX_VALUE_CHARS_PER_COMMAND
-from tests.compat.wire_client import WireClient
 
 TOPIC: Final = "costly"
 TOPIC_RESOURCE: Final = 2
@@ -29,7 +28,7 @@ DOCUMENTS: Final = 10
 
 
 def _make(nodes: Nodes) -> None:
-    with WireClient(nodes.bootstrap) as client:
+    with nodes.connect() as client:
         wanted = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
         client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
 
@@ -37,7 +36,7 @@ def _make(nodes: Nodes) -> None:
 def _alter(nodes: Nodes, changes: Sequence[tuple[str, str, ConfigOperation]]) -> str:
     configs = [{"name": name, "config_operation": kind, "value": value} for name, value, kind in changes]
     resource = {"resource_type": TOPIC_RESOURCE, "resource_name": TOPIC, "configs": configs}
-    return ask(nodes.bootstrap, "incremental_alter_configs", 1, resources=[resource])
+    return ask(nodes, "incremental_alter_configs", 1, resources=[resource])
 
 
 def _set(nodes: Nodes) -> str:
@@ -80,7 +79,7 @@ def _create(chars: int) -> Callable[[Nodes], str]:
             }
             for number in range(chars // len(value))
         ]
-        return ask(nodes.bootstrap, "create_topics", 7, topics=topics, timeout_ms=30_000)
+        return ask(nodes, "create_topics", 7, topics=topics, timeout_ms=30_000)
 
     return send
 

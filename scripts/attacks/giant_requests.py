@@ -291,7 +291,7 @@ REQUESTS: Final[Sequence[tuple[ApiKey, int, Callable[[], Fields], str]]] = (
 
 
 def _send(api: ApiKey, version: int, fields: Callable[[], Fields], nodes: Nodes) -> str:
-    return ask(nodes.bootstrap, api.name.lower(), version, **fields())
+    return ask(nodes, api.name.lower(), version, **fields())
 
 
 # Topics that are made: with their partitions nearly as many records as one command may have.
@@ -445,9 +445,7 @@ def _crowd(nodes: Nodes) -> str:
     ]
     with ThreadPoolExecutor(len(frames) * len(nodes.bootstraps)) as clients:
         sent = [
-            clients.submit(flood, bootstrap, frame, UNBOUNDED, CROWD_S)
-            for bootstrap in nodes.bootstraps
-            for frame in frames
+            clients.submit(flood, one, frame, UNBOUNDED, CROWD_S) for one in nodes.each() for frame in frames
         ]
         total = sum(each.result() for each in sent)
     assert FENCED not in nodes.log(), "a node was fenced"

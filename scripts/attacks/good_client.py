@@ -1,4 +1,5 @@
-"""A client that behaves, in a process of its own, as `python -m attacks.good_client BOOTSTRAP[,BOOTSTRAP]`.
+"""A client that behaves, in a process of its own, as `python -m attacks.good_client BOOTSTRAP[,BOOTSTRAP]
+[PROPERTIES]`; PROPERTIES are the administrator's, where the nodes are secured.
 
 It produces a record, fetches it, and heartbeats for a member of a group, some times a second, until its input
 ends; then it prints as JSON how long each took, what failed, and whether a leader has changed meanwhile.
@@ -17,6 +18,8 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any, Final
 
+from attacks.nodes import Nodes
+from attacks.secured_access import Role, connect, read_access
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually
 
@@ -43,9 +46,10 @@ class Seen:
 class GoodClient:
     """The process, from outside. It has made its topic and its group when this is made."""
 
-    def __init__(self, bootstraps: list[str]) -> None:
+    def __init__(self, nodes: Nodes) -> None:
+        secured = [] if nodes.access is None else [str(nodes.access.properties)]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "attacks.good_client", ",".join(bootstraps)],
+            [sys.executable, "-m", "attacks.good_client", ",".join(nodes.bootstraps), *secured],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": f"{ROOT / 'scripts'}:{ROOT / 'src'}"},
             stdin=subprocess.PIPE,
@@ -70,11 +74,18 @@ class GoodClient:
             self._process.communicate()
 
 
-def main(bootstraps: list[str]) -> None:
+def main(bootstraps: list[str], properties: str = "") -> None:
     """Behave, until the input ends."""
+    access = read_access(Path(properties)) if properties else None
+
+    def connected(bootstrap: str) -> WireClient:
+        if access is None:
+            return WireClient(bootstrap, timeout_s=TIMEOUT_S)
+        return connect(bootstrap, access, Role.ADMINISTRATOR, timeout_s=TIMEOUT_S)
+
     topic, group = f"good-{uuid.uuid4().hex[:8]}", f"good-{uuid.uuid4().hex[:8]}"
     replicas = len(bootstraps)
-    with WireClient(bootstraps[0]) as client:
+    with connected(bootstraps[0]) as client:
         wanted = [{"name": topic, "num_partitions": PARTITIONS, "replication_factor": replicas}]
         created = client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
         assert not created.topics[0].error_code, created
@@ -86,8 +97,8 @@ def main(bootstraps: list[str]) -> None:
     failures: list[str] = []
     rounds = 0
     with (
-        WireClient(bootstraps[leader], timeout_s=TIMEOUT_S) as data,
-        WireClient(bootstraps[home], timeout_s=TIMEOUT_S) as member,
+        connected(bootstraps[leader]) as data,
+        connected(bootstraps[home]) as member,
     ):
         heartbeat = _joined(member, group)
         print(READY, flush=True)
@@ -100,7 +111,7 @@ def main(bootstraps: list[str]) -> None:
                 except (Closed, OSError, AssertionError) as error:
                     failures.append(f"{type(error).__name__}: {error}"[:200])
                 times.append((time.perf_counter() - began) * 1000)
-    with WireClient(bootstraps[-1]) as client:
+    with connected(bootstraps[-1]) as client:
         after = _leaders(client, topic)
     places = quantiles(times, n=100) if len(times) > 1 else [0.0] * 99
     seen = {
@@ -182,4 +193,4 @@ def _fetch(client: WireClient, topic: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1].split(","))
+    main(sys.argv[1].split(","), *sys.argv[2:])

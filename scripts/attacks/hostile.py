@@ -5,16 +5,17 @@ import time
 from collections import Counter
 from typing import Any, Final
 
+from attacks.nodes import Nodes
 from ottla.logstore.words.errors import ErrorCode
-from tests.compat.wire_client import Closed, WireClient
+from tests.compat.wire_client import Closed
 
 TIMEOUT_S: Final = 300.0  # an attack that is served slowly is judged by its CPU seconds
 FLOOD_S: Final = 3.0
 
 
-def ask(bootstrap: str, api: str, version: int, **fields: Any) -> str:
+def ask(nodes: Nodes, api: str, version: int, **fields: Any) -> str:
     """Send one request; its error codes in words, or how it was refused."""
-    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
         try:
             answer = client.call(api, version, **fields)
         except (Closed, BrokenPipeError, ConnectionResetError):
@@ -22,11 +23,11 @@ def ask(bootstrap: str, api: str, version: int, **fields: Any) -> str:
         return in_words(codes_in(answer))
 
 
-def flood(bootstrap: str, frame: bytes, bytes_per_s: float, seconds: float = FLOOD_S) -> int:
+def flood(nodes: Nodes, frame: bytes, bytes_per_s: float, seconds: float = FLOOD_S) -> int:
     """Send the frame again and again, at no more than this rate; how many were answered."""
     period_s = len(frame) / bytes_per_s
     began, sent = time.monotonic(), 0
-    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
         try:
             while (now := time.monotonic()) < began + seconds:
                 if sent * period_s > now - began:

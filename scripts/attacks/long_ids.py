@@ -22,7 +22,7 @@ def _send_strings(
 ) -> str:
     """Send one frame of strings to one node; the codes of its answer."""
     frame = strings_frame(api, version, count, size, tail)
-    with WireClient(nodes.bootstrap, timeout_s=300.0) as client:
+    with nodes.connect(timeout_s=300.0) as client:
         try:
             client.send_bytes(frame)
             answer = client.receive_frame()
@@ -32,7 +32,7 @@ def _send_strings(
 
 
 def _find_coordinators(nodes: Nodes) -> str:
-    return ask(nodes.bootstrap, "find_coordinator", 4, key_type=0, coordinator_keys=["x" * KEY_CHARS] * 1_000)
+    return ask(nodes, "find_coordinator", 4, key_type=0, coordinator_keys=["x" * KEY_CHARS] * 1_000)
 
 
 def _describe_groups(nodes: Nodes) -> str:
@@ -56,7 +56,7 @@ def _heartbeats(nodes: Nodes) -> str:
     maker = object.__new__(WireClient)
     maker.client_id, maker.correlation_id = "attack", 0
     frame = maker.frame("heartbeat", 4, group_id="g" * KEY_CHARS, generation_id=1, member_id="m" * KEY_CHARS)
-    return f"{flood(nodes.bootstrap, frame, FLOOD_BYTES_PER_S)} answers"
+    return f"{flood(nodes, frame, FLOOD_BYTES_PER_S)} answers"
 
 
 def _old_ids(nodes: Nodes) -> str:
@@ -71,7 +71,7 @@ def _old_ids(nodes: Nodes) -> str:
         ("describe_transactions", 0, "transactional_ids"),
     ):
         frame = maker.frame(api, version, **{name: [letter * 32_700 for letter in "ab"]})
-        told.append(f"{flood(nodes.bootstrap, frame, FLOOD_BYTES_PER_S, FLOOD_S / 4)} answers")
+        told.append(f"{flood(nodes, frame, FLOOD_BYTES_PER_S, FLOOD_S / 4)} answers")
     return ", ".join(told)
 
 
@@ -87,14 +87,14 @@ def _join_with_payloads(nodes: Nodes) -> str:
     told = []
     for count, size in ((1, SPACE), (SPACE // PAYLOAD_BYTES, PAYLOAD_BYTES)):
         offered = [{"name": f"{number}", "metadata": bytes(size)} for number in range(count)]
-        told.append(ask(nodes.bootstrap, "join_group", 3, protocols=offered, **fields))
+        told.append(ask(nodes, "join_group", 3, protocols=offered, **fields))
     assert "INVALID_REQUEST" in told[0], told
     return "; ".join(told)
 
 
 def _init_producer_id(nodes: Nodes, transactional_id: str) -> str:
     return ask(
-        nodes.bootstrap,
+        nodes,
         "init_producer_id",
         4,
         transactional_id=transactional_id,
@@ -106,7 +106,7 @@ def _init_producer_id(nodes: Nodes, transactional_id: str) -> str:
 
 def _make_transactions_topic(nodes: Nodes) -> None:
     def made() -> str:
-        ask(nodes.bootstrap, "find_coordinator", 4, key_type=1, coordinator_keys=["honest"])
+        ask(nodes, "find_coordinator", 4, key_type=1, coordinator_keys=["honest"])
         return _init_producer_id(nodes, "honest")
 
     assert "NONE" in eventually(made, lambda one: "NONE" in one)
@@ -119,7 +119,7 @@ def _list_transactions(nodes: Nodes) -> str:
         made = _init_producer_id(nodes, "".join("ab"[7**one % 11 % 2] for one in range(1_000)) + f"{number}")
         assert made == "1 x NONE", made
     told = [
-        ask(nodes.bootstrap, "list_transactions", 2, transactional_id_pattern=pattern)
+        ask(nodes, "list_transactions", 2, transactional_id_pattern=pattern)
         for pattern in ("(?:.?){690}", "[ab]*a[ab]{100}|(?:.?){690}")
     ]
     return "; ".join(told)

@@ -6,7 +6,7 @@ from typing import Final
 
 from attacks.attack import Attack
 from attacks.hostile import codes_in, in_words
-from attacks.nodes import Nodes, scrape
+from attacks.nodes import Nodes
 from ottla.logstore.words.schema_compiler import decode
 from tests.compat.wire_client import WireClient, eventually, message_class
 
@@ -25,14 +25,14 @@ def _commit(client: WireClient, group: str) -> str:
 
 
 def _prepare(nodes: Nodes) -> None:
-    with WireClient(nodes.bootstrap) as client:
+    with nodes.connect() as client:
         wanted = [{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}]
         client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
         eventually(lambda: _commit(client, "honest"), lambda told: "NONE" in told)
 
 
 def _send(nodes: Nodes) -> str:
-    with WireClient(nodes.bootstrap) as client:
+    with nodes.connect() as client:
         refused = {_commit(client, "\\" * 32_000 + f"{number}") for number in range(LONG_GROUPS)}
         assert refused == {"1 x INVALID_GROUP_ID"}, refused
         topics = [{"name": TOPIC, "partitions": [{"partition_index": 0, "committed_metadata": ""}]}]
@@ -52,7 +52,7 @@ def _send(nodes: Nodes) -> str:
                 assert struct.unpack_from(">i", frame)[0] <= client.correlation_id
                 answer = decode(message_class("offset_commit", "Response"), 8, frame[5:])
                 assert not answer.topics[0].partitions[0].error_code, answer
-    sizes = [len(scrape(nodes.rest)) for _ in range(SCRAPES)]
+    sizes = [len(nodes.scrape()) for _ in range(SCRAPES)]
     assert max(sizes) <= MAX_SCRAPE_BYTES, f"a scrape of {max(sizes)} bytes"
     return f"scrapes of {max(sizes) / 1e6:.1f} MB"
 

@@ -6,11 +6,15 @@ import subprocess
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from ottla.node.cli.local_cluster import NodeProcess, wait_until_ready, write_homes
+from attacks.secured_access import SETTINGS as SECURED_SETTINGS
+from attacks.secured_access import Access, Role, connect, read_access, tls_context
+from ottla.node.cli.local_cluster import SECURE_FOLDER, NodeProcess, wait_until_ready, write_homes
+from ottla.node.settings.secure_settings import SecureFiles
+from tests.compat.wire_client import CALL_TIMEOUT_S, WireClient
 from tests.cpu_time import cpu_seconds_of
 from tests.ports import free_ports
 
@@ -23,6 +27,8 @@ SETTINGS: Final = {
 }
 THREE_SETTINGS: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 SCRAPE_TIMEOUT_S: Final = 120.0
+LONGEST_TURN: Final = "ottla_event_loop_turn_max_seconds"
+PORTS_OF_SECURED: Final = 4
 # An exposition is kept for a second.
 BETWEEN_SCRAPES_S: Final = 1.1
 Start = Callable[..., "subprocess.Popen[bytes]"]
@@ -33,11 +39,47 @@ class Nodes:
     """Nodes that serve; `processes` are theirs, in the order of their ids."""
 
     processes: tuple[NodeProcess, ...]
+    access: Access | None = None  # None: the nodes are open
+    role: Role = Role.ADMINISTRATOR  # whose connections are made
+    first: int = 0  # the place of the node that is attacked
+
+    def acting(self, role: Role) -> "Nodes":
+        """Return the same nodes for somebody else."""
+        return replace(self, role=role)
+
+    def each(self) -> "list[Nodes]":
+        """Return the same nodes once for each that may be attacked."""
+        return [replace(self, first=place) for place in range(len(self.processes))]
+
+    def connect(
+        self, *, client_id: str | None = "attack", timeout_s: float = CALL_TIMEOUT_S, source: str = ""
+    ) -> WireClient:
+        """Return a connection to the attacked node, logged in where the role has a user."""
+        if self.access is None:
+            return WireClient(self.bootstrap, client_id=client_id, timeout_s=timeout_s, source=source)
+        return connect(
+            self.bootstrap,
+            self.access,
+            self.role,
+            client_id=client_id,
+            timeout_s=timeout_s,
+            source=source,
+        )
+
+    def scrape(self, place: int = 0) -> bytes:
+        """Return the metrics of a node, as a Prometheus reads them."""
+        access = self.access
+        headers = {} if access is None else access.basic(Role.ADMINISTRATOR)
+        request = urllib.request.Request(f"{self.processes[place].rest}/metrics", headers=dict(headers))
+        context = None if access is None else tls_context(access.authority)
+        with urllib.request.urlopen(request, timeout=SCRAPE_TIMEOUT_S, context=context) as answer:
+            content: Any = answer.read()
+        return bytes(content)
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT of the first node, which is attacked where an attack goes to one."""
-        return self.processes[0].bootstrap
+        """HOST:PORT of the node that is attacked where an attack goes to one."""
+        return self.processes[self.first].bootstrap
 
     @property
     def bootstraps(self) -> list[str]:
@@ -69,7 +111,12 @@ class Nodes:
 
     def longest_turn_s(self) -> float:
         """The longest turn of a node's loop since the last call, in CPU time of the loop's thread."""
-        return max(_gauge(one.rest, "ottla_event_loop_turn_max_seconds") for one in self.processes)
+        return max(self._gauge(place, LONGEST_TURN) for place in range(len(self.processes)))
+
+    def _gauge(self, place: int, name: str) -> float:
+        found = re.search(rf"^{name} (\S+)$", self.scrape(place).decode(), flags=re.M)
+        assert found is not None, f"node {place} has no {name}"
+        return float(found[1])
 
     def log(self) -> str:
         return "".join(one.home.log.read_text(errors="replace") for one in self.processes)
@@ -93,16 +140,23 @@ class Nodes:
 
 
 def start_nodes(
-    count: int, data: Path, settings: Mapping[str, str], start: Start = subprocess.Popen
+    count: int,
+    data: Path,
+    settings: Mapping[str, str],
+    start: Start = subprocess.Popen,
+    *,
+    is_secure: bool = False,
 ) -> Nodes:
     """So many nodes with these settings, when they serve; `start` starts a process."""
-    overrides = {**SETTINGS, **(THREE_SETTINGS if count == 3 else {}), **settings}
+    secured = SECURED_SETTINGS if is_secure else {}
+    overrides = {**SETTINGS, **(THREE_SETTINGS if count == 3 else {}), **secured, **settings}
     homes = write_homes(
         count,
-        base_port=free_ports(3 * count),
+        base_port=free_ports(PORTS_OF_SECURED * count),
         data=data,
         overrides=[f"{name}={value}" for name, value in overrides.items()],
         rest=True,
+        is_secure=is_secure,
     )
     processes: list[NodeProcess] = []
     try:
@@ -115,20 +169,8 @@ def start_nodes(
             one.process.wait()
             one.close()
         raise
-    return Nodes(processes=tuple(processes))
-
-
-def scrape(rest: str) -> bytes:
-    """Return the metrics of a node, as a Prometheus reads them."""
-    with urllib.request.urlopen(f"{rest}/metrics", timeout=SCRAPE_TIMEOUT_S) as answer:
-        content: Any = answer.read()
-    return bytes(content)
-
-
-def _gauge(rest: str, name: str) -> float:
-    found = re.search(rf"^{name} (\S+)$", scrape(rest).decode(), flags=re.M)
-    assert found is not None, f"{rest}/metrics has no {name}"
-    return float(found[1])
+    access = read_access(SecureFiles(data / SECURE_FOLDER).client_properties) if is_secure else None
+    return Nodes(processes=tuple(processes), access=access)
 
 
 def _status_mib(pid: int, name: str) -> float:

@@ -9,7 +9,7 @@ from typing import Final
 from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S
 from attacks.nodes import Nodes
-from tests.compat.wire_client import Closed, WireClient
+from tests.compat.wire_client import Closed
 
 CLIENT_IDS: Final = 50_000
 PIPELINED: Final = 50
@@ -25,14 +25,14 @@ def _set_quota(key: str, value: float, client_id: str | None, nodes: Nodes) -> N
         "entity": [{"entity_type": "client-id", "entity_name": client_id}],
         "ops": [{"key": key, "value": value}],
     }
-    with WireClient(nodes.bootstrap, timeout_s=TIMEOUT_S) as client:
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
         answer = client.call("alter_client_quotas", 1, entries=[entry])
         assert not answer.entries[0].error_code, answer.entries[0].error_message
 
 
 def _many_ids(nodes: Nodes) -> str:
     answered = 0
-    with WireClient(nodes.bootstrap, timeout_s=TIMEOUT_S) as client:
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
         for first in range(0, CLIENT_IDS, PIPELINED):
             frames = bytearray()
             for number in range(first, first + PIPELINED):
@@ -48,7 +48,7 @@ def _many_ids(nodes: Nodes) -> str:
 def _impatient(nodes: Nodes) -> str:
     def send(_: int) -> int:
         sent = 0
-        with WireClient(nodes.bootstrap, client_id=IMPATIENT, timeout_s=SECONDS) as client:
+        with nodes.connect(client_id=IMPATIENT, timeout_s=SECONDS) as client:
             frames = client.frame("api_versions", 2) * 1_000
             until = time.monotonic() + SECONDS
             try:

@@ -43,7 +43,7 @@ def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
     """Return a function that makes a topic of one partition with these settings on the first node."""
 
     def prepare(nodes: Nodes) -> None:
-        with WireClient(nodes.bootstrap) as client:
+        with nodes.connect() as client:
             wanted = {
                 "name": topic,
                 "num_partitions": 1,
@@ -53,21 +53,21 @@ def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
             created = client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000).topics[0]
             assert not created.error_code, created
             first = batch([b"first"], keys=[b"k"])
-            told = eventually(lambda: _produce(nodes.bootstrap, topic, first), "NONE".__eq__)
+            told = eventually(lambda: _produce(nodes, topic, first), "NONE".__eq__)
             assert told == "NONE", told
 
     return prepare
 
 
-def _produce(bootstrap: str, topic: str, records: bytes) -> str:
-    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+def _produce(nodes: Nodes, topic: str, records: bytes) -> str:
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
         data = [{"name": topic, "partition_data": [{"index": 0, "records": records}]}]
         answer = client.call("produce", 9, acks=1, timeout_ms=30_000, topic_data=data)
         return in_words(codes_in(answer)).removeprefix("1 x ")
 
 
-def _list_offsets(bootstrap: str, topic: str, timestamp: int) -> Any:
-    with WireClient(bootstrap, timeout_s=TIMEOUT_S) as client:
+def _list_offsets(nodes: Nodes, topic: str, timestamp: int) -> Any:
+    with nodes.connect(timeout_s=TIMEOUT_S) as client:
         return _asked_for_time(client, topic, timestamp)
 
 
@@ -81,7 +81,7 @@ def _asked_for_time(client: WireClient, topic: str, timestamp: int) -> Any:
 
 
 def _send_refused(nodes: Nodes) -> str:
-    told = {_produce(nodes.bootstrap, "bombs-checked", bomb(10 * MILLION)) for _ in range(10)}
+    told = {_produce(nodes, "bombs-checked", bomb(10 * MILLION)) for _ in range(10)}
     assert told == {"INVALID_RECORD"}, told
     return "10 x INVALID_RECORD"
 
@@ -89,11 +89,9 @@ def _send_refused(nodes: Nodes) -> str:
 def _send_to_compacted(nodes: Nodes) -> str:
     """Its records have no keys: each batch is opened, beside the batches of an honest producer."""
     with ThreadPoolExecutor(8) as threads:
-        hostile = [
-            threads.submit(_produce, nodes.bootstrap, "bombs-compacted", bomb(MILLION)) for _ in range(40)
-        ]
+        hostile = [threads.submit(_produce, nodes, "bombs-compacted", bomb(MILLION)) for _ in range(40)]
         honest = batch([b"honest" * 20_000], keys=[b"k"])
-        told = {_produce(nodes.bootstrap, "bombs-compacted", honest) for _ in range(5)}
+        told = {_produce(nodes, "bombs-compacted", honest) for _ in range(5)}
         refused = {one.result() for one in hostile}
     assert told == {"NONE"}, f"an honest producer was told {told}"
     assert refused == {"INVALID_RECORD"}, refused
@@ -104,27 +102,27 @@ def _prepare_times(nodes: Nodes) -> None:
     _made("bombs-times")(nodes)
     _made("honest-times")(nodes)
     for _ in range(20):
-        told = _produce(nodes.bootstrap, "bombs-times", bomb(10 * MILLION, max_timestamp=LIE_MS))
+        told = _produce(nodes, "bombs-times", bomb(10 * MILLION, max_timestamp=LIE_MS))
         assert told == "NONE", told
 
 
 def _send_times(nodes: Nodes) -> str:
     """Clients that go at once, and one that stays: its look-up in another topic is served meanwhile."""
     for _ in range(GONE_CLIENTS):
-        with WireClient(nodes.bootstrap) as client:
+        with nodes.connect() as client:
             partitions = [{"partition_index": 0, "timestamp": LATE_MS}]
             topics = [{"name": "bombs-times", "partitions": partitions}]
             client.send("list_offsets", 7, replica_id=-1, topics=topics)
-    honest = _list_offsets(nodes.bootstrap, "honest-times", 1)
+    honest = _list_offsets(nodes, "honest-times", 1)
     assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up was told {honest}"
-    told = _list_offsets(nodes.bootstrap, "bombs-times", LATE_MS)
+    told = _list_offsets(nodes, "bombs-times", LATE_MS)
     return f"error code {told.error_code}"
 
 
 def _prepare_readers(nodes: Nodes) -> None:
     _made("bombs-read")(nodes)
     for _ in range(5):
-        told = _produce(nodes.bootstrap, "bombs-read", bomb(10 * MILLION))
+        told = _produce(nodes, "bombs-read", bomb(10 * MILLION))
         assert told == "NONE", told
 
 
@@ -144,12 +142,12 @@ def _send_readers(nodes: Nodes) -> str:
 
 def _prepare_cleaner(nodes: Nodes) -> None:
     _made("bombs-cleaned")(nodes)
-    assert _produce(nodes.bootstrap, "bombs-cleaned", bomb(2 * MILLION)) == "NONE"
+    assert _produce(nodes, "bombs-cleaned", bomb(2 * MILLION)) == "NONE"
 
 
 def _send_cleaner(nodes: Nodes) -> str:
     """A topic that is made compacted when the bomb is in it already."""
-    with WireClient(nodes.bootstrap) as client:
+    with nodes.connect() as client:
         wanted = {
             "cleanup.policy": "compact",
             "segment.ms": "1",
@@ -160,7 +158,7 @@ def _send_cleaner(nodes: Nodes) -> str:
         client.call("incremental_alter_configs", 1, resources=resources, validate_only=False)
     for _ in range(2):  # the next batches close the segment with the bomb
         time.sleep(0.05)
-        _produce(nodes.bootstrap, "bombs-cleaned", batch([b"next"], keys=[b"k"]))
+        _produce(nodes, "bombs-cleaned", batch([b"next"], keys=[b"k"]))
     time.sleep(5.0)
     return "compacted"
 

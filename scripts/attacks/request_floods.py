@@ -8,7 +8,6 @@ from typing import Any, Final
 from attacks.attack import Attack
 from attacks.hostile import TIMEOUT_S
 from attacks.nodes import Nodes
-from tests.compat.wire_client import WireClient
 
 CONNECTIONS: Final = 8
 PIPELINED: Final = 64  # as many as a node serves of one connection before others get their turn
@@ -21,7 +20,7 @@ _BROKER: Final = {"resources": [{"resource_type": 4, "resource_name": "0", "conf
 
 def _flood(api: str, version: int, fields: dict[str, Any], rounds: int, nodes: Nodes) -> str:
     def send(_: int) -> int:
-        with WireClient(nodes.bootstrap, timeout_s=TIMEOUT_S) as client:
+        with nodes.connect(timeout_s=TIMEOUT_S) as client:
             frames = client.frame(api, version, **fields) * PIPELINED
             for _ in range(rounds):
                 client.send_bytes(frames)

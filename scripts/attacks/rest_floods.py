@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from attacks.attack import Attack
 from attacks.nodes import Nodes
 from tests.compat.batches import batch
-from tests.compat.wire_client import WireClient, eventually
+from tests.compat.wire_client import eventually
 
 TOPIC: Final = "rest-floods"
 PARTITIONS: Final = 6
@@ -39,7 +39,7 @@ SETTINGS: Final = {"ottla.probe.listener": "127.0.0.1:0"}
 
 
 def _make_records(nodes: Nodes) -> None:
-    with WireClient(nodes.bootstrap) as client:
+    with nodes.connect() as client:
         wanted = [{"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}]
         client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
         values = [

@@ -24,7 +24,7 @@ def _make_topics(nodes: Nodes) -> None:
     """A thousand topics with long names, and one that an honest group wants."""
     chance = random.Random(1)
     names = ["".join(chance.choices("ab", k=249)) for _ in range(TOPICS)] + ["orders-1"]
-    with WireClient(nodes.bootstrap, timeout_s=300.0) as client:
+    with nodes.connect(timeout_s=300.0) as client:
         for at in range(0, len(names), TOPICS_AT_ONCE):
             topics = [
                 {"name": name, "num_partitions": 1, "replication_factor": 1}
@@ -60,7 +60,7 @@ def _join(client: WireClient, group: str, regex: str) -> Any:
 
 
 def _slow_patterns(nodes: Nodes) -> str:
-    with WireClient(nodes.bootstrap, timeout_s=300.0) as client:
+    with nodes.connect(timeout_s=300.0) as client:
         refused = _join(client, "too-large", TOO_LARGE)
         assert refused.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION, refused
         for number in range(GROUPS):

@@ -30,10 +30,10 @@ class Outcome:
     missed: tuple[str, ...]
 
 
-def run(attack: Attack, nodes: Nodes, watch: Callable[[list[str]], GoodClient] = GoodClient) -> Outcome:
+def run(attack: Attack, nodes: Nodes, watch: Callable[[Nodes], GoodClient] = GoodClient) -> Outcome:
     """Attack these nodes; they run on, if they hold."""
     attack.prepare(nodes)
-    good = watch(nodes.bootstraps)
+    good = watch(nodes)
     try:
         quiet_s = _quiet_cpu_share(nodes)
         nodes.longest_turn_s()  # what went before is not counted
@@ -43,7 +43,7 @@ def run(attack: Attack, nodes: Nodes, watch: Callable[[list[str]], GoodClient] =
         cpu_s, began = nodes.cpu_s(), time.monotonic()
         missed: list[str] = []
         try:
-            answered = attack.send(nodes)
+            answered = attack.send(nodes.acting(attack.role))
         except AssertionError as error:
             answered = str(error)
             missed.append(answered)

@@ -76,12 +76,26 @@ class WireClient:
     """One connection to `host:port`."""
 
     def __init__(
-        self, bootstrap: str, *, client_id: str | None = "trap", timeout_s: float = CALL_TIMEOUT_S
+        self,
+        bootstrap: str,
+        *,
+        client_id: str | None = "trap",
+        timeout_s: float = CALL_TIMEOUT_S,
+        wrap: Callable[[socket.socket], socket.socket] = lambda plain: plain,
+        source: str = "",
     ) -> None:
+        """Connect, maybe from an address of ours; `wrap` may put TLS around the socket."""
         host, _, port = bootstrap.rpartition(":")
         self.bootstrap, self.client_id = bootstrap, client_id
-        self.socket = socket.create_connection((host, int(port)), timeout_s)
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        plain = socket.create_connection(
+            (host, int(port)), timeout_s, source_address=(source, 0) if source else None
+        )
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        try:
+            self.socket = wrap(plain)
+        except BaseException:
+            plain.close()
+            raise
         self.buffer = bytearray()
         self.correlation_id = 0
 

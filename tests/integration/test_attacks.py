@@ -18,7 +18,7 @@ from tests.thorough import THOROUGH
 sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
 
 from attacks import trial
-from attacks.all_attacks import ATTACKS
+from attacks.all_attacks import ATTACKS, SECURED
 from attacks.attack import Attack
 from attacks.nodes import Nodes, start_nodes
 
@@ -26,11 +26,26 @@ pytestmark = pytest.mark.slow
 ON_ONE = [
     pytest.param(one, marks=THOROUGH if one.is_thorough else (), id=one.name)
     for one in ATTACKS
+    if 1 in one.node_counts and not one.settings and not one.is_secure
+]
+WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings and not one.is_secure]
+# A few of each kind always; the others in a thorough run.
+QUICK = (
+    "tls-junk",
+    "tls-alerts",
+    "wrong-passwords",
+    "giant-scram",
+    "forged-proofs",
+    "giant-metadata-by-user",
+)
+ON_SECURED = [
+    pytest.param(one, marks=() if one.name in QUICK else THOROUGH, id=one.name)
+    for one in SECURED
     if 1 in one.node_counts and not one.settings
 ]
-WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings]
+SECURED_WITH_SETTINGS = [one for one in SECURED if one.settings]
 ON_THREE_WITH_SETTINGS = [one for one in ATTACKS if one.node_counts == (3,) and one.settings]
-ON_THREE = [one for one in ATTACKS if 3 in one.node_counts and not one.settings]
+ON_THREE = [one for one in ATTACKS if 3 in one.node_counts and not one.settings and not one.is_secure]
 
 
 def patiently(attack: Attack) -> Attack:
@@ -54,6 +69,35 @@ def test_an_attack_on_a_node_stays_within_its_limits(node: Nodes, attack: Attack
 @pytest.mark.parametrize("attack", WITH_SETTINGS, ids=lambda one: one.name)
 def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Path, attack: Attack) -> None:
     nodes = start_nodes(1, tmp_path, attack.settings, popen)
+    try:
+        outcome = trial.run(patiently(attack), nodes)
+    finally:
+        ended = nodes.stop()
+
+    assert outcome.missed == (), outcome
+    assert ended, "the node did not end in its grace after SIGTERM"
+
+
+@pytest.fixture(scope="module")
+def secured_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nodes]:
+    nodes = start_nodes(1, tmp_path_factory.mktemp("secured"), {}, popen, is_secure=True)
+    yield nodes
+    assert nodes.stop(), "the secured node did not end in its grace after SIGTERM"
+
+
+@pytest.mark.parametrize("attack", ON_SECURED)
+def test_an_attack_on_a_secured_node_stays_within_its_limits(secured_node: Nodes, attack: Attack) -> None:
+    outcome = trial.run(patiently(attack), secured_node)
+
+    assert outcome.missed == (), outcome
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("attack", SECURED_WITH_SETTINGS, ids=lambda one: one.name)
+def test_an_attack_on_a_secured_node_with_settings_stays_within_its_limits(
+    tmp_path: Path, attack: Attack
+) -> None:
+    nodes = start_nodes(1, tmp_path, attack.settings, popen, is_secure=True)
     try:
         outcome = trial.run(patiently(attack), nodes)
     finally:

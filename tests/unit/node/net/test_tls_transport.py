@@ -403,6 +403,58 @@ def test_where_nodes_dial_nobody_is_refused_unseen(loop: asyncio.AbstractEventLo
     assert line.counts.successful == 1 and not line.lower.is_aborted
 
 
+@pytest.mark.parametrize("how", ["end", "end while it is computed", "reset", "silence"])
+def test_a_handshake_that_was_begun_and_left_counts_against_its_address(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr("ottla.node.net.tls_transport.HANDSHAKE_SECONDS", 0.01)
+    limits = Limits()
+    line = Line(loop, limits=limits)
+    line.lane.is_quick = how != "end while it is computed"
+    with pytest.raises(ssl.SSLWantReadError):
+        line.client.do_handshake()
+    line.deliver(line.to_server.read())
+
+    if how == "reset":
+        line.transport.connection_lost(ConnectionResetError())
+    elif how == "silence":
+        loop.run_until_complete(asyncio.sleep(0.03))
+    else:
+        line.transport.eof_received()
+        if line.lane.waiting:
+            line.lane.compute()
+
+    assert limits.noted == [ADDRESS]
+    assert line.counts.failed == (1 if how == "silence" else 0)
+
+
+@pytest.mark.parametrize("how", ["end", "reset"])
+def test_who_only_looks_whether_somebody_listens_counts_as_nothing(
+    loop: asyncio.AbstractEventLoop, how: str
+) -> None:
+    limits = Limits()
+    line = Line(loop, limits=limits)
+
+    if how == "end":
+        line.transport.eof_received()
+    else:
+        line.transport.connection_lost(ConnectionResetError())
+
+    assert limits.noted == [] and line.counts.failed == 0
+
+
+def test_a_handshake_that_failed_counts_once(loop: asyncio.AbstractEventLoop) -> None:
+    limits = Limits(held_s=10.0)
+    line = Line(loop, verify=ssl.CERT_REQUIRED, limits=limits)
+    with pytest.raises(ssl.SSLError):
+        line.shake_hands()
+        line.read()
+
+    line.transport.connection_lost(None)
+
+    assert limits.noted == [ADDRESS]
+
+
 def test_what_is_no_tls_is_refused_with_its_first_byte(loop: asyncio.AbstractEventLoop) -> None:
     line = Line(loop)
 

@@ -1,0 +1,46 @@
+"""Attacks on secured nodes: their own, and the others by strangers and by users without rights."""
+
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from attacks import giant_requests, login_floods, long_ids, request_floods, rights_floods, tls_floods
+from attacks.attack import Attack, nothing
+from attacks.nodes import Nodes
+from attacks.secured_access import Role
+from tests.compat.wire_client import Closed
+
+ATTACKS: Final[Sequence[Attack]] = (*tls_floods.ATTACKS, *login_floods.ATTACKS, *rights_floods.ATTACKS)
+
+
+def _refused(send: Callable[[Nodes], str]) -> Callable[[Nodes], str]:
+    """Return an attack whose answers are not judged: who has no rights is told something else, or nothing."""
+
+    def attempt(nodes: Nodes) -> str:
+        try:
+            return send(nodes)
+        except (AssertionError, Closed, ssl.SSLError, ConnectionError) as error:
+            return f"refused: {type(error).__name__}"
+
+    return attempt
+
+
+def _by(role: Role, attack: Attack) -> Attack:
+    return replace(
+        attack,
+        name=f"{attack.name}-by-{role.name.lower()}",
+        sends=f"{attack.sends}, by a {role.value}",
+        send=_refused(attack.send),
+        is_secure=True,
+        role=role,
+    )
+
+
+# What is prepared is prepared for clients with rights; attacks without that say the same to everybody.
+OTHERS: Final[Sequence[Attack]] = tuple(
+    _by(role, one)
+    for role in (Role.STRANGER, Role.USER)
+    for one in (*long_ids.ATTACKS, *giant_requests.ATTACKS, *request_floods.ATTACKS)
+    if one.prepare is nothing and not one.settings
+)

@@ -1,0 +1,307 @@
+"""Connections of strangers to listeners with TLS: begun and left, junk, a thousand a second that fail."""
+
+import multiprocessing
+import os
+import socket
+import ssl
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from attacks.attack import Attack
+from attacks.good_client import GoodClient, Seen
+from attacks.nodes import Nodes
+from attacks.secured_access import Role, tls_context
+
+ATTACKER: Final = "127.0.0.2"  # what fails there is not held against the good client
+HELD: Final = 1_000
+HELD_S: Final = 3.0
+JUNK_CONNECTIONS: Final = 1_000
+ALERTS: Final = 200_000
+ALERT_CONNECTIONS: Final = 10
+FRAGMENTED: Final = 100
+AT_A_TIME: Final = 8
+TIMEOUT_S: Final = 20.0
+WARNING: Final = bytes.fromhex("15030100020100")  # an alert that is only a warning: close_notify
+JUNK: Final = (
+    b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"\0\0\0\x0a\0\x12\0\0\0\0\0\x01\xff\xff",  # ApiVersions without TLS
+    b"\x16\x03\x01\xff\xff" + b"\x01\xff\xff\xff" * 8_192,  # a record that is too long
+    b"\x80\x2e\x01\x03\x01" + bytes(64),  # SSL 2
+    bytes(65_536),
+    bytes(range(256)) * 64,
+)
+STORM_PER_SECOND: Final = 1_000
+STORM_PROCESSES: Final = 2
+STORM_THREADS: Final = 24  # of each: a failed login is answered late
+STORM_S: Final = 8.0
+STORM_ADDRESSES: Final = 200
+# Attackers have machines of their own; here they leave the processors to the node and the good client.
+STORM_NICENESS: Final = 10
+# Both p99 come of some hundred round trips: a difference below this is that of two runs of a busy machine.
+NOISE_MS: Final = 8.0
+
+
+@cache
+def client_hello() -> bytes:
+    """Return the first bytes of a client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
+
+
+def _where(nodes: Nodes) -> tuple[str, int]:
+    host, _, port = nodes.bootstrap.rpartition(":")
+    return host, int(port)
+
+
+def _opened(where: tuple[str, int], source: str = ATTACKER) -> socket.socket:
+    return socket.create_connection(where, TIMEOUT_S, source_address=(source, 0))
+
+
+def _is_ended(one: socket.socket) -> bool:
+    """Read to the end, which must come within the time of the socket."""
+    try:
+        while one.recv(65_536):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _begun_and_left(nodes: Nodes) -> str:
+    """Hold connections that have said half of what they say first, or nothing."""
+    where, hello = _where(nodes), client_hello()
+    held = []
+    try:
+        for number in range(HELD):
+            one = _opened(where)
+            held.append(one)
+            with suppress(OSError):
+                one.sendall(hello[: number % len(hello)])
+        time.sleep(HELD_S)
+    finally:
+        for one in held:
+            one.close()
+    return f"{len(held)} held for {HELD_S:g} s"
+
+
+def _junk(nodes: Nodes) -> str:
+    where = _where(nodes)
+    opened = []
+    try:
+        for number in range(JUNK_CONNECTIONS):
+            one = _opened(where)
+            opened.append(one)
+            with suppress(OSError):
+                one.sendall(JUNK[number % len(JUNK)])
+                one.shutdown(socket.SHUT_WR)
+        ended = Counter(map(_is_ended, opened))
+    finally:
+        for one in opened:
+            one.close()
+    assert not ended[False], f"{ended[False]} connections were not ended"
+    return f"{ended[True]} ended"
+
+
+def _alerts(nodes: Nodes) -> str:
+    where = _where(nodes)
+
+    def send(_: int) -> bool:
+        with _opened(where) as one:
+            with suppress(OSError):
+                one.sendall(client_hello())
+                one.sendall(WARNING * ALERTS)
+                one.shutdown(socket.SHUT_WR)
+            return _is_ended(one)
+
+    with ThreadPoolExecutor(ALERT_CONNECTIONS) as threads:
+        assert all(threads.map(send, range(ALERT_CONNECTIONS))), "a connection was not ended"
+    return f"{ALERT_CONNECTIONS} ended"
+
+
+def _fragments(nodes: Nodes) -> str:
+    """Say a ClientHello in records of one byte, each in a packet of its own."""
+    where, hello = _where(nodes), client_hello()
+    content = hello[5:]
+
+    def send(_: int) -> str:
+        with _opened(where) as one:
+            one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with suppress(OSError):
+                for at in range(len(content)):
+                    one.sendall(struct.pack(">BHHB", 22, 0x0301, 1, content[at]))
+                one.recv(5)
+                return "answered"
+            return "closed"
+
+    with ThreadPoolExecutor(AT_A_TIME) as threads:
+        told = Counter(threads.map(send, range(FRAGMENTED)))
+    return ", ".join(f"{count} {word}" for word, count in sorted(told.items()))
+
+
+# ---- a thousand connections a second ---------------------------------------------------------------
+
+
+def _junk_once(where: tuple[str, int], source: str, authority: Path) -> None:
+    with _opened(where, source) as one:
+        one.sendall(JUNK[0])
+        one.recv(1)
+
+
+def _half_once(where: tuple[str, int], source: str, authority: Path) -> None:
+    with _opened(where, source) as one:
+        one.sendall(client_hello()[:100])
+
+
+def _hello_once(where: tuple[str, int], source: str, authority: Path) -> None:
+    """Have the node sign, and go."""
+    with _opened(where, source) as one:
+        one.sendall(client_hello())
+        one.recv(1)
+
+
+def _login_once(where: tuple[str, int], source: str, authority: Path) -> None:
+    """Shake hands, and send what a stranger may not."""
+    with (
+        _opened(where, source) as plain,
+        tls_context(authority).wrap_socket(plain, server_hostname=where[0]) as one,
+    ):
+        one.sendall(b"\0\0\0\x0a\0\x03\0\0\0\0\0\x01\xff\xff")
+        one.recv(1)
+
+
+_WAYS: Final[Sequence[Callable[[tuple[str, int], str, Path], None]]] = (
+    _junk_once,
+    _half_once,
+    _hello_once,
+    _login_once,
+)
+
+
+def _storm(where: tuple[str, int], authority: Path, per_second: float, seconds: float) -> int:
+    """Open connections that fail, in each way in its turn, at this rate; return how many were opened."""
+    os.nice(STORM_NICENESS)
+    began = time.monotonic()
+
+    def work(place: int) -> int:
+        opened = 0
+        for number in range(place, int(per_second * seconds), STORM_THREADS):
+            pause_s = began + number / per_second - time.monotonic()
+            if pause_s > 0:
+                time.sleep(pause_s)
+            if time.monotonic() - began > seconds:
+                break
+            # Half of them of one address, which is refused sooner.
+            source = ATTACKER if number % 2 else f"127.0.1.{1 + number // 2 % STORM_ADDRESSES}"
+            opened += 1
+            with suppress(OSError):
+                _WAYS[number // 2 % len(_WAYS)](where, source, authority)
+        return opened
+
+    with ThreadPoolExecutor(STORM_THREADS) as threads:
+        return sum(threads.map(work, range(STORM_THREADS)))
+
+
+def _storm_into(answers: "multiprocessing.Queue[int]", *given: object) -> None:
+    answers.put(_storm(*given))  # type: ignore[arg-type]
+
+
+@contextmanager
+def _stormed(nodes: Nodes, opened: list[int]) -> Iterator[None]:
+    """Open a thousand connections a second meanwhile; add how many there were."""
+    assert nodes.access is not None
+    context = multiprocessing.get_context("spawn")
+    answers: multiprocessing.Queue[int] = context.Queue()
+    given = (_where(nodes), nodes.access.authority, STORM_PER_SECOND / STORM_PROCESSES, STORM_S)
+    processes = [
+        context.Process(target=_storm_into, args=(answers, *given), daemon=True)
+        for _ in range(STORM_PROCESSES)
+    ]
+    for one in processes:
+        one.start()
+    try:
+        yield
+        opened += [answers.get(timeout=3 * STORM_S + TIMEOUT_S) for _ in processes]
+    finally:
+        for one in processes:
+            one.join(TIMEOUT_S)
+            one.kill()
+
+
+def _watched(nodes: Nodes, seconds: float) -> Seen:
+    good = GoodClient(nodes)
+    try:
+        time.sleep(seconds)
+        return good.finish()
+    finally:
+        good.kill()
+
+
+def _thousand_a_second(nodes: Nodes) -> str:
+    before = _watched(nodes, STORM_S)
+    opened: list[int] = []
+    with _stormed(nodes, opened):
+        during = _watched(nodes, STORM_S)
+    told = (
+        f"{sum(opened) / STORM_S:.0f} a second; p50 {before.p50_ms:.1f} -> {during.p50_ms:.1f} ms, "
+        f"p99 {before.p99_ms:.1f} -> {during.p99_ms:.1f} ms"
+    )
+    assert not during.failures, f"{told}; a good client saw {during.failures[0]}"
+    assert during.p99_ms < max(2 * before.p99_ms, before.p99_ms + NOISE_MS), told
+    return told
+
+
+ATTACKS: Final[Sequence[Attack]] = (
+    Attack(
+        name="tls-begun-and-left",
+        sends=f"{HELD:,} connections that say a part of their ClientHello and wait",
+        send=_begun_and_left,
+        cpu_s=2.0,
+        is_secure=True,
+        role=Role.STRANGER,
+    ),
+    Attack(
+        name="tls-junk",
+        sends=f"{JUNK_CONNECTIONS:,} connections with HTTP, plaintext, SSL 2, zeros or too long records",
+        send=_junk,
+        cpu_s=4.0,
+        is_secure=True,
+        role=Role.STRANGER,
+    ),
+    Attack(
+        name="tls-alerts",
+        sends=f"{ALERT_CONNECTIONS} handshakes with {ALERTS:,} alerts behind them",
+        send=_alerts,
+        cpu_s=2.0,
+        is_secure=True,
+        role=Role.STRANGER,
+    ),
+    Attack(
+        name="tls-fragments",
+        sends=f"{FRAGMENTED} ClientHellos in records of one byte",
+        send=_fragments,
+        cpu_s=6.0,
+        is_secure=True,
+        role=Role.STRANGER,
+    ),
+    Attack(
+        name="tls-thousand-a-second",
+        sends=f"{STORM_PER_SECOND:,} connections a second that fail: junk, half a ClientHello, a whole one, "
+        "no login; a good client's p99 stays below twice what it was",
+        send=_thousand_a_second,
+        cpu_s=2.0 * STORM_S,
+        is_secure=True,
+        role=Role.STRANGER,
+    ),
+)
