@@ -58,7 +58,8 @@ def secure_certificate(
         typer.Option("--out", metavar="FILE", help="where to write it (default: a file in DIR)"),
     ] = None,
     renew: Annotated[
-        bool, typer.Option("--renew", help="replace the certificate that is there by a new one")
+        bool,
+        typer.Option("--renew", help="replace the certificate that is there by a new one with its hosts"),
     ] = False,
 ) -> None:
     """Issue a certificate for one more node, or for a client, by the authority in DIR.

@@ -8,7 +8,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.failure import CommandError
 from ottla.node.secure_setup.issued_certificates import Wanted, checked_host, of_client, of_node
-from ottla.node.secure_setup.node_keys import LOCAL_HOSTS
+from ottla.node.secure_setup.node_keys import LOCAL_HOSTS, hosts_to_keep
 from ottla.node.secure_setup.secure_directory import complete, issue_more
 from ottla.node.settings.secure_settings import SECURE, SECURE_DIR, SecureFiles
 
@@ -39,8 +39,10 @@ def certificate(
     """Issue the certificate of a node or of a client by the authority of a directory."""
     files = SecureFiles(directory)
     try:
-        wanted, path = _wanted(files, node_id, client, hosts)
-        path = out or path
+        wanted = _wanted(node_id, client, hosts)
+        path = out or _file_of(files, node_id, client)
+        if is_renewal:
+            wanted = _wanted(node_id, client, [*hosts, *hosts_to_keep(path)])
         issue_more(files, {path: wanted}, may_replace=is_renewal)
     except KafkaError as error:
         raise CommandError(escape_controls(error.detail)) from None
@@ -50,14 +52,18 @@ def certificate(
     print(f"issued {path}: CN={wanted.name}{named}")
 
 
-def _wanted(
-    files: SecureFiles, node_id: int | None, client: str | None, hosts: Sequence[str]
-) -> tuple[Wanted, Path]:
+def _file_of(files: SecureFiles, node_id: int | None, client: str | None) -> Path:
     if client is None:
         assert node_id is not None, "one of them is given"
-        return of_node(node_id, [*LOCAL_HOSTS, *hosts]), files.node(node_id)
-    wanted = of_client(client)
-    return wanted, files.directory / f"client-{client.replace(' ', '-')}.pem"
+        return files.node(node_id)
+    return files.directory / f"client-{client.replace(' ', '-')}.pem"
+
+
+def _wanted(node_id: int | None, client: str | None, hosts: Sequence[str]) -> Wanted:
+    if client is None:
+        assert node_id is not None, "one of them is given"
+        return of_node(node_id, [*LOCAL_HOSTS, *hosts])
+    return of_client(client)
 
 
 def _all_files(files: SecureFiles, nodes: int) -> list[Path]:

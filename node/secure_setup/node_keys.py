@@ -3,7 +3,7 @@
 import logging
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -38,10 +38,11 @@ def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Pat
     if not is_new and not has_begun:
         raise KafkaError(
             ErrorCode.INVALID_CONFIG,
-            f"{config.log_dirs[0]} has data of a node that was not secure, so its cluster has no "
-            f"administrator who could log in. Run `ottla secure init {files.directory}`, start the node with "
-            f"ottla.secure=false, add the user of {files.client_properties} with its password (`ottla user "
-            "create`), and start it with ottla.secure=true; or choose another data directory.",
+            f"{config.log_dirs[0]} has data, but there are no keys in {files.directory}. If this node was "
+            "secure, bring that directory back, or name it by ottla.secure.dir. If it was not, its cluster "
+            f"has no administrator who could log in: run `ottla secure init {files.directory}`, start the node "
+            f"with ottla.secure=false, add the user of {files.client_properties} with its password (`ottla "
+            "user create`), and start it with ottla.secure=true; or choose another data directory.",
         )
     is_alone = len(config.controller_quorum_voters) < 2 and config.is_voter
     if makes_keys and not is_alone and not files.authority.exists():
@@ -128,16 +129,54 @@ def _renewed(config: BrokerConfig, files: SecureFiles, hosts: Iterable[str], now
     """
     path = files.node(config.node_id)
     try:
-        with path.open("rb") as file:
-            pem = file.read(MAX_STORE_BYTES)
-        own = ssl.PEM_cert_to_DER_cert(certificates_in(pem, str(path))[0].decode("ascii"))
-        names, (_, until) = host_names(own), validity(own)
-    except (OSError, ValueError) as error:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{path} cannot be used: {error}.") from None
+        names, until = _names_and_end(path)
+    except (OSError, ValueError, KafkaError) as error:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG, f"{_unusable(path, error)} {_remedy(files, config.node_id)}"
+        ) from None
     unnamed = [host for host in hosts if not is_named(names, -1, [host])]
     if until - now >= SOON and not unnamed:
         return []
     if not files.authority_key.exists():
         return []
-    kept = [name for name in names if not name.startswith("node-")]
-    return issue_more(files, {path: of_node(config.node_id, [*hosts, *sorted(kept)])}, may_replace=True)
+    wanted = of_node(config.node_id, [*hosts, *_without_node_names(names)])
+    return issue_more(files, {path: wanted}, may_replace=True)
+
+
+def hosts_to_keep(path: Path) -> list[str]:
+    """Return the hosts that the certificate in a file names; none if there is no certificate in it.
+
+    A node that runs takes a new certificate only if it names them, too.
+    """
+    try:
+        names, _ = _names_and_end(path)
+    except (OSError, ValueError, KafkaError):
+        return []
+    return _without_node_names(names)
+
+
+def _names_and_end(path: Path) -> tuple[Collection[str], datetime]:
+    with path.open("rb") as file:
+        pem = file.read(MAX_STORE_BYTES)
+    own = ssl.PEM_cert_to_DER_cert(certificates_in(pem, str(path))[0].decode("ascii"))
+    return host_names(own), validity(own)[1]
+
+
+def _unusable(path: Path, error: Exception) -> str:
+    if isinstance(error, KafkaError):
+        return error.detail
+    problem = error.strerror if isinstance(error, OSError) else error
+    return f"{path} cannot be used: {problem}."
+
+
+def _remedy(files: SecureFiles, node_id: int) -> str:
+    if files.authority_key.exists():
+        return "Bring it back, or remove it: then the next start makes a new one."
+    return (
+        f"Bring it back, or issue another one where {files.authority_key.name} is, by `ottla secure "
+        f"certificate DIR --node {node_id} --renew`."
+    )
+
+
+def _without_node_names(names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if not name.startswith("node-"))

@@ -79,7 +79,9 @@ def _issue(files: SecureFiles, wanted: Mapping[int, Wanted]) -> list[Path]:
     known = _authority(files) if files.authority.exists() else None
     if known is None and files.authority_key.exists():
         raise _refused(
-            f"{files.authority_key} is there, but {files.authority.name} is not: remove it, or bring that."
+            f"{files.authority_key} is there, but its certificate {files.authority.name} is not. Bring "
+            f"{files.authority.name} back; clients have a copy. To begin with a new authority, remove "
+            f"{files.authority_key.name} and all node-ID.pem."
         )
     authority, issued = issue(known, list(wanted.values()))
     made = []

@@ -17,7 +17,7 @@ from ottla.node.secure_setup.secure_directory import complete, issue_more
 from ottla.node.security.distinguished_name import host_names, validity
 from ottla.node.settings.config import BrokerConfig, parse_config
 from ottla.node.settings.properties_file import parse_properties
-from ottla.node.settings.secure_settings import SecureFiles, administrator_of
+from ottla.node.settings.secure_settings import SECURE_DIR, SecureFiles, administrator_of
 
 NOW = datetime.now(UTC)
 
@@ -185,6 +185,18 @@ def test_a_key_whose_certificate_is_gone_is_not_overwritten(tmp_path: Path) -> N
 
 
 @pytest.mark.usefixtures("no_program")
+def test_a_key_whose_certificate_is_gone_says_what_to_bring_back(tmp_path: Path) -> None:
+    files = SecureFiles(tmp_path)
+    files.authority_key.write_text("OLD")
+
+    with pytest.raises(KafkaError) as refused:
+        complete(files, hosts_of={0: []}, bootstrap="")
+
+    assert "Bring ca.pem back" in refused.value.detail
+    assert "remove ca.key and all node-ID.pem" in refused.value.detail
+
+
+@pytest.mark.usefixtures("no_program")
 def test_a_certificate_that_is_there_is_replaced_only_if_that_is_asked(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     complete(files, hosts_of={0: []}, bootstrap="")
@@ -274,8 +286,26 @@ def test_data_of_a_node_that_was_open_are_refused_before_anything_is_made(tmp_pa
     with pytest.raises(KafkaError) as refused:
         prepared(node(tmp_path))
 
-    assert "no administrator who could log in" in " ".join(refused.value.detail.split())
+    assert "no administrator who could log in" in refused.value.detail
+    assert f"bring that directory back, or name it by {SECURE_DIR}" in refused.value.detail
     assert os.listdir(tmp_path) == ["data"]
+
+
+@pytest.mark.usefixtures("no_program")
+def test_a_certificate_that_cannot_be_read_says_what_to_do_about_it(tmp_path: Path) -> None:
+    files = SecureFiles(tmp_path / "data-secure")
+    complete(files, hosts_of={0: []}, bootstrap="")
+    files.node(0).write_text("damaged")
+
+    with pytest.raises(KafkaError) as here:
+        prepared(node(tmp_path))
+    files.authority_key.unlink()
+    with pytest.raises(KafkaError) as elsewhere:
+        prepared(node(tmp_path))
+
+    assert "node-0.pem cannot be used: it has no certificate" in here.value.detail
+    assert "remove it: then the next start makes a new one" in here.value.detail
+    assert "`ottla secure certificate DIR --node 0 --renew`" in elsewhere.value.detail
 
 
 @pytest.mark.usefixtures("no_program")
