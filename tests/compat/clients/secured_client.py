@@ -1,0 +1,255 @@
+"""A client made of confluent-kafka, kafka-python or aiokafka (the one argument).
+
+It is told by lines and answers each by one, as SecuredClient.java does, which describes them.
+"""
+
+import asyncio
+import logging
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as AioTopicPartition
+from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
+from aiokafka.helpers import create_ssl_context
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
+    warnings.simplefilter("ignore", DeprecationWarning)
+    import kafka
+    from kafka.net.sasl.oauth import AbstractTokenProvider
+
+PATIENCE_S: Final = 10.0
+PAUSE_S: Final = 0.05
+Settings = dict[str, str]
+
+
+class Client(Protocol):
+    """Writes records to partition 0 of one topic, and reads them from the start."""
+
+    def send(self, topic: str, value: bytes) -> None: ...
+
+    def read(self, topic: str, value: bytes) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class OfConfluent:
+    """librdkafka tries again for ever, and tells its application of failed logins and handshakes."""
+
+    _REFUSED: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
+    def __init__(self, given: Settings) -> None:
+        self._failed: list[KafkaError] = []
+        names = {"ca": "ssl.ca.location", "user": "sasl.username", "password": "sasl.password"}
+        names |= {"mechanism": "sasl.mechanism", "certificate": "ssl.certificate.location"}
+        self._config: dict[str, Any] = {
+            names.get(name, name): value for name, value in given.items() if name != "token"
+        }
+        self._config |= {"error_cb": self._told, "log_level": 0, "linger.ms": 0}
+        if "certificate" in given:
+            self._config["ssl.key.location"] = given["certificate"]
+        if "token" in given:
+            self._config["oauth_cb"] = lambda _: (Path(given["token"]).read_text(), time.time() + 600)
+        self._producer = Producer(self._config)
+
+    def _told(self, error: KafkaError) -> None:
+        if error.code() in self._REFUSED:
+            self._failed.append(error)
+
+    def _until(self, poll: Callable[[], object], holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while not holds():
+            poll()
+            if self._failed:
+                raise KafkaException(self._failed[0])
+            assert time.monotonic() < deadline, "it took too long"
+
+    def send(self, topic: str, value: bytes) -> None:
+        told: list[KafkaError | None] = []
+        self._producer.produce(topic, value, partition=0, on_delivery=lambda error, _: told.append(error))
+        self._until(lambda: self._producer.poll(0.1), lambda: bool(told))
+        if (error := told[0]) is not None:
+            raise KafkaException(error)
+
+    def read(self, topic: str, value: bytes) -> None:
+        consumer = Consumer({**self._config, "group.id": "none"})
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        found: list[bytes | None] = []
+
+        def poll() -> None:
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                found.append(message.value())
+
+        self._until(poll, lambda: value in found)
+        consumer.close()
+
+    def close(self) -> None:
+        self._producer.purge()
+
+
+class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    def token(self) -> str:
+        return Path(self._file).read_text()
+
+
+class OfKafkaPython:
+    def __init__(self, given: Settings) -> None:
+        self._config: dict[str, Any] = {
+            "bootstrap_servers": given["bootstrap.servers"],
+            "security_protocol": given["security.protocol"],
+            "ssl_cafile": given.get("ca"),
+            "ssl_certfile": given.get("certificate"),
+            "sasl_mechanism": given.get("mechanism"),
+            "sasl_plain_username": given.get("user"),
+            "sasl_plain_password": given.get("password"),
+            "bootstrap_timeout_ms": 2_000,
+        }
+        if "token" in given:
+            self._config["sasl_oauth_token_provider"] = _TokenOfFile(given["token"])
+        self._producer = kafka.KafkaProducer(
+            **self._config, max_block_ms=4_000, delivery_timeout_ms=4_000, request_timeout_ms=2_000
+        )
+
+    def send(self, topic: str, value: bytes) -> None:
+        self._producer.send(topic, value, partition=0).get(PATIENCE_S)
+
+    def read(self, topic: str, value: bytes) -> None:
+        consumer = kafka.KafkaConsumer(**self._config, consumer_timeout_ms=PATIENCE_S * 1000)
+        partition = kafka.TopicPartition(topic, 0)
+        consumer.assign([partition])
+        consumer.seek_to_beginning(partition)
+        assert any(record.value == value for record in consumer), "the record was not found"
+        consumer.close()
+
+    def close(self) -> None:
+        self._producer.close(0)
+
+
+class _AioTokenOfFile(AioTokenProvider):  # type: ignore[misc]
+    def __init__(self, file: str) -> None:
+        self._file = file
+
+    async def token(self) -> str:
+        return await asyncio.to_thread(Path(self._file).read_text)
+
+
+class OfAiokafka:
+    def __init__(self, given: Settings) -> None:
+        self._runner = asyncio.Runner()
+        self._config: dict[str, Any] = {
+            "bootstrap_servers": given["bootstrap.servers"],
+            "security_protocol": given["security.protocol"],
+            "sasl_mechanism": given.get("mechanism", "PLAIN"),
+            "sasl_plain_username": given.get("user"),
+            "sasl_plain_password": given.get("password"),
+        }
+        if "ca" in given:
+            own = given.get("certificate")
+            self._config["ssl_context"] = create_ssl_context(cafile=given["ca"], certfile=own, keyfile=own)
+        if "token" in given:
+            self._config["sasl_oauth_token_provider"] = _AioTokenOfFile(given["token"])
+        self._runner.run(self._start())
+
+    async def _start(self) -> None:
+        self._producer = AIOKafkaProducer(**self._config, request_timeout_ms=4_000)
+        try:
+            await self._producer.start()
+        except BaseException:
+            await self._producer.stop()
+            raise
+
+    def send(self, topic: str, value: bytes) -> None:
+        async def sent() -> None:
+            await asyncio.wait_for(self._producer.send_and_wait(topic, value, partition=0), PATIENCE_S)
+
+        self._runner.run(sent())
+
+    def read(self, topic: str, value: bytes) -> None:
+        async def found() -> None:
+            partition = AioTopicPartition(topic, 0)
+            async with AIOKafkaConsumer(**self._config) as consumer:
+                consumer.assign([partition])
+                await consumer.seek_to_beginning(partition)
+                async for record in consumer:
+                    if record.value == value:
+                        return
+
+        self._runner.run(asyncio.wait_for(found(), PATIENCE_S))
+
+    def close(self) -> None:
+        self._runner.run(self._producer.stop())
+        self._runner.close()
+
+
+class LastWords(logging.Handler):
+    """What a library logs of failures, since the errors that it raises do not always say why."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+@contextmanager
+def connected(kind: Callable[[Settings], Client], given: Settings) -> Iterator[Client]:
+    client = kind(given)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def talk(client: Client, topic: str, value: str) -> None:
+    """Write this record, and read on from the start until it is found."""
+    client.send(topic, value.encode())
+    client.read(topic, value.encode())
+
+
+def stay(client: Client, topic: str, milliseconds: str) -> None:
+    """Write records for so long."""
+    end, number = time.monotonic() + int(milliseconds) / 1000, 0
+    while time.monotonic() < end:
+        client.send(topic, b"stay")
+        if number == 0:
+            print("begun", flush=True)
+        number += 1
+        time.sleep(PAUSE_S)
+
+
+def main() -> None:
+    """Do what each line says."""
+    kinds: dict[str, Callable[[Settings], Client]] = {
+        "confluent": OfConfluent,
+        "kafka-python": OfKafkaPython,
+        "aiokafka": OfAiokafka,
+    }
+    kind = kinds[sys.argv[1]]
+    words_of_library = LastWords()
+    logging.basicConfig(handlers=[words_of_library])
+    for line in sys.stdin:
+        what, topic, argument, *settings = line.split()
+        words_of_library.lines.clear()
+        answer = "ok"
+        try:
+            with connected(kind, dict(setting.split("=", 1) for setting in settings)) as client:
+                {"talk": talk, "stay": stay}[what](client, topic, argument)
+        except Exception as failure:
+            told = [f"{type(failure).__name__}: {failure}", *words_of_library.lines[-20:]]
+            answer = "failed " + " | ".join(told).replace("\n", " ")
+        print(answer, flush=True)
+
+
+if __name__ == "__main__":
+    main()

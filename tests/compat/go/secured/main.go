@@ -1,0 +1,114 @@
+// A client made of franz-go or of sarama (the one argument) that is told by lines and answers each by one, as
+// SecuredClient.java beside it has it.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const patience = 10 * time.Second // for one record
+const pause = 50 * time.Millisecond
+
+// Client writes records to partition 0 of one topic, and reads them from the start.
+type Client interface {
+	Send(ctx context.Context, topic, value string) error
+	Read(ctx context.Context, topic, value string) error // returns when this value was found
+	Close()
+}
+
+// Settings are the words NAME=VALUE of a line.
+type Settings map[string]string
+
+func main() {
+	connect := map[string]func(Settings) (Client, error){"franz": connectFranz, "sarama": connectSarama}[os.Args[1]]
+	lines := bufio.NewScanner(os.Stdin)
+	for lines.Scan() {
+		words := strings.Split(lines.Text(), " ")
+		settings := Settings{}
+		for _, word := range words[3:] {
+			name, value, _ := strings.Cut(word, "=")
+			settings[name] = value
+		}
+		if err := done(connect, words[0], words[1], words[2], settings); err != nil {
+			fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", " "))
+		} else {
+			fmt.Println("ok")
+		}
+	}
+}
+
+func done(connect func(Settings) (Client, error), what, topic, argument string, settings Settings) error {
+	client, err := connect(settings)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if what == "talk" {
+		if err := send(client, topic, argument); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		return client.Read(ctx, topic, argument)
+	}
+	milliseconds, err := strconv.Atoi(argument)
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
+	for number := 0; time.Now().Before(end); number++ {
+		if err := send(client, topic, "stay"); err != nil {
+			return err
+		}
+		if number == 0 {
+			fmt.Println("begun")
+		}
+		time.Sleep(pause)
+	}
+	return nil
+}
+
+func send(client Client, topic, value string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return client.Send(ctx, topic, value)
+}
+
+func (s Settings) isSecured(by string) bool {
+	return strings.Contains(s["security.protocol"], by)
+}
+
+// What TLS is to check and to show, by files in PEM.
+func (s Settings) tls() (*tls.Config, error) {
+	authorities, err := os.ReadFile(s["ca"])
+	if err != nil {
+		return nil, err
+	}
+	config := &tls.Config{RootCAs: x509.NewCertPool()}
+	if !config.RootCAs.AppendCertsFromPEM(authorities) {
+		return nil, errors.New("there is no certificate in " + s["ca"])
+	}
+	if file := s["certificate"]; file != "" {
+		own, err := tls.LoadX509KeyPair(file, file)
+		if err != nil {
+			return nil, err
+		}
+		config.Certificates = []tls.Certificate{own}
+	}
+	return config, nil
+}
+
+// The token in a file.
+func (s Settings) token() (string, error) {
+	content, err := os.ReadFile(s["token"])
+	return string(content), err
+}
