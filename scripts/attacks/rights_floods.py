@@ -32,7 +32,7 @@ DENIED_ROUNDS: Final = 20
 PROOFS: Final = 1_000
 THREADS: Final = 8
 PUSHES: Final = 60
-PUSH_BYTES: Final = 1_000_000  # a little less than telemetry.max.bytes
+PUSH_BYTES: Final = 1_000_000  # of telemetry.max.bytes, 1 MiB
 INTERVAL_MS: Final = "100"
 
 
@@ -44,8 +44,21 @@ def _name(number: int) -> str:
     return f"{number * 7919 % ACLS:05d}".ljust(5 + number % 200, "x")
 
 
+_ALL: Final[dict[str, Any]] = {
+    "resource_type_filter": ANY_TYPE,
+    "resource_name_filter": None,
+    "pattern_type_filter": ANY_TYPE,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": ANY,
+    "permission_type": ANY,
+}
+
+
 def _make_acls(nodes: Nodes) -> None:
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
+        if client.call("describe_acls", 3, **{**_ALL, "resource_name_filter": _name(0)}).resources:
+            return
         for first in range(0, ACLS, ACLS_AT_ONCE):
             creations = [
                 {
@@ -63,22 +76,6 @@ def _make_acls(nodes: Nodes) -> None:
             assert set(codes_in(answer)) == {0}, in_words(codes_in(answer))
 
 
-def _forget_acls(nodes: Nodes) -> None:
-    wanted = {
-        "resource_type_filter": TOPIC,
-        "resource_name_filter": None,
-        "pattern_type_filter": ANY_TYPE,
-        "principal_filter": None,
-        "host_filter": None,
-        "operation": ANY,
-        "permission_type": ANY,
-    }
-    with nodes.connect(timeout_s=TIMEOUT_S) as client:
-        for first in range(10):
-            host = {"host_filter": "10.0.0.1"} if first == 0 else {"principal_filter": f"User:{USER}"}
-            client.call("delete_acls", 3, filters=[{**wanted, **host}])
-
-
 def _random_questions(nodes: Nodes) -> str:
     chance = random.Random(1)
     codes: Counter[int] = Counter()
@@ -91,14 +88,13 @@ def _random_questions(nodes: Nodes) -> str:
 
 
 def _filters(number: int) -> dict[str, Any]:
+    """A filter that matches nothing, which is seen only when entries were looked at."""
     return {
+        **_ALL,
         "resource_type_filter": TOPIC,
         "resource_name_filter": f"absent-{number}" if number % 2 else _name(number),
         "pattern_type_filter": MATCH,
         "principal_filter": f"User:nobody-{number}",
-        "host_filter": None,
-        "operation": ANY,
-        "permission_type": ANY,
     }
 
 
@@ -110,17 +106,8 @@ def _many_filters(nodes: Nodes) -> str:
 
 def _many_described(nodes: Nodes) -> str:
     """Ask for all entries, again and again."""
-    wanted = {
-        "resource_type_filter": ANY_TYPE,
-        "resource_name_filter": None,
-        "pattern_type_filter": ANY_TYPE,
-        "principal_filter": None,
-        "host_filter": None,
-        "operation": ANY,
-        "permission_type": ANY,
-    }
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
-        answers = [client.call("describe_acls", 3, **wanted) for _ in range(3)]
+        answers = [client.call("describe_acls", 3, **_ALL) for _ in range(3)]
     return f"{len(answers)} x {sum(len(one.acls) for one in answers[0].resources):,} entries"
 
 
@@ -195,7 +182,12 @@ def _subscribe(nodes: Nodes) -> None:
 
 def _filled(one: Callable[[int], bytes]) -> bytes:
     """Metrics of about a megabyte, of one kind."""
-    return metrics_data(*(one(number) for number in range(max(1, PUSH_BYTES // (len(one(0)) + 4)))))
+    made: list[bytes] = []
+    size = 0
+    while size < PUSH_BYTES:
+        made.append(one(len(made)))
+        size += len(made[-1]) + 4
+    return metrics_data(*made)
 
 
 def _nested() -> bytes:
@@ -226,7 +218,7 @@ def _pushed() -> Sequence[tuple[Compression, bytes]]:
         (kind, bytes(compress(kind, b"\x0a\x00" * (32 << 20))))
         for kind in (Compression.ZSTD, Compression.GZIP, Compression.LZ4)
     ]
-    return [(Compression.NONE, one[:PUSH_BYTES]) for one in plain] + bombs
+    return [(Compression.NONE, one) for one in plain] + bombs
 
 
 def _telemetry(nodes: Nodes) -> str:
@@ -293,6 +285,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="many-acl-filters",
         sends=f"DeleteAcls with {FILTERS:,} filters, where there are {ACLS:,} ACLs",
         send=_many_filters,
+        prepare=_make_acls,
         cpu_s=6.0,
         **_OF_ADMINISTRATOR,
     ),
@@ -300,6 +293,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="many-acls-described",
         sends=f"DescribeAcls three times, where there are {ACLS:,} ACLs",
         send=_many_described,
+        prepare=_make_acls,
         cpu_s=6.0,
         **_OF_ADMINISTRATOR,
     ),
