@@ -44,6 +44,16 @@ Records = Buffer | Sequence[Buffer]
 LATEST = 2**15 - 1  # versions are int16: "and all that follow"
 ZERO_UUID = bytes(16)  # "no topic id", "no directory id"
 SECRET = "(secret)"  # in place of what is shown nowhere
+# The ends of the names of settings whose values are secrets, of whatever listener or mechanism.
+SECRET_SETTINGS = (
+    "password",
+    "secret",
+    "jaas.config",
+    "keystore.key",
+    "keystore.certificate.chain",
+    "truststore.certificates",  # no secret, but of Kafka's type PASSWORD, too
+    "add.scram",
+)
 
 
 class Kind(Enum):
@@ -185,9 +195,20 @@ def _init(self: Any, **fields: object) -> None:
 
 
 def _repr(self: Any) -> str:
-    secrets = self.__secrets__
-    words = (f"{name}={SECRET if name in secrets else repr(value)}" for name, value in vars(self).items())
+    words = (
+        f"{name}={SECRET if is_secret(self, name) else repr(value)}" for name, value in vars(self).items()
+    )
     return f"{type(self).__name__}({', '.join(words)})"
+
+
+def is_secret(owner: Any, name: str) -> bool:
+    """Return whether the value of a field is shown nowhere: it is a secret, or that of a secret setting."""
+    if name in owner.__secrets__:
+        return True
+    if name != "value" or "name" not in owner.__names__:
+        return False
+    setting = owner.name
+    return isinstance(setting, str) and setting.lower().endswith(SECRET_SETTINGS)
 
 
 def _eq(self: Any, other: Any) -> bool:

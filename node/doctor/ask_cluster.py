@@ -93,7 +93,7 @@ class ClusterFacts(NamedTuple):
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
 
 
-class _Asking(NamedTuple):
+class Asking(NamedTuple):
     """The timeout and the security with which nodes are asked."""
 
     timeout_s: float
@@ -113,7 +113,7 @@ async def ask_cluster(
 ) -> ClusterFacts:
     """Ask everybody that is found from these addresses; INVALID_CONFIG if a file of TLS cannot be used."""
     tls = None if security.tls is None else await asyncio.to_thread(client_context, security.tls)
-    asking = _Asking(timeout_s, security, tls)
+    asking = Asking(timeout_s, security, tls)
     tried = [await try_endpoint(host, port, timeout_s=timeout_s, tls=tls) for host, port in bootstrap]
     tried = [await _with_cluster_id(one, asking) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
@@ -259,7 +259,7 @@ def _access(
 # ---- one node ------------------------------------------------------------------------------------
 
 
-async def _with_cluster_id(at: EndpointFacts, asking: _Asking) -> EndpointFacts:
+async def _with_cluster_id(at: EndpointFacts, asking: Asking) -> EndpointFacts:
     """Return the facts with the id of the cluster there, or with the reason why this client is refused."""
     if at.speaks is not Speaks.KAFKA:
         return at
@@ -285,20 +285,20 @@ def _denied(at: EndpointFacts, error: KafkaError) -> EndpointFacts:
     return at._replace(speaks=Speaks.DENIED, reason=error.detail)
 
 
-async def _advertised(broker: DescribeClusterBroker, is_local: bool, asking: _Asking) -> AdvertisedFacts:
+async def _advertised(broker: DescribeClusterBroker, is_local: bool, asking: Asking) -> AdvertisedFacts:
     endpoint = await try_endpoint(broker.host, broker.port, timeout_s=asking.timeout_s, tls=asking.tls)
     endpoint = await _with_cluster_id(endpoint, asking)
     is_itself = await _is_node(endpoint, broker.broker_id, asking)
     return AdvertisedFacts(broker.broker_id, endpoint, is_local, is_itself)
 
 
-async def _is_node(at: EndpointFacts, node_id: int, asking: _Asking) -> bool | None:
+async def _is_node(at: EndpointFacts, node_id: int, asking: Asking) -> bool | None:
     """Whether this node answers there: any other refuses to tell its settings."""
     found = await _settings(at, node_id, asking)
     return found if found is None or isinstance(found, bool) else True
 
 
-async def _settings(at: EndpointFacts, node_id: int, asking: _Asking) -> Mapping[str, str] | bool | None:
+async def _settings(at: EndpointFacts, node_id: int, asking: Asking) -> Mapping[str, str] | bool | None:
     """Return where the REST API of this node is and who may come in, by its settings; False if another node
     answers there, None if that is unknown.
     """
@@ -339,7 +339,7 @@ class _Told(NamedTuple):
     body: Mapping[str, Any]
 
 
-async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: _Asking) -> _Told | None:
+async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: Asking) -> _Told | None:
     if settings is None:
         return None
     listed = settings.get(ADVERTISED_REST_LISTENER) or settings.get(REST_LISTENERS, "").partition(",")[0]
@@ -350,7 +350,7 @@ async def _told(node: AdvertisedFacts, settings: Mapping[str, str] | None, askin
     host = host.strip("[]")
     if host in ("", "0.0.0.0", "::"):
         host = node.endpoint.host
-    at = await asyncio.to_thread(_rest_access, listed.startswith("https:"), host, asking, node.endpoint.host)
+    at = await asyncio.to_thread(rest_access, listed.startswith("https:"), host, asking, node.endpoint.host)
     told = await asyncio.to_thread(_get, host, int(port), asking.timeout_s, "/v1/node", 200, at)
     # Another node may have the port that this one did not get.
     return told if told is not None and is_of(node, told.body) else None
@@ -368,7 +368,7 @@ class _RestAccess(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def _rest_access(is_secure: bool, host: str, asking: _Asking, node_host: str) -> _RestAccess:
+def rest_access(is_secure: bool, host: str, asking: Asking, node_host: str) -> _RestAccess:
     """Return how the REST API there is asked with the settings of this client: TLS and login are the same.
 
     A password is not sent where others could read it: the loopback address of a node elsewhere is here that

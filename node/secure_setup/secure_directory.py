@@ -7,6 +7,7 @@ lock on the directory keeps two that complete it at once from making two authori
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from ottla.node.settings.secure_settings import ADMINISTRATOR, SecureFiles
 
 PASSWORD_BYTES: Final = 24  # of chance: nobody finds it by trying
 MAX_FILE_BYTES: Final = 1 << 20
+ROOT: Final = 0
 _PRIVATE: Final = 0o600
 _PUBLIC: Final = 0o644
 
@@ -134,6 +136,7 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _write_new(path: Path, text: str, mode: int = _PRIVATE) -> bool:
     """Write a file that is not there; return whether that was so."""
+    _check_owner(path.parent)
     temporary = _written_beside(path, text, mode)
     try:
         os.link(temporary, path)
@@ -142,6 +145,19 @@ def _write_new(path: Path, text: str, mode: int = _PRIVATE) -> bool:
     finally:
         temporary.unlink()
     return True
+
+
+def _check_owner(directory: Path) -> None:
+    """INVALID_CONFIG where another user could put keys of his own into the place of those that are made."""
+    found = directory.stat()
+    if found.st_uid not in (os.geteuid(), ROOT):
+        raise _refused(
+            f"{directory} belongs to another user, who could replace them. Choose another directory."
+        )
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        raise _refused(
+            f"everybody may write into {directory}, and replace them: run `chmod o-w {directory}`."
+        )
 
 
 def _replace(path: Path, text: str) -> None:

@@ -13,7 +13,7 @@ from ottla.logstore.record import Record
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.schema import SECRET
 from ottla.metadata_raft import record_codec
-from ottla.metadata_raft.records import UserScramCredentialRecord
+from ottla.metadata_raft.records import ConfigRecord, UserScramCredentialRecord
 from ottla.node.wire.describe import describe
 
 # The words for the key and for the payload of a record; None for what is not there.
@@ -38,7 +38,9 @@ def metadata(record: Record) -> tuple[str | None, str | None]:
     try:
         decoded = record_codec.decode_record(record.value)
     except KafkaError:
-        if record_codec.is_record_of(UserScramCredentialRecord, record.value):
+        if any(
+            record_codec.is_record_of(one, record.value) for one in (UserScramCredentialRecord, ConfigRecord)
+        ):
             return plain(record)[0], SECRET
         return plain(record)
     return plain(record)[0], json.dumps({"type": type(decoded).__name__, "data": describe(decoded)})

@@ -6,7 +6,7 @@ since whoever reads them wants to see the shape of a message, and a log line has
 
 import json
 
-from ottla.logstore.words.schema import SECRET, Field, Kind, schema_of
+from ottla.logstore.words.schema import SECRET, Field, Kind, is_secret, schema_of
 from ottla.logstore.words.topic_partition import uuid_to_text
 
 MAX_BYTES = 64  # of one bytes field: enough for a member's metadata to be recognized
@@ -21,7 +21,9 @@ def describe(message: object, version: int | None = None) -> dict[str, Json]:
     described: dict[str, Json] = {}
     for field in schema_of(type(message)).fields:
         if version is None or field.is_in(version):
-            described[field.name.rstrip("_")] = _describe_field(field, getattr(message, field.name), version)
+            value = _describe_field(field, getattr(message, field.name), version)
+            is_hidden = value is not None and is_secret(message, field.name)
+            described[field.name.rstrip("_")] = SECRET if is_hidden else value
     return described
 
 
@@ -39,7 +41,9 @@ def _changed(message: object, version: int | None) -> str:
         is_default = value == field.default or (field.default == () and not value)
         if is_default or not (version is None or field.is_in(version)):
             continue
-        if field.kind is Kind.STRUCT and value is not None:
+        if is_secret(message, field.name):
+            words.append(f"{field.name}={SECRET}")
+        elif field.kind is Kind.STRUCT and value is not None:
             many = value[:MAX_ELEMENTS] if field.is_array else [value]
             text = ", ".join(_changed(one, version) for one in many)
             words.append(f"{field.name}=[{text}]" if field.is_array else f"{field.name}={text}")
@@ -53,8 +57,6 @@ def _changed(message: object, version: int | None) -> str:
 def _describe_field(field: Field, value: object, version: int | None) -> Json:
     if value is None:
         return None
-    if field.is_secret:
-        return SECRET
     if not field.is_array:
         return _describe_value(field.kind, value, version)
     assert isinstance(value, list | tuple)

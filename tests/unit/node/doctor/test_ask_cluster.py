@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ottla.node.doctor.ask_cluster import _Asking, _rest_access, is_of
+from ottla.node.doctor.ask_cluster import Asking, is_of, rest_access
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts
 from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
 
@@ -42,6 +42,6 @@ def test_a_password_is_sent_where_the_node_alone_hears_it(
     is_secure: bool, host: str, node_host: str, is_told: bool
 ) -> None:
     login = SaslLogin(mechanism="PLAIN", user="anna", password="secret")
-    asking = _Asking(1.0, ClientSecurity(login=login), None)
+    asking = Asking(1.0, ClientSecurity(login=login), None)
 
-    assert bool(_rest_access(is_secure, host, asking, node_host).headers) is is_told
+    assert bool(rest_access(is_secure, host, asking, node_host).headers) is is_told

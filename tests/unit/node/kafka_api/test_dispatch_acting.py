@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection
-from types import SimpleNamespace
+from dataclasses import dataclass
 from typing import Any, cast
 
 import pytest
@@ -51,12 +51,28 @@ def secrets_of(node_id: int) -> ActingSecrets:
     return ActingSecrets(os.urandom(32), SECRET, lambda: ActingNode(node_id, CLUSTER), os.urandom)
 
 
+@dataclass
+class Inner:
+    """The security of the listener for nodes."""
+
+    has_logins: bool
+    checks_names: bool = True
+
+
+class Node:
+    """What the dispatcher reads of a node and of its settings."""
+
+    inter_broker_listener_name = "INNER"
+
+    def __init__(self, inner: Inner) -> None:
+        self.listener_security = {"INNER": inner}
+        self.config = self
+
+
 def dispatcher(acting: ActingSecrets, *, has_logins: bool = False) -> Dispatcher:
-    inner = SimpleNamespace(has_logins=has_logins, checks_names=True)
-    config = SimpleNamespace(inter_broker_listener_name="INNER", listener_security={"INNER": inner})
     identity = PeerIdentity(0, CLUSTER, bytes(16))
     gate = PeerGate(SECRET, lambda: identity, os.urandom, lambda node_id: ["three.example.org"])
-    made = Dispatcher(cast(Any, SimpleNamespace(config=config)), peer_gate=gate, acting=acting)
+    made = Dispatcher(cast(Any, Node(Inner(has_logins))), peer_gate=gate, acting=acting)
     made.serve_clients()
     return made
 

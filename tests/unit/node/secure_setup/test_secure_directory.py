@@ -336,3 +336,29 @@ def test_a_node_of_several_makes_neither_an_administrator_nor_an_authority_of_it
 
     assert "data-secure has no ca.pem" in refused.value.detail
     assert not SecureFiles(tmp_path / "data-secure").authority.exists()
+
+
+def test_no_keys_are_made_where_others_could_replace_them(
+    tmp_path: Path, no_program: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = SecureFiles(tmp_path / "secure")
+    files.directory.mkdir()
+    files.directory.chmod(0o777)
+
+    with pytest.raises(KafkaError, match=r"everybody may write into .*chmod o-w"):
+        complete(files, hosts_of={0: ["localhost"]}, bootstrap="")
+    assert content_of(files) == {}
+
+    files.directory.chmod(0o755)
+    monkeypatch.setattr(os, "geteuid", lambda: 4_242)
+    monkeypatch.setattr(secure_directory, "ROOT", -1)
+    with pytest.raises(KafkaError, match="belongs to another user"):
+        complete(files, hosts_of={0: ["localhost"]}, bootstrap="")
+    assert content_of(files) == {}
+
+    monkeypatch.undo()
+    monkeypatch.setattr(
+        secure_directory, "issue", lambda known, wanted: (Authority(certificate="CA", key="KEY"), ["PEM"])
+    )
+    complete(files, hosts_of={0: ["localhost"]}, bootstrap="")
+    assert set(content_of(files)) >= {"ca.pem", "ca.key", "node-0.pem"}

@@ -3,7 +3,11 @@
 import json
 
 from ottla.logstore.words.topic_partition import uuid_to_text
+from ottla.metadata_raft.commands import AlterConfigs, ConfigChange, ResourceChanges
+from ottla.metadata_raft.records import ConfigRecord
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.wire.describe import MAX_BYTES, MAX_ELEMENTS, MAX_LINE_CHARACTERS, describe, describe_line
+from ottla.node.wire.messages.alter_configs import AlterableConfig
 from ottla.node.wire.messages.fetch import FetchRequest, FetchTopic
 from ottla.node.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.node.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -74,3 +78,33 @@ def test_secrets_are_not_shown() -> None:
 
     assert describe(request) == {"auth_bytes": "(secret)"}
     assert b"alice".hex() not in describe_line(request)
+
+
+JAAS = "listener.name.internal.plain.sasl.jaas.config"
+
+
+def test_the_values_of_secret_settings_are_not_shown_in_requests_commands_and_records() -> None:
+    value, name = "a-password", JAAS
+    change = ConfigChange(name=name, operation=0, value=value)
+    command = AlterConfigs(
+        resources=[ResourceChanges(resource_type=4, resource_name="1", changes=[change], replace_all=False)]
+    )
+    told: list[object] = [
+        AlterableConfig(name=name, value=value),
+        ConfigRecord(resource_type=4, resource_name="1", name=name, value=value),
+        command,
+    ]
+
+    for one in told:
+        assert value not in repr(one) + json.dumps(describe(one)) + describe_line(one)
+    assert describe(change)["value"] == "(secret)"
+    assert describe(ConfigChange(name=name, operation=1))["value"] is None, "deleted"
+    assert describe(ConfigChange(name="retention.ms", operation=0, value="7"))["value"] == "7"
+
+
+def test_every_secret_setting_of_a_node_is_known_as_one() -> None:
+    secret = [key.name for key in BROKER_CONFIG_DEF if key.sensitive]
+
+    told = [one for one in secret if "canary" in repr(ConfigChange(name=one, operation=0, value="canary"))]
+
+    assert told == [] and "cluster.secret" in secret
