@@ -92,7 +92,7 @@ class ConfigKey:
     def parse(self, text: str) -> ConfigValue:
         """The typed value of `text`, checked; INVALID_CONFIG if Kafka would refuse it."""
         if "\0" in text:  # no file or host may be called so, and nothing else needs it
-            raise invalid_value(self.name, "(hidden)" if self.sensitive else text, "it contains a zero byte.")
+            raise _refused(self, text, "it contains a zero byte.")
         value = _typed(self, text)
         self.check(value, text)
         return value
@@ -102,7 +102,7 @@ class ConfigKey:
         problem = self.validator.problem_of(value) if self.validator else None
         if problem:
             shown = text if text is not None else value_to_text(value)
-            raise invalid_value(self.name, "(hidden)" if self.sensitive else shown, problem)
+            raise _refused(self, shown, problem)
 
 
 class ConfigDef:
@@ -263,14 +263,19 @@ def value_to_text(value: ConfigValue) -> str | None:
             return str(value)
 
 
+def _refused(key: ConfigKey, text: object, problem: str) -> KafkaError:
+    """Return the error for a refused value of a setting, which is not shown where it is a secret."""
+    return invalid_value(key.name, "(hidden)" if key.sensitive else text, problem)
+
+
 def _typed(key: ConfigKey, text: str) -> ConfigValue:
     if len(text) > MAX_CONFIG_VALUE_LENGTH:
-        raise invalid_value(key.name, text, f"it is longer than {MAX_CONFIG_VALUE_LENGTH} characters.")
+        raise _refused(key, text, f"it is longer than {MAX_CONFIG_VALUE_LENGTH} characters.")
     trimmed = text.strip(_JAVA_BLANKS)
     match key.type:
         case ConfigType.BOOLEAN:
             if trimmed.lower() not in ("true", "false"):
-                raise invalid_value(key.name, text, "it must be either true or false.")
+                raise _refused(key, text, "it must be either true or false.")
             return trimmed.lower() == "true"
         case ConfigType.INT:
             return _integer(key, text, trimmed, INT_MAX)
@@ -281,7 +286,7 @@ def _typed(key: ConfigKey, text: str) -> ConfigValue:
         case ConfigType.DOUBLE:
             number = float(trimmed.rstrip("fFdD")) if _DECIMAL.fullmatch(trimmed) else float("nan")
             if not abs(number) < float("inf"):
-                raise invalid_value(key.name, text, "it is not a number of type DOUBLE.")
+                raise _refused(key, text, "it is not a number of type DOUBLE.")
             return number
         case ConfigType.LIST:
             entries = trimmed.split(",") if trimmed else []
@@ -296,5 +301,5 @@ def _integer(key: ConfigKey, text: str, trimmed: str, maximum: int) -> int:
     # Ten times the digits of a long, for leading zeros; more would only cost time in int().
     number = int(trimmed) if len(trimmed) <= 200 and _INTEGER.fullmatch(trimmed) else None
     if number is None or not -maximum - 1 <= number <= maximum:
-        raise invalid_value(key.name, text, f"it is not a number of type {key.type.name}.")
+        raise _refused(key, text, f"it is not a number of type {key.type.name}.")
     return number

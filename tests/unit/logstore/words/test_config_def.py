@@ -180,3 +180,15 @@ def test_what_is_no_double_is_refused(text: str) -> None:
 )
 def test_a_list_is_parted_at_its_commas(text: str, value: tuple[str, ...]) -> None:
     assert key(ConfigType.LIST).parse(text) == value
+
+
+@pytest.mark.parametrize("text", ["canary" * MAX_CONFIG_VALUE_LENGTH, "canary\0"])
+def test_a_secret_that_is_refused_is_not_shown(text: str) -> None:
+    key = ConfigKey(
+        name="a.password", type=ConfigType.PASSWORD, default=None, documentation="", sensitive=True
+    )
+
+    with pytest.raises(KafkaError, match="hidden") as refused:
+        key.parse(text)
+
+    assert "canary" not in refused.value.detail
