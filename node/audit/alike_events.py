@@ -15,7 +15,7 @@ MAX_LEFT_OUT_ADDRESSES: Final = 100  # that are told apart; the rest is told tog
 
 
 class Limits(NamedTuple):
-    """How many different events a window tells, of one address and in all."""
+    """The number of different events that a window tells, of one address and in all."""
 
     per_address: int
     total: int

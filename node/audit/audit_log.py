@@ -54,8 +54,9 @@ class AuditLog:
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         knows_clients: bool = True,
     ) -> None:
-        """Where nobody logs in and nobody is judged (`knows_clients` is false) the logger takes changes at
-        DEBUG alone: all are made by ANONYMOUS.
+        """Make a log; the logger takes changes at DEBUG alone where `knows_clients` is false.
+
+        There nobody logs in and nobody is judged, so all changes are made by ANONYMOUS.
         """
         self._node_id = node_id
         self._file = file

@@ -6,7 +6,6 @@ Whatever cannot be asked leaves a gap in the facts, never an error.
 import asyncio
 import base64
 import http.client
-import ipaddress
 import json
 import ssl
 import time
@@ -128,7 +127,7 @@ async def ask_cluster(
         principals, users = await _principals_of_acls(client), await _scram_users(client)
     finally:
         await client.__aexit__(KafkaError, None, None)  # nobody waits for connections to end in order
-    is_local = all(_is_loopback(address) for one in tried for address in one.addresses)
+    is_local = all(is_loopback(address) for one in tried for address in one.addresses)
     advertised = [await _advertised(one, is_local, asking) for one in living]
     ids = {one.name: one.cluster_id for one in tried if one.cluster_id is not None}
     ids |= {
@@ -493,7 +492,3 @@ def _missing_codecs(node_id: int, told: _Told) -> list[MissingCodec]:
             asking = [str(what) for what in needed_by] if isinstance(needed_by, list) else []
             missing.append(MissingCodec(f"Node {node_id}", str(one.get("codec")), asking))
     return missing
-
-
-def _is_loopback(address: str) -> bool:
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback

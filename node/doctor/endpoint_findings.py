@@ -1,10 +1,10 @@
 """Listeners and advertised addresses: what is wrong with each."""
 
-import ipaddress
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, ListenerFacts, Speaks
 from ottla.node.doctor.finding import Finding, note, problem
+from ottla.node.settings.listener_settings import is_loopback
 
 
 def of_bootstrap(endpoints: Iterable[EndpointFacts]) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
                 "advertised.listeners.",
             )
         known.setdefault(at.name, one.node_id)
-        if _is_loopback(at.addresses) and not one.is_asked_locally:
+        if _are_loopback(at.addresses) and not one.is_asked_locally:
             yield problem(
                 "address",
                 f"{name}, a loopback address: clients on other machines would connect to "
@@ -62,7 +62,7 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
             )
         elif (sentence := _trouble(at)) is not None:
             yield problem("address", f"{name}, which {sentence}")
-        elif _is_loopback(at.addresses):
+        elif _are_loopback(at.addresses):
             yield note(
                 "address", f"{name}, a loopback address: only clients on the same machine can connect."
             )
@@ -102,6 +102,5 @@ def _trouble(at: EndpointFacts) -> str | None:
             return f"cannot be resolved here ({at.reason}): correct the name, or the DNS."
 
 
-def _is_loopback(addresses: Iterable[str]) -> bool:
-    found = [ipaddress.ip_address(one.partition("%")[0]) for one in addresses]
-    return bool(found) and all(one.is_loopback for one in found)
+def _are_loopback(addresses: Sequence[str]) -> bool:
+    return bool(addresses) and all(map(is_loopback, addresses))

@@ -45,7 +45,7 @@ class NodeListeners(NamedTuple):
 
 
 class AccessFacts(NamedTuple):
-    """Who may do what in a cluster with an authorizer."""
+    """The rights and users of a cluster with an authorizer."""
 
     super_users: Collection[str]  # as `User:NAME`
     allows_everyone: bool  # where there is no ACL

@@ -1,4 +1,4 @@
-"""How the REST API of a node proves to a broker that it is one, and hands over who its caller is.
+"""The REST API of a node proves to a broker that it is one, and hands over its caller.
 
 Challenge and response by HMAC-SHA-256, as between peers, with one difference: what the client proves names
 the caller too, and the connection becomes the caller's. It gets the caller's rights and none of a node's, so
@@ -39,7 +39,7 @@ class ActingNode(NamedTuple):
 
 
 class ActingChallenge(NamedTuple):
-    """What both ends know between the two steps of one connection."""
+    """The state of a connection between the two steps; both ends have it."""
 
     client: ActingNode
     server_id: int

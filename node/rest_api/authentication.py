@@ -1,4 +1,4 @@
-"""Who asks the REST API: a user with a password, whoever a token or a certificate names, or a session.
+"""Finds the caller of a request: by a password, a token, a certificate or a session.
 
 Passwords are those of the SCRAM users of the cluster; they and tokens are checked in two threads. Failures
 count by address together with those of Kafka's clients, which holds their answers up, and by user and
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class Identity(NamedTuple):
-    """Who asks, and the session by which that is known, if it is one."""
+    """The caller, and the session by which it is known, if it is one."""
 
     principal: str
     session: Session | None = None
@@ -57,7 +57,7 @@ NOBODY: Final = Identity(ANONYMOUS)
 
 
 class Connected(Protocol):
-    """What a connection tells of its other end."""
+    """The facts about the other end of a connection."""
 
     tls: ServerTls | None
     principal: str | None  # that of its certificate, once that was looked at

@@ -2,7 +2,8 @@
 
 Each connection takes the keys that are valid when it comes. No more than `MAX_HANDSHAKES` are under way, each
 for at most `HANDSHAKE_TIMEOUT_S`: when all places are taken, the address that has most of them loses its
-oldest, so who opens connections and says nothing keeps out nobody else.
+oldest, so who opens connections and says nothing keeps out nobody else. A client that speaks HTTP without TLS
+is told to use https, since a browser would show it an empty page.
 """
 
 import asyncio
@@ -17,6 +18,20 @@ from ottla.node.rest_api.connections import HttpConnection
 HANDSHAKE_TIMEOUT_S: Final = 10
 SHUTDOWN_TIMEOUT_S: Final = 2  # for the other end to say that it has ended, too
 MAX_HANDSHAKES: Final = 256  # each an open file and some 60 KiB
+_METHODS: Final = (
+    b"GET ",
+    b"HEAD",
+    b"POST",
+    b"PUT ",
+    b"PATC",
+    b"DELE",
+    b"OPTI",
+)  # no record of TLS begins so
+_SENTENCE: Final = b"This port speaks TLS: the address begins with https://\n"
+SPEAKS_TLS: Final = (
+    b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
+    b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_SENTENCE), _SENTENCE)
+)
 
 
 class TlsDoor:
@@ -65,6 +80,8 @@ class _Handshake(SSLProtocol):
         self.address = ""
         self._door = door
         self._accepted: asyncio.Transport | None = None
+        self._buffer: memoryview | None = None  # of the first bytes, until they have come
+        self._has_begun = False
         super().__init__(
             asyncio.get_running_loop(),
             connection,
@@ -81,6 +98,23 @@ class _Handshake(SSLProtocol):
         self.address = network_of(str(peer[0]) if peer else "")
         self._door.enter(self)
         super().connection_made(self._accepted)
+
+    def get_buffer(self, n: int) -> memoryview:
+        given = super().get_buffer(n)
+        if not self._has_begun:
+            self._buffer = given
+        return given
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if not self._has_begun:
+            self._has_begun = True
+            assert self._buffer is not None and self._accepted is not None, "they are given first"
+            first, self._buffer = bytes(self._buffer[: min(nbytes, 4)]), None
+            if first in _METHODS:
+                self._accepted.write(SPEAKS_TLS)
+                self._accepted.close()
+                return
+        super().buffer_updated(nbytes)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         self._door.leave(self)

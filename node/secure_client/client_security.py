@@ -59,7 +59,7 @@ class ClientSecurityError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTls:
-    """Whom a client trusts, and what it shows of itself."""
+    """The authorities that a client trusts, and the certificate that it shows."""
 
     keystore: StoreSettings | None = None  # None: it has no certificate
     truststore: StoreSettings | None = None  # None: the authorities that this system trusts

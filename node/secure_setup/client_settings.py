@@ -1,4 +1,4 @@
-"""How clients reach a secured cluster, in the settings of their libraries. Pure."""
+"""The settings by which clients of several libraries reach a secured cluster. Pure."""
 
 from dataclasses import dataclass, field
 from typing import Final

@@ -40,9 +40,9 @@ def prepare(config: BrokerConfig, files: SecureFiles, now: datetime) -> list[Pat
             ErrorCode.INVALID_CONFIG,
             f"{config.log_dirs[0]} has data, but there are no keys in {files.directory}. If this node was "
             "secure, bring that directory back, or name it by ottla.secure.dir. If it was not, its cluster "
-            f"has no administrator who could log in: run `ottla secure init {files.directory}`, start the node "
-            f"with ottla.secure=false, add the user of {files.client_properties} with its password (`ottla "
-            "user create`), and start it with ottla.secure=true; or choose another data directory.",
+            f"has no administrator who could log in: run `ottla secure init {files.directory}`, start the "
+            f"node with ottla.secure=false, add the user of {files.client_properties} with its password "
+            "(`ottla user create`), and start it with ottla.secure=true; or choose another data directory.",
         )
     is_alone = len(config.controller_quorum_voters) < 2 and config.is_voter
     if makes_keys and not is_alone and not files.authority.exists():

@@ -15,7 +15,7 @@ class JwtError(Exception):
 
 
 class VerifiedToken(NamedTuple):
-    """Whom a token names, and until when."""
+    """The principal that a token names, and the end of its time."""
 
     principal: str
     expires_ms: int

@@ -1,4 +1,4 @@
-"""When the keys of an OAuth provider are fetched: pure, times are arguments.
+"""The times at which keys of an OAuth provider are fetched. Pure: times are arguments.
 
 They are fetched every `refresh_ms`, after a failure again and again with growing pauses, and soon when a
 token names a key that is not known, since the provider may have a new one. Whoever makes up ids of keys

@@ -98,7 +98,7 @@ REST_SECURITY_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestLogins:
-    """How clients of the REST API prove who they are. Without `methods` nobody has to."""
+    """The logins of the REST API. Without `methods` nobody has to log in."""
 
     methods: tuple[str, ...] = ()
     tokens: OauthBearer | None = None  # of `bearer`

@@ -106,13 +106,31 @@ def test_many_requests_and_a_long_answer_go_over_one_connection(
     assert len(lengths) == 1 and lengths.pop() > 100_000
 
 
-def test_plain_http_gets_nothing_there(node: EmbeddedBroker) -> None:
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"])
+def test_plain_http_is_told_to_use_https_and_gets_nothing_else(node: EmbeddedBroker, method: str) -> None:
     address = node.broker.rest.addresses[0]
     client = http.client.HTTPConnection(address.host, address.port, timeout=60)
 
-    with pytest.raises((http.client.HTTPException, OSError)):
-        client.request("GET", "/healthz")
-        client.getresponse()
+    client.request(method, "/healthz")
+    answer = client.getresponse()
+    content = answer.read()
+    with socket.create_connection(address[:2], timeout=60) as connection:
+        connection.sendall(f"{method} /healthz HTTP/1.1\r\n\r\n".encode())
+        received = b"".join(iter(lambda: connection.recv(4096), b""))
+
+    assert answer.status == 400
+    assert content == b"" if method == "HEAD" else b"begins with https://" in content
+    assert received == tls_door.SPEAKS_TLS, "and the connection is closed"
+
+
+@pytest.mark.parametrize("sent", [b"GE", b"\x00\x00\x00\x20", b"QUIT / HTTP/1.1\r\n\r\n"])
+def test_what_is_neither_tls_nor_http_gets_nothing(node: EmbeddedBroker, sent: bytes) -> None:
+    with socket.create_connection(node.broker.rest.addresses[0][:2], timeout=60) as connection:
+        connection.sendall(sent)
+        connection.shutdown(socket.SHUT_WR)
+        received = connection.recv(4096)
+
+    assert not received.startswith(b"HTTP")
 
 
 def test_a_new_certificate_is_shown_to_those_who_come_after_it(
