@@ -339,7 +339,7 @@ def test_no_secret_is_told(node: Node, caplog: pytest.LogCaptureFixture) -> None
 
 def test_a_change_over_rest_is_told_with_its_path(tmp_path: Path) -> None:
     node = Node(tmp_path, ottla_rest_listeners="http://127.0.0.1:0", super_users="User:ANONYMOUS")
-    host, port = node.embedded.call(lambda broker: broker.rest.addresses[0])
+    host, port, *_ = node.embedded.call(lambda broker: broker.rest.addresses[0])
     url = f"http://{host}:{port}/v3/clusters"
     _, clusters = over_rest("GET", url)
     cluster = clusters["data"][0]["cluster_id"]
