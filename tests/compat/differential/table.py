@@ -50,7 +50,7 @@ ALLOWED: dict[str, str] = {
     r"^describe_configs .*\[group\.initial\.rebalance\.delay\.ms\]": "set for the tests",
     r"^describe_configs .*\[socket\.listen\.backlog\.size\]": "512 here, for many clients at once",
     r"^describe_configs .*\[ssl\.": "PEM by default; without the prefix of a listener read at start",
-    r"^describe_configs .*\[sasl\.(enabled\.mechanisms|jaas\.config)\]": "without a prefix read at start",
+    r"^describe_configs .*\[sasl\.(enabled\.mechanisms|jaas\.config|mechanism\.inter\.broker\.protocol)\]": "without a prefix read at start",
     r"^describe_configs .*\[sasl\.server\.max\.receive\.size\]": "64 KiB from strangers",
     r"^elect_leaders all ": "names every topic, and Kafka may have one less of `create_topics no timeout`",
     r"^describe_configs .*\[num\.recovery\.threads\.per\.data\.dir\]": "read at start only here",
