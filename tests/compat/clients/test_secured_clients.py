@@ -22,7 +22,6 @@ from confluent_kafka.admin import (
     NewTopic,
     ScramCredentialInfo,
     ScramMechanism,
-    UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
 
@@ -39,7 +38,6 @@ from tests.tokens import AUDIENCE, ISSUER, claims, token
 pytestmark = pytest.mark.slow
 PATIENT_S: Final = 60.0
 SOON_S: Final = 15.0  # until a client has told of what is wrong; the most patient one takes four seconds
-LIFETIME_MS: Final = 1_200  # of a login at SHORT
 PASSWORD: Final = "anna-secret"
 TOPIC: Final = "talk"
 SCRAM_256, SCRAM_512, PLAIN, OAUTHBEARER = "SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER"
@@ -50,7 +48,6 @@ LISTENERS: Final = {
     "EXPIRED": "SSL",  # its own certificate has expired
     "OPEN": "SASL_PLAINTEXT",
     "TLS": "SASL_SSL",
-    "SHORT": "SASL_SSL",  # a login ends after LIFETIME_MS
 }
 # What each library says of a login that was refused, and of a certificate that it does not trust.
 CLIENTS: Final = {
@@ -79,13 +76,10 @@ class Node:
         self._issue("node", authority)
         self._issue("old-node", authority, not_after=past)
         self._issue("client", authority)
-        self._issue("old-client", authority, not_after=past)
-        self._issue("stranger", trustme.CA())
         authority.cert_pem.write_to_path(str(home / "ca.pem"))
         trustme.CA().cert_pem.write_to_path(str(home / "other-ca.pem"))
         now_s = int(time.time())
         (home / "token").write_text(token(claims(now_s, sub="anna")))
-        (home / "old-token").write_text(token(claims(now_s, sub="anna", exp=now_s - 100, iat=now_s - 900)))
         self.embedded = start_embedded(
             home / "data",
             listeners=",".join(f"{name}://127.0.0.1:0" for name in LISTENERS),
@@ -97,7 +91,6 @@ class Node:
             listener_name_mutual_ssl_truststore_location=home / "ca.pem",
             sasl_enabled_mechanisms=f"{SCRAM_512},{SCRAM_256}",
             listener_name_tls_sasl_enabled_mechanisms=",".join((SCRAM_512, SCRAM_256, PLAIN, OAUTHBEARER)),
-            listener_name_short_connections_max_reauth_ms=LIFETIME_MS,
             sasl_oauthbearer_jwks_endpoint_url=keys_url,
             sasl_oauthbearer_expected_audience=AUDIENCE,
             sasl_oauthbearer_expected_issuer=ISSUER,
@@ -134,10 +127,6 @@ class Node:
                 user, ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode()
             )
             self._admin.alter_user_scram_credentials([wanted])[user].result(PATIENT_S)
-
-    def remove_user(self, user: str) -> None:
-        unwanted = UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512)
-        self._admin.alter_user_scram_credentials([unwanted])[user].result(PATIENT_S)
 
     def settings(self, listener: str, mechanism: str | None = None, **changes: str) -> dict[str, str]:
         """Return what a client is told; values of `changes` are put in, or replace others."""
@@ -293,64 +282,3 @@ def test_a_node_whose_certificate_is_not_to_be_trusted_is_not_talked_to(
 
     assert answer.startswith("failed")
     assert_says(answer, CLIENTS[client.name][1])
-
-
-@pytest.mark.parametrize("certificate", [None, "old-client", "stranger"])
-def test_a_client_without_a_good_certificate_does_not_come_in(
-    node: Node, client: Program, certificate: str | None
-) -> None:
-    own = {"certificate": str(node.home / f"{certificate}.pem")} if certificate else {}
-
-    answer = client.talk("x", node.settings("MUTUAL", **own), SOON_S)
-
-    assert answer.startswith("failed")
-    assert_says(answer, "(?i)ssl|tls|certificate")
-
-
-def test_a_token_that_has_expired_is_refused(node: Node, client: Program) -> None:
-    before = node.logins("TLS")["failed"]
-
-    answer = client.talk("x", node.settings("TLS", OAUTHBEARER, token=str(node.home / "old-token")), SOON_S)
-
-    assert answer.startswith("failed")
-    if client.name != "java":  # which reads its token first, and does not even show it
-        assert node.logins("TLS")["failed"] > before
-
-
-def test_who_logs_in_again_in_time_sees_no_end_of_the_login(node: Node, client: Program) -> None:
-    before = node.logins("SHORT")
-
-    client.tell("stay", "2500", node.settings("SHORT", SCRAM_512))
-
-    assert [client.hear(), client.hear()] == ["begun", "ok"]
-    after = node.logins("SHORT")
-    if client.name in AGAIN:
-        assert after["successful_again"] > before["successful_again"]
-        assert after["expired"] == before["expired"]
-    else:
-        assert after["successful_again"] == before["successful_again"], "it has learned it: add it to AGAIN"
-
-
-def test_who_was_removed_is_stopped_when_the_login_ends(node: Node, client: Program) -> None:
-    user = f"leaver-{client.name}"
-    node.add_user(user)
-    client.tell("stay", "20000", node.settings("SHORT", SCRAM_512, user=user))
-    assert client.hear() == "begun"
-
-    node.remove_user(user)
-    answer = client.hear(SOON_S)
-
-    assert answer.startswith("failed")
-    assert_says(answer, CLIENTS[client.name][0])
-
-
-def test_who_was_removed_stays_where_logins_do_not_end(node: Node, client: Program) -> None:
-    user = f"stayer-{client.name}"
-    node.add_user(user)
-    client.tell("stay", "2000", node.settings("TLS", SCRAM_512, user=user))
-    assert client.hear() == "begun"
-
-    node.remove_user(user)
-
-    assert client.hear() == "ok"
-    assert_says(client.talk("x", node.settings("TLS", SCRAM_512, user=user), SOON_S), CLIENTS[client.name][0])
