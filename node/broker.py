@@ -236,8 +236,13 @@ class Broker:
                 raise cause_of(group) from None
         finally:
             self.base.log_manager.release()
-            await asyncio.to_thread(self.base.audit.close)
+            await self._close_audit()
             await self.probes.stop()
+
+    async def _close_audit(self) -> None:
+        """Have what the audit log has left written, unless nobody goes on with this coroutine."""
+        if not isinstance(sys.exception(), GeneratorExit):
+            await asyncio.to_thread(self.base.audit.close)
 
     # ---- stop ------------------------------------------------------------------------------------
 
@@ -320,5 +325,5 @@ class Broker:
                 await self.base.tasks.end()
         finally:
             self.base.log_manager.release()
-            await asyncio.to_thread(self.base.audit.close)
+            await self._close_audit()
             await self.probes.stop()

@@ -16,7 +16,7 @@ CORES = ("logstore", "metadata_raft", "groupcoord")
 # How often `Any` stands in a package, or in a folder of `node`: never more than here.
 ANY = {
     "groupcoord": 5,
-    "logstore": 23,  # the notation of messages; libraries of codecs
+    "logstore": 24,  # the notation of messages; libraries of codecs
     "metadata_raft": 25,  # records by their class; messages of pysyncobj
     "node": 2,
     "node/cli": 22,  # JSON; Typer
