@@ -57,6 +57,15 @@ class _Facts:
         return []
 
 
+class _Authentication:
+    """Takes no logins."""
+
+    methods = ()
+
+    def cookie_name(self, has_tls: bool) -> str:
+        return "session"
+
+
 class _Socket(asyncio.Transport):
     """Takes what is answered, and reads nothing."""
 
@@ -279,7 +288,7 @@ def _handle(content: bytes) -> None:
             records=cast(Any, None),
             sender=lambda: nullcontext(cast(Any, _Nobody())),
             caller=Caller("User:ANONYMOUS", "127.0.0.1", is_local=True),
-            authentication=cast(Any, None),
+            authentication=cast(Any, _Authentication()),
             request_max_bytes=1 << 20,
             deadline=deadline,
             stopping=asyncio.Event(),

@@ -67,8 +67,9 @@ def test_certificates_name_node_and_hosts_and_are_trusted_by_the_authority(made:
     server.load_cert_chain(made.node(1))
 
     assert host_names(own) == {"node-1", "kafka-1"}
-    assert since < NOW < until and timedelta(days=364) < until - NOW < timedelta(days=366)
-    assert validity(certificate(made.authority))[1] - NOW > timedelta(days=3600)
+    now = datetime.now(UTC)
+    assert since < now < until and timedelta(days=364) < until - now < timedelta(days=366)
+    assert validity(certificate(made.authority))[1] - now > timedelta(days=3600)
     assert [one["subject"] for one in context.get_ca_certs()] != []
 
 
