@@ -21,11 +21,11 @@ class RestDoors:
 
     acting: ActingSecrets
     access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop
-    login: Callable[[], SaslLogin | None]  # of this node at others; None where nobody logs in
     failed_logins: FailedLogins  # of all listeners
     # Told each login that failed, in the thread of the API: user, address, listener, mechanism and reason.
     on_failed_login: Callable[[str, str, str, str, str], object] = lambda *told: None
     unique: Callable[[int], bytes]  # n bytes that nobody can guess
+    login: Callable[[], SaslLogin | None] = lambda: None  # of this node at others; None where nobody logs in
 
 
 class NodeView:
