@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import AlterPartition, AlterPartitionReply
 from ottla.metadata_raft.delta import MetadataChanges
@@ -460,11 +460,18 @@ async def have_lead(simulation: Simulation, node_id: int) -> None:
     _, partition = await leader_of(simulation)
     others = [one for one in partition.assignment.replicas if one != node_id]
 
-    async def ask() -> None:
-        await admin_requests.reassign(client, FIRST, [node_id, *others])
-        await admin_requests.elect_preferred_leader(client, FIRST)
+    async def ask() -> bool:
+        try:
+            await admin_requests.reassign(client, FIRST, [node_id, *others])
+            await admin_requests.elect_preferred_leader(client, FIRST)
+        except KafkaError as error:
+            if error.code is not ErrorCode.NETWORK_EXCEPTION:
+                raise
+            return False  # the node that was asked has fallen meanwhile, and another one is asked
+        return True
 
-    await simulation.world.spawn(simulation.admin, ask())
+    while not await simulation.world.spawn(simulation.admin, ask()):
+        await asyncio.sleep(0.1)
     node = simulation.world.nodes[node_id]
     await until(lambda: any(one.is_leader for on, one in replicas_of(simulation.world, FIRST) if on is node))
 
