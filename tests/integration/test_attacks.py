@@ -29,7 +29,7 @@ ON_ONE = [
     if 1 in one.node_counts and not one.settings and not one.is_secure
 ]
 WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings and not one.is_secure]
-# A few of each kind always; the others in a thorough run.
+# A few of each kind; the others are for `scripts/attack --secure`, since some are judged by the time of a clock.
 QUICK = (
     "tls-junk",
     "tls-alerts",
@@ -38,12 +38,7 @@ QUICK = (
     "forged-proofs",
     "giant-metadata-by-user",
 )
-ON_SECURED = [
-    pytest.param(one, marks=() if one.name in QUICK else THOROUGH, id=one.name)
-    for one in SECURED
-    if 1 in one.node_counts and not one.settings
-]
-SECURED_WITH_SETTINGS = [one for one in SECURED if one.settings]
+ON_SECURED = [pytest.param(one, id=one.name) for one in SECURED if one.name in QUICK and not one.settings]
 ON_THREE_WITH_SETTINGS = [one for one in ATTACKS if one.node_counts == (3,) and one.settings]
 ON_THREE = [one for one in ATTACKS if 3 in one.node_counts and not one.settings and not one.is_secure]
 
@@ -90,21 +85,6 @@ def test_an_attack_on_a_secured_node_stays_within_its_limits(secured_node: Nodes
     outcome = trial.run(patiently(attack), secured_node)
 
     assert outcome.missed == (), outcome
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("attack", SECURED_WITH_SETTINGS, ids=lambda one: one.name)
-def test_an_attack_on_a_secured_node_with_settings_stays_within_its_limits(
-    tmp_path: Path, attack: Attack
-) -> None:
-    nodes = start_nodes(1, tmp_path, attack.settings, popen, is_secure=True)
-    try:
-        outcome = trial.run(patiently(attack), nodes)
-    finally:
-        ended = nodes.stop()
-
-    assert outcome.missed == (), outcome
-    assert ended, "the node did not end in its grace after SIGTERM"
 
 
 @pytest.fixture(scope="module")
