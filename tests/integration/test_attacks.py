@@ -29,7 +29,7 @@ ON_ONE = [
     if 1 in one.node_counts and not one.settings and not one.is_secure
 ]
 WITH_SETTINGS = [one for one in ATTACKS if 1 in one.node_counts and one.settings and not one.is_secure]
-# A few of each kind; the others are for `scripts/attack --secure`, since some are judged by the time of a clock.
+# A few of each kind; the others are for `scripts/attack --secure`: some are judged by the time of a clock.
 QUICK = (
     "tls-junk",
     "tls-alerts",
