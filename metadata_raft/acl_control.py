@@ -25,6 +25,7 @@ from ottla.metadata_raft.commands import (
 )
 from ottla.metadata_raft.controller_config import (
     MAX_ACL_LOOKS_PER_COMMAND,
+    MAX_ACL_PATTERNS_PER_COMMAND,
     MAX_ACLS,
     MAX_RECORDS_PER_COMMAND,
 )
@@ -75,7 +76,7 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
     """
     check_security_version(image, "access control entries")
     removed: dict[bytes, None] = {}
-    told = looks = 0
+    told = looks = patterns = 0
     results = []
     for fields in command.filters:
         try:
@@ -89,6 +90,15 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
                     "Too many filters without a resource type or a resource name: send them one by one.",
+                )
+        else:
+            count = image.acls.pattern_count(selected)
+            patterns += count
+            # A single filter is always carried out.
+            if patterns > max(MAX_ACL_PATTERNS_PER_COMMAND, count):
+                raise KafkaError(
+                    ErrorCode.INVALID_REQUEST,
+                    "Too many filters for the prefixes that there are: send fewer at once.",
                 )
         matching = []
         for entry_id, entry in image.acls.matching(selected):

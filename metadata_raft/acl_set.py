@@ -255,6 +255,12 @@ class AclSet:
                 if selected.matches(entry):
                     yield self.ids[entry], entry
 
+    def pattern_count(self, selected: AclFilter) -> int:
+        """Return how many patterns a filter with a type and a name may try."""
+        if selected.pattern_type != PatternType.MATCH:
+            return len(_PATTERN_TYPES)
+        return len(self._lengths.get(selected.resource_type, ())) + len(_PATTERN_TYPES)
+
     # ---- patterns --------------------------------------------------------------------------------------
 
     def _standing_for(self, resource_type: int, name: str) -> Iterator[tuple[Pattern, _Bits]]:

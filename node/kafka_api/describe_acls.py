@@ -1,5 +1,8 @@
 """DescribeAcls: the access control entries that a filter matches, by resource (KIP-140, KIP-290)."""
 
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
@@ -16,7 +19,7 @@ from ottla.node.wire.messages.describe_acls import (
     DescribeAclsResponse,
 )
 from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
-from ottla.node.work.turns import listed
+from ottla.node.work.turns import give_way, listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
@@ -41,15 +44,31 @@ async def handle(
     except KafkaError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.detail)
     is_large = len(acls) > AT_ONCE
-    found = sorted(await listed((entry for _, entry in acls.matching(selected)), is_large=is_large))
-    by_resource: dict[tuple[int, str, int], list[AclDescription]] = {}
-    for entry in found:
-        by_resource.setdefault(entry[:3], []).append(_description(entry))
-    resources = (
-        DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=descriptions)
-        for (kind, name, pattern), descriptions in by_resource.items()
-    )
-    return DescribeAclsResponse(error_message=None, resources=await listed(resources, is_large=is_large))
+    found = await listed((entry for _, entry in acls.matching(selected)), is_large=is_large)
+    found = await _sorted(found, is_large=is_large)
+    described = await listed(map(_description, found), is_large=is_large)
+    resources = await listed(_resources(found, described), is_large=is_large)
+    return DescribeAclsResponse(error_message=None, resources=resources)
+
+
+async def _sorted(entries: list[AccessControlEntry], *, is_large: bool) -> list[AccessControlEntry]:
+    """Sort entries; many of them in runs that are merged in turns, since one sort would hold up the loop."""
+    runs = []
+    for at in range(0, len(entries), AT_ONCE):
+        runs.append(sorted(entries[at : at + AT_ONCE]))
+        if is_large:
+            await give_way()
+    return await listed(heapq.merge(*runs), is_large=is_large)
+
+
+def _resources(
+    entries: Sequence[AccessControlEntry], described: Sequence[AclDescription]
+) -> Iterator[DescribeAclsResource]:
+    """Give the resources of sorted entries, each with the descriptions of its own."""
+    pairs = zip(entries, described, strict=True)
+    for (kind, name, pattern), of_resource in groupby(pairs, key=lambda pair: pair[0][:3]):
+        acls = [description for _, description in of_resource]
+        yield DescribeAclsResource(resource_type=kind, resource_name=name, pattern_type=pattern, acls=acls)
 
 
 def _description(entry: AccessControlEntry) -> AclDescription:

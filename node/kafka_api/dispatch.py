@@ -100,8 +100,9 @@ _PREFIX = struct.Struct(">ii")  # size, correlation_id
 # A request with more elements is read and answered beside the loop, in turns with others: to read these takes
 # some 5 ms, which is more than any client's usual request has.
 SMALL_REQUEST_ELEMENTS = 4_096
-# Where each name has to be judged, which takes some 25 us for the first time.
-JUDGED_REQUEST_ELEMENTS = 1_024
+# Where each name has to be judged, which takes some 25 us for the first time. Requests of several clients may
+# fall into one turn of the loop.
+JUDGED_REQUEST_ELEMENTS = 256
 # What clients and followers ask of every node at once when it has come back.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 

@@ -39,7 +39,8 @@ JUNK: Final = (
 )
 STORM_PER_SECOND: Final = 1_000
 STORM_PROCESSES: Final = 2
-STORM_THREADS: Final = 24  # of each: a failed login is answered late
+STORM_THREADS: Final = 48  # of each
+STORM_PATIENCE_S: Final = 0.2  # a failure is answered late, and who attacks does not wait for it
 STORM_S: Final = 8.0
 STORM_ADDRESSES: Final = 200
 # Attackers have machines of their own; here they leave the processors to the node and the good client.
@@ -63,8 +64,8 @@ def _where(nodes: Nodes) -> tuple[str, int]:
     return host, int(port)
 
 
-def _opened(where: tuple[str, int], source: str = ATTACKER) -> socket.socket:
-    return socket.create_connection(where, TIMEOUT_S, source_address=(source, 0))
+def _opened(where: tuple[str, int], source: str = ATTACKER, timeout_s: float = TIMEOUT_S) -> socket.socket:
+    return socket.create_connection(where, timeout_s, source_address=(source, 0))
 
 
 def _is_ended(one: socket.socket) -> bool:
@@ -154,19 +155,19 @@ def _fragments(nodes: Nodes) -> str:
 
 
 def _junk_once(where: tuple[str, int], source: str, authority: Path) -> None:
-    with _opened(where, source) as one:
+    with _opened(where, source, STORM_PATIENCE_S) as one:
         one.sendall(JUNK[0])
         one.recv(1)
 
 
 def _half_once(where: tuple[str, int], source: str, authority: Path) -> None:
-    with _opened(where, source) as one:
+    with _opened(where, source, STORM_PATIENCE_S) as one:
         one.sendall(client_hello()[:100])
 
 
 def _hello_once(where: tuple[str, int], source: str, authority: Path) -> None:
     """Have the node sign, and go."""
-    with _opened(where, source) as one:
+    with _opened(where, source, STORM_PATIENCE_S) as one:
         one.sendall(client_hello())
         one.recv(1)
 
@@ -174,7 +175,7 @@ def _hello_once(where: tuple[str, int], source: str, authority: Path) -> None:
 def _login_once(where: tuple[str, int], source: str, authority: Path) -> None:
     """Shake hands, and send what a stranger may not."""
     with (
-        _opened(where, source) as plain,
+        _opened(where, source, STORM_PATIENCE_S) as plain,
         tls_context(authority).wrap_socket(plain, server_hostname=where[0]) as one,
     ):
         one.sendall(b"\0\0\0\x0a\0\x03\0\0\0\0\0\x01\xff\xff")

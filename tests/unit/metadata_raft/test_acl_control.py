@@ -157,6 +157,26 @@ def test_filters_that_match_too_much_remove_nothing(
     assert delete(world, matching(host="nowhere"), *[named] * 3) == [[]] * 4
 
 
+def test_filters_that_try_too_many_prefixes_remove_nothing(
+    world: MetadataWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(
+        world,
+        *(acl(world, resource_name="t" * size, pattern_type=PatternType.PREFIXED) for size in (1, 2, 3)),
+    )
+    monkeypatch.setattr(acl_control, "MAX_ACL_PATTERNS_PER_COMMAND", 10)
+    alike = matching(resource_type=ResourceType.TOPIC, resource_name="x", pattern_type=PatternType.MATCH)
+    prefixes = matching(resource_type=ResourceType.TOPIC, resource_name="ttt", pattern_type=PatternType.MATCH)
+
+    with pytest.raises(KafkaError, match="Too many filters for the prefixes") as refused:
+        delete(world, alike, alike, prefixes)
+
+    assert refused.value.code is INVALID
+    assert delete(world, alike, alike) == [[], []]
+    monkeypatch.setattr(acl_control, "MAX_ACL_PATTERNS_PER_COMMAND", 1)
+    assert delete(world, prefixes) == [["t", "tt", "ttt"]], "a single one is carried out"
+
+
 def test_there_may_be_only_so_many_entries(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acl_control, "MAX_ACLS", 2)
 

@@ -12,6 +12,7 @@ from ottla.logstore.words.schema_compiler import encode
 from ottla.metadata_raft.acl import AclOperation, AclPermissionType, PatternType, ResourceType
 from ottla.metadata_raft.image import ScramKey
 from ottla.metadata_raft.scram import ScramMechanism, keys_of
+from ottla.node.kafka_api import describe_acls
 from ottla.node.kafka_api.refusals import by_element
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.alter_client_quotas import (
@@ -71,6 +72,22 @@ def deleting(**changes: Any) -> DeleteAclsFilter:
     fields = {"resource_type_filter": 1, "pattern_type_filter": 1, **ANYTHING}
     nothing = {"resource_name_filter": None, "principal_filter": None, "host_filter": None}
     return DeleteAclsFilter(**{**fields, **nothing, **changes})
+
+
+def test_many_acls_are_described_in_the_order_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(node: MetadataNode) -> None:
+        created = [creation(f"t{7 * number % 10}", host=f"10.0.0.{number}") for number in range(25)]
+        await node.ask(3, CreateAclsRequest(creations=created))
+        few = await node.ask(3, describing())
+
+        monkeypatch.setattr(describe_acls, "AT_ONCE", 4)
+        many = await node.ask(3, describing())
+
+        assert many == few
+        assert [one.resource_name for one in few.resources] == [f"t{number}" for number in range(10)]
+        assert sum(len(one.acls) for one in few.resources) == 25
+
+    run(story)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
