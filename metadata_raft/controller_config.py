@@ -34,8 +34,8 @@ MAX_SCRAM_CREDENTIALS: Final = 100_000
 # Entries at which the filters of one command look that name no resource: some 0.2 s of the controller.
 MAX_ACL_LOOKS_PER_COMMAND: Final = 200_000
 # Patterns that the filters of one command try that match a name, one for each length that prefixes have: some
-# 40 ms of the controller.
-MAX_ACL_PATTERNS_PER_COMMAND: Final = 50_000
+# 10 ms of the controller.
+MAX_ACL_PATTERNS_PER_COMMAND: Final = 10_000
 PRODUCER_ID_BLOCK_SIZE: Final = 1_000
 
 

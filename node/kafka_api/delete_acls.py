@@ -20,7 +20,7 @@ from ottla.node.wire.messages.delete_acls import (
     DeleteAclsResponse,
 )
 from ottla.node.wire.request_limits import NAME, SEVERAL, RequestLimits
-from ottla.node.work.turns import listed
+from ottla.node.work.turns import STEPS_PER_TURN, give_way, listed
 
 API: Final = ApiDescription(
     versions=(1, 3),
@@ -36,7 +36,7 @@ API: Final = ApiDescription(
     echoes=(Echo("filters", "filter_results"),),
 )
 
-AT_ONCE: Final = 100  # of more removed entries the answer is made in turns
+AT_ONCE: Final = 100  # more filters are read, and the answer of more removed entries is made, in turns
 
 
 async def handle(
@@ -44,19 +44,22 @@ async def handle(
 ) -> DeleteAclsResponse:
     try:
         check_authorizer(services, "No Authorizer is configured.")
-        filters = [filter_fields(one) for one in request.filters]
+        is_large = len(request.filters) > AT_ONCE
+        filters = await listed(map(filter_fields, request.filters), is_large=is_large)
         results = (await services.metadata.submit(DeleteAcls(filters=filters), client=context.client)).results
     except KafkaError as error:
         results = [DeletedAcls(error_code=error.code, error_message=error.detail) for _ in request.filters]
     is_large = sum(len(one.matching) for one in results) > AT_ONCE
-    answered = [
-        DeleteAclsFilterResult(
-            error_code=one.error_code,
-            error_message=one.error_message,
-            matching_acls=await listed(map(_matching_acl, one.matching), is_large=is_large),
+    answered = []
+    for number, one in enumerate(results, 1):
+        matching = await listed(map(_matching_acl, one.matching), is_large=is_large)
+        answered.append(
+            DeleteAclsFilterResult(
+                error_code=one.error_code, error_message=one.error_message, matching_acls=matching
+            )
         )
-        for one in results
-    ]
+        if number % STEPS_PER_TURN == 0:
+            await give_way()
     return DeleteAclsResponse(filter_results=answered)
 
 

@@ -2,15 +2,18 @@
 
 import heapq
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Final
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.logstore.words.schema_compiler import encoder
 from ottla.metadata_raft.acl import AccessControlEntry, AclOperation
 from ottla.metadata_raft.acl_control import checked_filter
 from ottla.node.kafka_api.acl_requests import PRINCIPAL, check_authorizer, filter_fields
 from ottla.node.kafka_api.api_description import ApiDescription, Asks
 from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import EncodedBody
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_acls import (
     AclDescription,
@@ -36,7 +39,7 @@ AT_ONCE: Final = 1_000  # of more entries the answer is made in turns
 
 async def handle(
     services: Services, context: RequestContext, request: DescribeAclsRequest
-) -> DescribeAclsResponse:
+) -> DescribeAclsResponse | EncodedBody:
     acls = services.metadata.image.acls
     try:
         check_authorizer(services, "No Authorizer is configured on the broker")
@@ -48,7 +51,11 @@ async def handle(
     found = await _sorted(found, is_large=is_large)
     described = await listed(map(_description, found), is_large=is_large)
     resources = await listed(_resources(found, described), is_large=is_large)
-    return DescribeAclsResponse(error_message=None, resources=resources)
+    response = DescribeAclsResponse(error_message=None, resources=resources)
+    if not is_large:
+        return response
+    encode = encoder(DescribeAclsResponse, context.api_version)
+    return EncodedBody(await services.in_thread(partial(encode, response, bytearray())))
 
 
 async def _sorted(entries: list[AccessControlEntry], *, is_large: bool) -> list[AccessControlEntry]:

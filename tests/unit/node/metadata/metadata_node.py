@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -84,6 +84,9 @@ class MetadataNode:
     def endpoint_of(self, broker_id: int, connection: ConnectionInfo) -> Endpoint | None:
         broker = self.metadata.image.brokers.get(broker_id)
         return None if broker is None else broker.listeners.get(connection.listener_name)
+
+    async def in_thread(self, work: Callable[[], Any]) -> Any:
+        return work()
 
     async def start(self, incarnation_id: bytes = b"incarnation-id-1") -> None:
         await self.register(incarnation_id)
