@@ -12,7 +12,7 @@ from ottla.metadata_raft.commands import MutationPayer
 
 
 class Taken(NamedTuple):
-    """Whether a quota refused mutations, and how long its client has to wait in any case."""
+    """A quota's answer: whether mutations are refused, and how long the client has to wait in any case."""
 
     is_refused: bool
     throttle_ms: int

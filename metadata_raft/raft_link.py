@@ -76,7 +76,7 @@ class LinkListener(NamedTuple):
 
 
 class LinkSettings(NamedTuple):
-    """What the links need to know.
+    """The settings of links.
 
     `listen` is host and port of the controller listener by which this node dials others, with its `tls`.
     There may be `more`, by which others reach this node: so a quorum goes over to TLS, node by node.

@@ -132,12 +132,12 @@ class NodeFacts:
 
     @property
     def failed_login_delay_s(self) -> float:
-        """How long the answer to a failed login is held back at least."""
+        """Return the seconds for which the answer to a failed login is held back at least."""
         return self.config.connection_failed_authentication_delay_ms / 1000
 
     @property
     def verify_token(self) -> Callable[[str], VerifiedToken] | None:
-        """What verifies access tokens, in any thread; None where the REST API takes none."""
+        """Return the verifier of access tokens, for any thread; None where the REST API takes none."""
         return self._node.verify_token
 
     def unique(self, count: int) -> bytes:

@@ -17,7 +17,7 @@ from ottla.node.settings.config import BrokerConfig
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestDoors:
-    """What the REST API of a node needs to know its clients, and to act for them."""
+    """The parts of a node by which its REST API knows its clients and acts for them."""
 
     acting: ActingSecrets
     access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop

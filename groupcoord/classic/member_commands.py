@@ -34,7 +34,7 @@ class JoinGroup:
     can_skip_assignment: bool = (
         True  # KIP-814: since version 9 a returning leader may be told to assign nothing
     )
-    # Whether the member may see a topic, as in a heartbeat of the consumer protocol.
+    # Tells whether the member may see a topic, as in a heartbeat of the consumer protocol.
     may_describe: Callable[[str], bool] | None = None
 
 

@@ -33,7 +33,7 @@ class ConsumerGroupHeartbeat:
     hold_ms: int = 0  # for how long it may be held until there is something to tell
     # The client can cope with an answer that comes after its next heartbeat is due.
     tolerates_late_answers: bool = False
-    # Whether the member may see a topic, asked in a thread when expressions are matched; None: it sees all.
+    # Tells whether the member may see a topic; asked in a thread that matches expressions. None: it sees all.
     may_describe: Callable[[str], bool] | None = None
     phase: HeartbeatPhase = HeartbeatPhase.ARRIVED
 

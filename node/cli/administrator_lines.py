@@ -1,4 +1,4 @@
-"""What `ottla start` and `ottla cluster up` tell about the administrator of a secured cluster."""
+"""Writes the lines of `ottla start` and `ottla cluster up` about the administrator of a secured cluster."""
 
 from pathlib import Path
 from shlex import quote

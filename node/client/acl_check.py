@@ -1,4 +1,4 @@
-"""Whether somebody may do something to a resource, and by which rule.
+"""Decides whether somebody may do something to a resource, and by which rule.
 
 The answer is that of the nodes' own code, from the entries that the cluster tells and the settings of the
 node that is asked.

@@ -87,7 +87,7 @@ async def diagnose_cluster(
 async def diagnose_node(
     config: BrokerConfig, *, timeout_s: float, written: Sequence[Path] = ()
 ) -> list[Finding]:
-    """What would keep a node of this configuration from running on this machine, or keeps it from working.
+    """Return what would keep a node of this configuration from running on this machine, or from working.
 
     `written` are the files that the settings come from.
     """

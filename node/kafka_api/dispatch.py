@@ -106,7 +106,7 @@ JUDGED_REQUEST_ELEMENTS = 256
 # What clients and followers ask of every node at once when it has come back.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
-# What makes and deletes partitions, and counts for the quotas of mutations.
+# These APIs make and delete partitions, which counts for the quotas of mutations.
 MUTATING_APIS = frozenset({ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS})
 PEER_MECHANISM = "cluster.secret"  # how nodes prove themselves, as the audit log names it
 FOLLOWERS_FETCH = "FetchFollower"  # as Kafka counts these apart

@@ -14,7 +14,7 @@ from ottla.node.wire.api_keys import ApiKey
 
 T = TypeVar("T")
 
-# What only nodes ask of each other in Apache Kafka takes nobody's time there.
+# Requests that only nodes send in Apache Kafka, so no client is charged for them.
 EXEMPT_APIS: Final = frozenset({ApiKey.WRITE_TXN_MARKERS})
 
 
