@@ -24,7 +24,7 @@ MUTATING = [route for route in ALL_ROUTES if route.method not in ("GET", "HEAD",
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "ottla.node.rest_api.http_server.is_local_address",
+            "ottla.node.rest_api.client_address.is_local_address",
             lambda client, local: client != STRANGER and is_local_address(client, local),
         )
         started = start_embedded(
