@@ -25,7 +25,6 @@ from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.log_care.damaged_replicas import DamagedReplicas
 from ottla.node.log_care.log_maintenance import LogMaintenance
 from ottla.node.log_care.segment_repair import SegmentRepair
-from ottla.node.memory.freed_objects import FreedObjects
 from ottla.node.metadata.metadata_publisher import controller_config, log_config_of
 from ottla.node.metadata.topic_creation import offsets_topic, transactions_topic
 from ottla.node.net.gathered_answers import GatheredAnswers
@@ -82,7 +81,6 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         chance=base.world.chance,
         quota_windows=config.replication_quota_window_num,
         quota_window_seconds=config.replication_quota_window_size_seconds,
-        on_freed=FreedObjects().note,
     )
     replicas.on_fetch_woken = gathered.news
     base.dir_offline.connect(went_offline)
