@@ -276,12 +276,14 @@ class CoordinatorRuntime(Generic[K, C, A]):
         places: Sequence[tuple[int | str, Make[C]]],
         build: Build[Result[R]],
         wrap: Build[Result[R]] | None = None,
+        *,
+        is_large: bool = False,
     ) -> Result[R]:
         """Have several commands carried out, each by the shard of a partition or of a key; `build` gets the
-        answers in the order of the commands. More than `MAX_COMMANDS_PER_TURN` take turns with the loop, in a
-        coroutine that ends with `wrap` instead of `build`.
+        answers in the order of the commands. More than `MAX_COMMANDS_PER_TURN`, and those of a request that
+        `is_large`, take turns with the loop, in a coroutine that ends with `wrap` instead of `build`.
         """
-        if len(places) > MAX_COMMANDS_PER_TURN:
+        if is_large or len(places) > MAX_COMMANDS_PER_TURN:
             return self.submit_in_turns(places, build if wrap is None else wrap, MAX_COMMANDS_PER_TURN)
         return self._join([self.submit(self._index_of(at), make) for at, make in places], build)
 

@@ -295,15 +295,17 @@ class GroupRuntime:
         build: coordinator_runtime.Build[Result[R]],
         *,
         builds_in_thread: bool = False,
+        is_large: bool = False,
     ) -> Result[R]:
         """Send each command to the shard of its group; `build` gets the answers in the order of the commands.
-        Very many commands take turns with the loop, in a coroutine. If `builds_in_thread`, `build` is then
-        called in a thread: it must use the answers alone and return the response itself.
+        Very many commands, and those of a request that `is_large`, take turns with the loop, in a coroutine.
+        If `builds_in_thread`, `build` is then called in a thread: it must use the answers alone and return
+        the response itself.
         """
         if not builds_in_thread:
-            return self._runtime.submit_each(asked, build)
+            return self._runtime.submit_each(asked, build, is_large=is_large)
         in_thread = partial(build_in_thread, cast(coordinator_runtime.Build[R], build))
-        return self._runtime.submit_each(asked, build, in_thread)
+        return self._runtime.submit_each(asked, build, in_thread, is_large=is_large)
 
     def ask_all_shards(self, make: Make, build: coordinator_runtime.Build[R]) -> Result[R]:
         """One command to every shard of this node; `build` looks at nothing but the answers. Shards with very

@@ -124,11 +124,18 @@ class TxnRuntime:
         """One command to the shard of the id: `CoordinatorRuntime.ask`."""
         return self._runtime.ask(transactional_id, make, build, keeps_nothing=keeps_nothing)
 
-    def ask_each(self, asked: Sequence[tuple[str, Make]], build: coordinator_runtime.Build[R]) -> Result[R]:
+    def ask_each(
+        self,
+        asked: Sequence[tuple[str, Make]],
+        build: coordinator_runtime.Build[R],
+        *,
+        is_large: bool = False,
+    ) -> Result[R]:
         """Several commands, each to the shard of its id; `build` gets the answers in the order of the
-        commands, and looks at nothing but them. Very many take turns with the loop.
+        commands, and looks at nothing but them. Very many, and those of a request that `is_large`, take turns
+        with the loop, and `build` is called in a thread.
         """
-        return self._runtime.submit_each(asked, build, partial(build_in_thread, build))
+        return self._runtime.submit_each(asked, build, partial(build_in_thread, build), is_large=is_large)
 
     def ask_all_shards(
         self,

@@ -147,7 +147,7 @@ def _ask_for_many(
             ]
         )
 
-    return services.txns.ask_each(asked, build)
+    return services.txns.ask_each(asked, build, is_large=context.is_large)
 
 
 def _codes(answer: object) -> CodeOf:

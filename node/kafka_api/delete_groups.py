@@ -39,11 +39,12 @@ _MESSAGES = {
 def handle(
     services: Services, context: RequestContext, request: DeleteGroupsRequest
 ) -> Result[DeleteGroupsResponse]:
-    return in_turns(_ask(services, context.access, request), is_large=context.is_large)
+    is_large = context.is_large
+    return in_turns(_ask(services, context.access, request, is_large=is_large), is_large=is_large)
 
 
 def _ask(
-    services: Services, access: Access, request: DeleteGroupsRequest
+    services: Services, access: Access, request: DeleteGroupsRequest, *, is_large: bool
 ) -> Steps[Result[DeleteGroupsResponse]]:
     makes: dict[str, Make] = {}  # the answer has each group once
     denied: dict[str, None] = {}
@@ -66,7 +67,7 @@ def _ask(
             ]
         )
 
-    return services.groups.ask_each(list(makes.items()), build, builds_in_thread=True)
+    return services.groups.ask_each(list(makes.items()), build, builds_in_thread=True, is_large=is_large)
 
 
 def _make(group_id: str) -> Make:

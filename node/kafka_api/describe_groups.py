@@ -93,7 +93,7 @@ def _describe(
         )
 
     asked = [(group_id, _make(group_id)) for group_id in compress(request.groups, may_describe)]
-    return services.groups.ask_each(asked, build, builds_in_thread=True)
+    return services.groups.ask_each(asked, build, builds_in_thread=True, is_large=context.is_large)
 
 
 def _make(group_id: str) -> Make:

@@ -61,7 +61,7 @@ async def handle(
             ]
         )
 
-    return services.txns.ask_each(asked, build)
+    return services.txns.ask_each(asked, build, is_large=context.is_large)
 
 
 def _make(transactional_id: str) -> Make:

@@ -6,9 +6,9 @@ what has survived a collection is frozen: the next one does not look at it, and 
 it any more, as most things do. What does not go is a cycle that was frozen when it was in use. To find these,
 all objects are looked at once when memory is short, or when very many were frozen since the last time.
 
-CPython looks at the young objects when some hundred more were made than given back. So while a node gives back
-many old ones, as those of topics that go, it may make as many new ones that nobody looks at; then one look at
-all of them takes 40 to 100 ms. A timer counts the young ones, and looks before they are too many.
+CPython looks at the young objects when some hundred more were made than given back. So while a node gives
+back many old ones, as those of topics that go, it may make as many new ones that nobody looks at; then one
+look at all of them takes 40 to 100 ms. A timer counts the young ones, and looks before they are too many.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any, Final
 
 # Net allocations until the youngest objects are looked at, and then of the next older ones so many times.
-# Some 31,000 objects are looked at when they get frozen, in 3 to 15 ms.
-_COLLECTION_THRESHOLDS: Final = (700, 10, 3)
+# Some 13,000 objects are looked at when they get frozen, in 2 to 10 ms.
+_COLLECTION_THRESHOLDS: Final = (700, 5, 2)
 # Short memory is a reason to look at all after so many freezes, of 1.5 million objects.
-FREEZES_BEFORE_SHORT_LOOK: Final = 50
+FREEZES_BEFORE_SHORT_LOOK: Final = 120
 # So many, of six million objects, are a reason by themselves.
-FREEZES_BEFORE_LOOK: Final = 200
+FREEZES_BEFORE_LOOK: Final = 480
 LOOK_EVERY_S: Final = 0.025
 MAX_UNSEEN: Final = 5_000  # young objects that nobody has looked at
-MAX_UNFROZEN: Final = 20_000  # looked at once or twice, too
+MAX_UNFROZEN: Final = 10_000  # looked at once or twice, too
 SHORT_SHARE: Final = 0.8  # of the memory that the process may have
 _STATM: Final = Path("/proc/self/statm")
 _OLDEST_GENERATION: Final = 2

@@ -13,7 +13,7 @@ from ottla.logstore.disk import FileRecords, MemoryDisk, MemoryFile
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.login import FailureLimits, LoginCounts
 from ottla.node.net.server_tls import ServerTls
-from ottla.node.net.tls_transport import READ_BYTES, TlsShared, TlsTransport
+from ottla.node.net.tls_transport import READ_BYTES, SEAL_BYTES, SEAL_TURN_BYTES, TlsShared, TlsTransport
 
 CA = trustme.CA()
 ADDRESS = "127.0.0.1"
@@ -626,6 +626,25 @@ def test_a_large_answer_is_sealed_only_as_the_socket_takes_it(loop: asyncio.Abst
         found += line.read()
         line.transport.resume_writing()
     assert found + line.read() == answer + b"and one more"
+
+
+def test_a_very_large_answer_is_sealed_in_turns_with_others(loop: asyncio.AbstractEventLoop) -> None:
+    line = Line(loop)
+    line.shake_hands()
+    answer = bytes(range(256)) * (3 * SEAL_TURN_BYTES // 256)
+
+    line.transport.writelines([answer])
+    line.transport.write(b"and one more")
+    found = [len(line.read())]
+    events = list(line.upper.events)
+    while line.transport.get_write_buffer_size():
+        loop.call_soon(loop.stop)
+        loop.run_forever()  # one turn
+        found.append(len(line.read()))
+
+    assert events == ["anybody", "blocked"] and line.upper.events[-1] == "free"
+    assert sum(found) == len(answer) + len(b"and one more")
+    assert max(found) <= SEAL_TURN_BYTES + SEAL_BYTES
 
 
 @pytest.mark.parametrize("is_cold", [True, False])
