@@ -40,7 +40,7 @@ MAX_HANDSHAKE_BYTES: Final = 256 * 1024
 READ_BYTES: Final = 128 * 1024  # at once from the socket; one such buffer serves all connections
 OPEN_BYTES: Final = 32 * 1024  # Given to OpenSSL at once: its buffer keeps the size that it once had.
 SEAL_BYTES: Final = 32 * 1024  # the same for what is sent
-SEAL_TURN_BYTES: Final = 2 * 1024 * 1024  # of one connection in a turn of the loop: 1 to 4 ms
+SEAL_TURN_BYTES: Final = 1024 * 1024  # of one connection in a turn of the loop: 1 to 3 ms
 FILE_BYTES: Final = 128 * 1024
 WRITE_HIGH_WATER_BYTES: Final = 256 * 1024
 # Answers of TLS itself, to a peer that asks for new keys and reads none of them.
