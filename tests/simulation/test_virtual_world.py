@@ -1,10 +1,12 @@
 """The simulated world itself: what its network, disk and processes promise, and what they do not."""
 
 import asyncio
+import gc
 import os
 import random
 import subprocess
 import sys
+import warnings
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -197,6 +199,50 @@ def test_a_run_in_which_nothing_can_happen_any_more_ends() -> None:
     with pytest.raises(SimulationError, match="nothing will ever happen"):
         world.loop.run(main(), limit_s=100)
     world.close()
+
+
+def test_a_run_that_fails_leaves_nothing_to_the_collector() -> None:
+    """Python warns of a coroutine that nobody awaited; of another test, if that is when it is collected."""
+    world, seen = World(1), list[str]()
+    process = world.add_client("a")
+
+    async def never() -> None: ...
+
+    def in_a_circle() -> Coroutine[Any, Any, None]:
+        """Return a coroutine that only the collector finds."""
+        circle: list[Any] = [never()]
+        circle.append(circle)
+        made: Coroutine[Any, Any, None] = circle[0]
+        return made
+
+    async def waits_for(what: Coroutine[Any, Any, None]) -> None:
+        await what
+
+    async def stands(name: str) -> None:
+        try:
+            await world.loop.create_future()
+        finally:
+            seen.append(name)
+
+    async def main() -> None:
+        world.loop.create_task(stands("a task"))
+        world.spawn(process, stands("a task of a process"))
+        await asyncio.sleep(1)
+        world.loop.pause(process)
+        world.spawn(process, waits_for(in_a_circle()))  # which does not begin
+        world.loop.failures.append(SimulationError("it has failed"))
+        await stands("the run")
+
+    gc.collect()  # what others have left
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(SimulationError, match="it has failed"):
+            world.loop.run(main(), limit_s=100)
+        world.close()
+        assert sorted(seen) == ["a task", "a task of a process", "the run"]
+        gc.collect()
+
+    assert not warned
 
 
 # ---- disk --------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ delay. Sockets are those of `virtual_network`.
 
 import asyncio
 import heapq
+import inspect
 import random
 import traceback
 import warnings
@@ -14,6 +15,7 @@ from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
+from types import CoroutineType
 from typing import Any, cast
 
 # One instant in which more happens than this is a loop that waits for itself.
@@ -102,6 +104,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self._number = 0
         self._task_number = 0
         self._is_closed = False
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # of no process
         self._thread_free_at: dict[int, float] = {}
         self._threads: list[object] = []  # keeps the executors alive whose ids are keys above
 
@@ -194,6 +197,11 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         process.is_dead = True
         process.held.clear()
         tasks, process.tasks = list(process.tasks), {}
+        context = copy_context()
+        context.run(PROCESS.set, process)
+        self._unwind_all(tasks, context)
+
+    def _unwind_all(self, tasks: "list[asyncio.Task[Any]]", context: Context) -> None:
         current = asyncio.current_task(self)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of coroutines that never came to their turn
@@ -201,8 +209,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 if task.done() or task is current:
                     continue
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-                context = copy_context()
-                context.run(PROCESS.set, process)
                 context.run(_unwind, task)
             tasks.clear()
 
@@ -220,6 +226,9 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             if process.is_dead and not self._is_closed:  # what it was about when it died goes on for a moment
                 self.call_soon(self.kill, process, context=Context())
             task.add_done_callback(lambda done: process.tasks.pop(done, None) and None)
+        else:
+            self._tasks[task] = None
+            task.add_done_callback(lambda done: self._tasks.pop(done, None) and None)
         return task
 
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> "asyncio.Future[Any]":
@@ -306,7 +315,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._is_closed
 
     def close(self) -> None:
+        """End the tasks of no process; a run that has failed leaves some in the middle."""
         self._is_closed = True
+        tasks, self._tasks = list(self._tasks), {}
+        self._unwind_all(tasks, copy_context())
         self._ready.clear()
         self._timers.clear()
 
@@ -354,7 +366,12 @@ def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
 
 def _unwind(task: "asyncio.Task[Any]") -> None:
     """Close a coroutine that will never go on; what it does meanwhile is in vain."""
-    coro = cast("Coroutine[Any, Any, Any]", task.get_coro())
+    coro = cast("CoroutineType[Any, Any, Any]", task.get_coro())
+    if inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
+        # It has not begun: nobody awaits, or closes, the coroutines that it was given.
+        for given in coro.cr_frame.f_locals.values():
+            if inspect.iscoroutine(given):
+                given.close()
     for _ in range(20):  # one that awaits in a `finally` must be told again
         try:
             coro.close()
