@@ -65,7 +65,10 @@ class OauthBearerExchange:
     def respond(self, message: bytes) -> bytes:
         """Return the answer to the client's next message; SaslError where the authentication has failed."""
         if self._has_failed:
-            raise SaslError("the client was told that its token is invalid", told=INVALID_TOKEN)
+            # Anything else is told what Kafka says of a first message that cannot be read. Kafka would judge
+            # a second token; here a login has one, so that each wrong one counts.
+            told = INVALID_TOKEN if message == _SEPARATOR else ""
+            raise SaslError("the client was told that its token is invalid", told=told)
         if self.is_complete:
             raise SaslError("a message after the last one")
         request = read_request(message)

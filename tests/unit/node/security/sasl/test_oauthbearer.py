@@ -72,15 +72,23 @@ def test_a_good_token_completes_the_exchange_until_the_token_ends() -> None:
         exchange.respond(b"\x01")
 
 
-@pytest.mark.parametrize("message", [b"\x01", b"n,,\x01auth=Bearer good\x01\x01", b""])
-def test_a_bad_token_is_told_and_whatever_follows_fails(message: bytes) -> None:
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (b"\x01", INVALID_TOKEN),
+        (b"n,,\x01auth=Bearer good\x01\x01", ""),
+        (b"", ""),
+        (b"\\x01", ""),  # four letters, as sarama sends them
+    ],
+)
+def test_a_bad_token_is_told_and_whatever_follows_fails(message: bytes, told: str) -> None:
     exchange = OauthBearerExchange(verified)
 
     assert exchange.respond(b"n,,\x01auth=Bearer bad\x01\x01") == b'{"status":"invalid_token"}'
     with pytest.raises(SaslError) as failed:
         exchange.respond(message)
 
-    assert failed.value.told == INVALID_TOKEN
+    assert failed.value.told == told
     assert (exchange.user, exchange.is_complete, exchange.expires_ms) == ("", False, None)
 
 
