@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -46,6 +47,7 @@ class OfConfluent:
 
     def __init__(self, given: Settings) -> None:
         self._failed: list[KafkaError] = []
+        self._heard: dict[str, None] = {}  # all that it was told
         names = {"ca": "ssl.ca.location", "user": "sasl.username", "password": "sasl.password"}
         names |= {"mechanism": "sasl.mechanism", "certificate": "ssl.certificate.location"}
         self._config: dict[str, Any] = {
@@ -59,7 +61,9 @@ class OfConfluent:
         self._producer = Producer(self._config)
 
     def _told(self, error: KafkaError) -> None:
-        if error.code() in self._REFUSED:
+        self._heard[str(error)] = None
+        # What is wrong with the client's own certificate it hears when the handshake is over.
+        if error.code() in self._REFUSED or "SSL alert" in error.str():
             self._failed.append(error)
 
     def _until(self, poll: Callable[[], object], holds: Callable[[], bool]) -> None:
@@ -68,7 +72,7 @@ class OfConfluent:
             poll()
             if self._failed:
                 raise KafkaException(self._failed[0])
-            assert time.monotonic() < deadline, "it took too long"
+            assert time.monotonic() < deadline, f"it took too long: {list(self._heard)[-5:]}"
 
     def send(self, topic: str, value: bytes) -> None:
         told: list[KafkaError | None] = []
@@ -92,6 +96,7 @@ class OfConfluent:
 
     def close(self) -> None:
         self._producer.purge()
+        del self._producer  # which ends with it, and would try to connect for ever
 
 
 class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]
@@ -217,13 +222,13 @@ def talk(client: Client, topic: str, value: str) -> None:
     client.read(topic, value.encode())
 
 
-def stay(client: Client, topic: str, milliseconds: str) -> None:
-    """Write records for so long."""
+def stay(client: Client, topic: str, milliseconds: str, begun: Callable[[], None]) -> None:
+    """Write records for so long, and say when the first is acknowledged."""
     end, number = time.monotonic() + int(milliseconds) / 1000, 0
     while time.monotonic() < end:
         client.send(topic, b"stay")
         if number == 0:
-            print("begun", flush=True)
+            begun()
         number += 1
         time.sleep(PAUSE_S)
 
@@ -239,16 +244,19 @@ def main() -> None:
     words_of_library = LastWords()
     logging.basicConfig(handlers=[words_of_library])
     for line in sys.stdin:
-        what, topic, argument, *settings = line.split()
+        number, what, topic, argument, *settings = line.split()
         words_of_library.lines.clear()
         answer = "ok"
         try:
             with connected(kind, dict(setting.split("=", 1) for setting in settings)) as client:
-                {"talk": talk, "stay": stay}[what](client, topic, argument)
+                if what == "talk":
+                    talk(client, topic, argument)
+                else:
+                    stay(client, topic, argument, partial(print, number, "begun", flush=True))
         except Exception as failure:
             told = [f"{type(failure).__name__}: {failure}", *words_of_library.lines[-20:]]
             answer = "failed " + " | ".join(told).replace("\n", " ")
-        print(answer, flush=True)
+        print(number, answer, flush=True)
 
 
 if __name__ == "__main__":

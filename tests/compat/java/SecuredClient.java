@@ -1,6 +1,7 @@
 // Clients of listeners with TLS and logins, told by lines and answering each by one.
 //
-// In, one a line:  talk TOPIC VALUE NAME=VALUE...   write this record to partition 0, and read on from the start until
+// In, one a line, each with a NUMBER before it that its answers begin with, too:
+//                  talk TOPIC VALUE NAME=VALUE...   write this record to partition 0, and read on from the start until
 //                                                   it is found
 //                  stay TOPIC MS NAME=VALUE...      write records over one connection for so long; answers "begun" when
 //                                                   the first is acknowledged
@@ -32,14 +33,15 @@ public class SecuredClient {
     public static void main(String[] args) throws Exception {
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split(" ");
             String answer = "ok";
             try {
-                done(line.split(" "));
+                done(words);
             } catch (Exception failure) {
                 Throwable cause = failure instanceof ExecutionException ? failure.getCause() : failure;
                 answer = "failed " + cause.toString().replace('\n', ' ');
             }
-            System.out.println(answer);
+            System.out.println(words[0] + " " + answer);
             System.out.flush();
         }
         Runtime.getRuntime().halt(0);
@@ -48,16 +50,16 @@ public class SecuredClient {
     private static void done(String[] words) throws Exception {
         Map<String, Object> config = configured(words);
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(config)) {
-            if (words[0].equals("talk")) {
-                send(producer, words[1], words[2]);
-                read(config, words[1], words[2]);
+            if (words[1].equals("talk")) {
+                send(producer, words[2], words[3]);
+                read(config, words[2], words[3]);
                 return;
             }
-            long end = System.nanoTime() + Long.parseLong(words[2]) * 1_000_000;
+            long end = System.nanoTime() + Long.parseLong(words[3]) * 1_000_000;
             for (int number = 0; System.nanoTime() < end; number++) {
-                send(producer, words[1], "stay");
+                send(producer, words[2], "stay");
                 if (number == 0) {
-                    System.out.println("begun");
+                    System.out.println(words[0] + " begun");
                     System.out.flush();
                 }
                 Thread.sleep(50);
@@ -88,7 +90,7 @@ public class SecuredClient {
 
     private static Map<String, Object> configured(String[] words) {
         Map<String, String> given = new HashMap<>();
-        for (int i = 3; i < words.length; i++) {
+        for (int i = 4; i < words.length; i++) {
             String[] pair = words[i].split("=", 2);
             given.put(pair[0], pair[1]);
         }

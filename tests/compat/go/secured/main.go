@@ -34,19 +34,20 @@ func main() {
 	for lines.Scan() {
 		words := strings.Split(lines.Text(), " ")
 		settings := Settings{}
-		for _, word := range words[3:] {
+		for _, word := range words[4:] {
 			name, value, _ := strings.Cut(word, "=")
 			settings[name] = value
 		}
-		if err := done(connect, words[0], words[1], words[2], settings); err != nil {
-			fmt.Println("failed", strings.ReplaceAll(err.Error(), "\n", " "))
+		if err := done(connect, words, settings); err != nil {
+			fmt.Println(words[0], "failed", strings.ReplaceAll(err.Error(), "\n", " "))
 		} else {
-			fmt.Println("ok")
+			fmt.Println(words[0], "ok")
 		}
 	}
 }
 
-func done(connect func(Settings) (Client, error), what, topic, argument string, settings Settings) error {
+func done(connect func(Settings) (Client, error), words []string, settings Settings) error {
+	number, what, topic, argument := words[0], words[1], words[2], words[3]
 	client, err := connect(settings)
 	if err != nil {
 		return err
@@ -65,12 +66,12 @@ func done(connect func(Settings) (Client, error), what, topic, argument string, 
 		return err
 	}
 	end := time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
-	for number := 0; time.Now().Before(end); number++ {
+	for sent := 0; time.Now().Before(end); sent++ {
 		if err := send(client, topic, "stay"); err != nil {
 			return err
 		}
-		if number == 0 {
-			fmt.Println("begun")
+		if sent == 0 {
+			fmt.Println(number, "begun")
 		}
 		time.Sleep(pause)
 	}

@@ -1,0 +1,102 @@
+"""The processes with client libraries that the tests of secured nodes tell what to do (`secured_client.py`,
+`SecuredClient.java`, `go/secured`).
+"""
+
+import re
+import subprocess
+import sys
+import time
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Final
+
+import pytest
+
+from tests.compat.clients.secured_node import PATIENT_S, TOPIC
+from tests.compat.go.programs import go_program
+from tests.compat.java.jars import why_not
+from tests.compat.java.java_programs import java_program
+from tests.compat.servers import ROOT
+
+CLIENTS: Final = ("confluent", "java", "franz", "sarama", "kafka-python", "aiokafka")
+SOON_S: Final = 20.0  # until a client has told of what is wrong; the most patient one tries for ten seconds
+_ENDED: Final = "the process has ended"
+
+
+class Program:
+    """A process with a client library; `tell` gives it a line, `hear` waits for one.
+
+    Lines have numbers: what is answered late to one that nobody waits for any more is not heard.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_behind = False  # it may still be busy with what nobody waits for
+        self._number = 0
+        self._process = subprocess.Popen(
+            _command_of(name),
+            cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            bufsize=1,
+        )
+        self._lines: SimpleQueue[str] = SimpleQueue()
+        self._reader = Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.put(line.strip())
+        self._lines.put(_ENDED)
+
+    def tell(self, what: str, argument: str, settings: dict[str, str]) -> None:
+        assert self._process.stdin is not None
+        self._number += 1
+        told = (f"{name}={value}" for name, value in settings.items())
+        self._process.stdin.write(" ".join((str(self._number), what, TOPIC, argument, *told)) + "\n")
+
+    def hear(self, patient_s: float = PATIENT_S) -> str:
+        deadline = time.monotonic() + patient_s
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
+            except Empty:
+                self.is_behind = True
+                raise AssertionError(f"{self.name} says nothing for {patient_s} s") from None
+            number, _, answer = line.partition(" ")
+            if number == str(self._number):
+                return answer
+            assert line != _ENDED, f"{self.name} has ended"
+
+    def talk(self, value: str, settings: dict[str, str], patient_s: float = PATIENT_S) -> str:
+        self.tell("talk", value, settings)
+        return self.hear(patient_s)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.kill()
+        self._process.wait()
+        self._reader.join()
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+def _command_of(name: str) -> list[str]:
+    """Return how the process of a library is started; a skip says what is missing."""
+    if name == "java":
+        if (reason := why_not()) is not None:
+            pytest.skip(reason)
+        return java_program("SecuredClient")
+    if name in ("franz", "sarama"):
+        program = go_program("secured")
+        if isinstance(program, str):
+            pytest.skip(program)
+        return [str(program), name]
+    return [sys.executable, "-W", "ignore", "-m", "tests.compat.clients.secured_client", name]
+
+
+def assert_says(answer: str, pattern: str) -> None:
+    assert re.search(pattern, answer), answer

@@ -1,0 +1,89 @@
+"""Six client libraries whose login ends after a while (KIP-368), and users who are removed meanwhile.
+
+In a thorough run Apache Kafka shows that the same happens there.
+"""
+
+from typing import Final
+
+import pytest
+
+from tests.compat.clients.secured_node import (
+    LIFETIME_MS,
+    SCRAM_512,
+    SecuredNode,
+    add_user,
+    client_settings,
+    remove_user,
+)
+from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
+
+pytestmark = pytest.mark.slow
+CONNECTS_ANEW: Final = "aiokafka"  # as it cannot log in again over a connection that it has
+# What each library says when its user was removed: while it writes, and when it connects anew. The first two
+# do not always say why, but that their records were not written in time.
+REMOVED: Final = {
+    "java": ("SaslAuthenticationException|Expiring 1 record", "SaslAuthenticationException"),
+    "kafka-python": (
+        "SaslAuthenticationFailed|Expiring 1 record",
+        "SaslAuthenticationFailed|socket disconnected",
+    ),
+    "confluent": ("_AUTHENTICATION", "_AUTHENTICATION"),
+    "franz": ("SASL_AUTHENTICATION_FAILED", "SASL_AUTHENTICATION_FAILED"),
+    "sarama": ("SASL Authentication failed", "SASL Authentication failed"),
+    "aiokafka": ("SaslAuthenticationFailed", "SaslAuthenticationFailed"),
+}
+
+
+def test_a_client_that_writes_longer_than_its_login_lasts_sees_no_error(
+    node: SecuredNode, client: Program
+) -> None:
+    before = node.logins("SHORT")
+
+    client.tell("stay", str(LIFETIME_MS * 3 // 2), client_settings(node, "SHORT", SCRAM_512))
+
+    assert [client.hear(), client.hear()] == ["begun", "ok"]
+    after = node.logins("SHORT")
+    if not before:
+        return
+    if client.name == CONNECTS_ANEW:
+        assert after["expired"] > before["expired"]
+        assert after["successful_again"] == before["successful_again"]
+    else:
+        assert after["successful_again"] > before["successful_again"]
+        assert after["expired"] == before["expired"]
+    assert [after[one] for one in ("failed", "failed_again")] == [
+        before[one] for one in ("failed", "failed_again")
+    ]
+
+
+def test_a_client_whose_user_was_removed_is_stopped_when_its_login_ends(
+    node: SecuredNode, client: Program
+) -> None:
+    user = f"leaver-{client.name}"
+    add_user(node, user)
+    before = node.logins("SHORT")
+    client.tell("stay", "30000", client_settings(node, "SHORT", SCRAM_512, user=user))
+    assert client.hear() == "begun"
+
+    remove_user(node, user)
+    answer = client.hear(LIFETIME_MS / 1000 + SOON_S)
+
+    assert answer.startswith("failed")
+    assert_says(answer, REMOVED[client.name][0])
+    after = node.logins("SHORT")
+    assert not before or sum(after[one] - before[one] for one in ("failed", "failed_again")) > 0
+
+
+def test_a_client_whose_user_was_removed_stays_where_logins_do_not_end_and_never_returns(
+    node: SecuredNode, client: Program
+) -> None:
+    user = f"stayer-{client.name}"
+    add_user(node, user)
+    client.tell("stay", "2000", client_settings(node, "TLS", SCRAM_512, user=user))
+    assert client.hear() == "begun"
+
+    remove_user(node, user)
+
+    assert client.hear() == "ok"
+    answer = client.talk("x", client_settings(node, "TLS", SCRAM_512, user=user), SOON_S)
+    assert_says(answer, REMOVED[client.name][1])

@@ -1,0 +1,54 @@
+"""Six client libraries that are not let in, for their certificate or their token: what each of them says.
+
+A client with TLS 1.3 has ended its handshake before its certificate is judged, and then hears an alert, or
+the end of the connection. In a thorough run Apache Kafka shows that each says the same there.
+"""
+
+from typing import Final
+
+import pytest
+
+from tests.compat.clients.secured_node import OAUTHBEARER, SecuredNode, client_settings
+from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
+
+pytestmark = pytest.mark.slow
+# Of a certificate, and of a token.
+SAYS: Final = {
+    "confluent": ("SSL alert number|SSL connection closed", "_AUTHENTICATION.*invalid_token"),
+    "java": ("SslAuthenticationException", "SaslAuthenticationException.*invalid_token"),
+    "franz": ("remote error: tls: .*certificate", "unexpected data in oauth response"),
+    # It answers the server's words by four letters in the place of the byte that they stand for.
+    "sarama": (
+        "remote error: tls: .*certificate",
+        "SASL Authentication failed: .*invalid credentials with SASL mechanism OAUTHBEARER",
+    ),
+    "kafka-python": ("SSL: .*ALERT|socket disconnected", "SaslAuthenticationFailed|socket disconnected"),
+    # It takes whatever is answered to a token for its success, and then finds the connection closed.
+    "aiokafka": ("Connection at .* closed", "Unable to update metadata"),
+}
+
+
+@pytest.mark.parametrize("certificate", [None, "old-client", "stranger"])
+def test_a_client_without_a_good_certificate_does_not_come_in(
+    node: SecuredNode, client: Program, certificate: str | None
+) -> None:
+    own = {"certificate": str(node.home / f"{certificate}.pem")} if certificate else {}
+
+    answer = client.talk("x", client_settings(node, "MUTUAL", **own), SOON_S)
+
+    assert answer.startswith("failed")
+    assert_says(answer, SAYS[client.name][0])
+
+
+def test_a_token_that_has_expired_is_refused(node: SecuredNode, client: Program) -> None:
+    before = node.logins("TLS")
+
+    old = str(node.home / "old-token")
+    answer = client.talk("x", client_settings(node, "TLS", OAUTHBEARER, token=old), SOON_S)
+
+    assert answer.startswith("failed")
+    assert_says(answer, SAYS[client.name][1])
+    after = node.logins("TLS")
+    if before and client.name != "franz":  # which leaves when it hears that the token is invalid
+        assert after["failed"] > before["failed"]
+    assert not before or after["successful"] == before["successful"]
