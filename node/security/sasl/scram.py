@@ -41,6 +41,11 @@ _FINAL: Final = re.compile(
     rb",p=(?P<proof>" + _BASE64 + rb")"
 )
 _BASE_36: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+# Kafka 3 let it pass.
+_NONCE_TWICE: Final = (
+    "the client sends its nonce twice, as librdkafka before 2.6.1 does: Apache Kafka 4 refuses it, too; take a "
+    "newer one, or PLAIN over TLS"
+)
 _IS_TOKEN: Final = b",tokenauth=true"  # of a delegation token, which there are none of
 
 
@@ -106,6 +111,8 @@ class ScramExchange:
         if message is None:
             raise SaslError("the last SCRAM message cannot be read")
         if not hmac.compare_digest(message["nonce"], self._nonce):
+            if message["nonce"].endswith(self._nonce):
+                raise SaslError(_NONCE_TWICE)
             raise SaslError("the nonce of the last SCRAM message is another one")
         if message["channel"] != base64.b64encode(self._gs2):
             raise SaslError("the gs2 header of the last SCRAM message is another one")

@@ -122,11 +122,12 @@ def test_an_empty_proof_for_a_user_that_does_not_exist_proves_nothing() -> None:
         (FINAL.replace(b"c=biws", b"c=eSws"), "gs2 header"),  # "y,,"
         (FINAL.replace(NONCE, NONCE[:-1] + b"1"), "nonce"),
         (FINAL.replace(NONCE, NONCE + b"1"), "nonce"),
+        (FINAL.replace(NONCE, NONCE[: -len(OURS)] + NONCE), "nonce twice, as librdkafka before 2.6.1"),
         (FINAL[: FINAL.index(b"p=")] + b"p=AAAA", "wrong length"),
         (FINAL[: FINAL.index(b",p=")], "cannot be read"),
         (b"", "cannot be read"),
     ],
-    ids=["proof", "gs2 header", "nonce", "longer nonce", "short proof", "no proof", "nothing"],
+    ids=["proof", "gs2 header", "nonce", "longer nonce", "nonce twice", "short proof", "no proof", "nothing"],
 )
 def test_a_last_message_that_is_changed_is_refused(changed: bytes, reason: str) -> None:
     server = exchange()
