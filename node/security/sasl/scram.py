@@ -43,8 +43,8 @@ _FINAL: Final = re.compile(
 _BASE_36: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 # Kafka 3 let it pass.
 _NONCE_TWICE: Final = (
-    "the client sends its nonce twice, as librdkafka before 2.6.1 does: Apache Kafka 4 refuses it, too; take a "
-    "newer one, or PLAIN over TLS"
+    "the client sends its nonce twice, as librdkafka before 2.6.1 does: Apache Kafka 4 refuses it, too; take "
+    "a newer one, or PLAIN over TLS"
 )
 _IS_TOKEN: Final = b",tokenauth=true"  # of a delegation token, which there are none of
 
