@@ -38,6 +38,7 @@ from ottla.node.start.log_dirs import claim_directories, load_logs
 from ottla.node.start.metadata import everything, make_metadata, run_metadata
 from ottla.node.start.node_tasks import cause_of, in_thread_to_the_end
 from ottla.node.start.quorum import OpenQuorum, find_quorum, join_quorum, open_quorum
+from ottla.node.start.secured_mark import refuse_to_open
 from ottla.node.start.services import apply_settings, log_notes, make_replicas, make_services
 from ottla.node.start.sockets import (
     bind_listeners,
@@ -97,6 +98,7 @@ class Broker:
         address is taken.
         """
         base, loop = self.base, asyncio.get_running_loop()
+        refuse_to_open(base.config, base.log_manager.disk)  # before anybody can connect
         base.state.contact.begin(loop.time(), base.world.clock.now_ms())
         for warning in (*base.config.warnings, *plaintext_warnings(base.config)):
             log.warning("%s", warning)

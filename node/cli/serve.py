@@ -4,7 +4,7 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ from ottla.node.settings.config import (
     is_secured,
     load_config,
 )
-from ottla.node.settings.secure_settings import CLIENT_LISTENER, SECURE, secure_directory
+from ottla.node.settings.secure_settings import CLIENT_LISTENER, SECURE
 from ottla.node.tools.closed_pipe import end_quietly, output_refused
 
 DEFAULT_PORT: Final = 9092
@@ -110,25 +110,10 @@ def _run(overrides: Sequence[str], config_file: Path | None, ready: Callable[[Br
     with _refusals(overrides):
         config = load_config(config_file, overrides=overrides)
         log_output.begin(config.ottla_log_format, config.node_id)
-        if config.secure_files is not None:
-            # By what it makes the settings are complete.
-            if prepare(config, config.secure_files, datetime.now(UTC)):
-                config = load_config(config_file, overrides=overrides)
-        else:
-            _refuse_to_open(config, gathered_settings(config_file, overrides=overrides))
+        if config.secure_files is not None and prepare(config, config.secure_files, datetime.now(UTC)):
+            config = load_config(config_file, overrides=overrides)  # complete by what was made
         with _pid_file(config.pid_file):
             run_node.run(config, ready=ready)
-
-
-def _refuse_to_open(config: BrokerConfig, given: Mapping[str, str]) -> None:
-    """Raise CommandError if data of a secure node would be served to everybody by a forgotten flag."""
-    files = secure_directory(config.values)
-    if SECURE in given or all(one.has_tls for one in config.listeners) or not files.authority.exists():
-        return
-    raise CommandError(
-        f"{config.log_dirs[0]} belongs to a node that was started with --secure ({files.directory} is "
-        f"there). Without it everybody could use the node. Start it with --secure, or set {SECURE}=false."
-    )
 
 
 @contextmanager

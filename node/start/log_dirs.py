@@ -4,18 +4,20 @@ import hmac
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from ottla.logstore.log_manager import LogManager
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition, uuid_to_text
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata.metadata_publisher import log_config_of
 from ottla.node.start.foundation import Foundation
 from ottla.node.start.quorum import FoundQuorum, check_cluster
+from ottla.node.start.secured_mark import SECURED_MARK, leave_mark
 
 _CLUSTER_ID_LABEL: Final = b"ottla cluster id 1:"
 
 
 def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
-    """Lock the log directories and make sure that they are this node's. Blocks."""
+    """Lock the log directories, make sure that they are this node's, mark those of a secured one. Blocks."""
     config, manager = base.config, base.log_manager
     manager.acquire()
     owner = manager.identity()
@@ -31,6 +33,16 @@ def claim_directories(base: Foundation, found: FoundQuorum | None) -> None:
             "cluster.id names another one: choose another log.dirs, or remove cluster.id.",
         )
     manager.claim(cluster_id=base.state.cluster_id, node_id=config.node_id)
+    if config.secure_files is not None:
+        _mark(manager)
+
+
+def _mark(manager: LogManager) -> None:
+    for log_dir in manager.online_dirs:
+        try:
+            leave_mark(manager.disk, log_dir.path)
+        except OSError as error:
+            manager.take_offline(log_dir, f"{SECURED_MARK} cannot be written: {error}")
 
 
 def _new_cluster_id(base: Foundation) -> bytes:

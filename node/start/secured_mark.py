@@ -1,0 +1,66 @@
+"""A file in each log directory of a node that runs with `ottla.secure`: its data are not for everybody.
+
+The keys lie in another directory, which may move, and a flag is easily forgotten. The mark goes wherever the
+data go. Apache Kafka looks at directories alone and leaves it in peace.
+"""
+
+from pathlib import Path
+from typing import Final
+
+from ottla.logstore.disk import Disk
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.config import BrokerConfig
+from ottla.node.settings.secure_settings import SECURE, SECURE_DIR, refuse_contradictions, secure_directory
+
+SECURED_MARK: Final = "ottla-secured"
+_CONTENT: Final = f"This data directory belongs to a node that was started with {SECURE}=true.\n".encode()
+
+
+def leave_mark(disk: Disk, directory: Path) -> None:
+    """Mark a log directory as that of a secured node. Blocks."""
+    if not disk.exists(directory / SECURED_MARK):
+        disk.write_file(directory / SECURED_MARK, _CONTENT, sync=True)
+
+
+def refuse_to_open(config: BrokerConfig, disk: Disk) -> None:
+    """Raise INVALID_CONFIG if data of a secured node would be served to everybody by a forgotten setting.
+
+    Settings that leave the node as closed as `ottla.secure` would are taken, and so is `ottla.secure=false`.
+    """
+    if SECURE in config.static_texts or _is_closed(config):
+        return
+    keys = secure_directory(config.values)
+    marked = [one for one in config.log_dirs if _is_there(disk, one / SECURED_MARK)]
+    if not marked and not _is_there(disk, keys.authority):
+        return
+    raise KafkaError(
+        ErrorCode.INVALID_CONFIG,
+        f"{(marked or config.log_dirs)[0]} belongs to a node that was started with --secure. Without it "
+        f"everybody could use the node. Start it with --secure (its keys: {_place(keys.directory, disk)}), "
+        f"or give up its security on purpose with {SECURE}=false.",
+    )
+
+
+def _is_closed(config: BrokerConfig) -> bool:
+    """Return whether single settings close the node to everybody who has no login and no right."""
+    try:
+        refuse_contradictions(
+            config.values, (*config.listeners, *config.controller_listeners), config.ottla_rest_listeners
+        )
+    except KafkaError:
+        return False
+    return True
+
+
+def _is_there(disk: Disk, path: Path) -> bool:
+    """Return whether a file is there; of a disk that has failed the start tells later."""
+    try:
+        return disk.exists(path)
+    except OSError:
+        return False
+
+
+def _place(directory: Path, disk: Disk) -> str:
+    if _is_there(disk, directory):
+        return str(directory)
+    return f"{directory}, which is not there; {SECURE_DIR} says where they are now"
