@@ -218,6 +218,7 @@ class Dispatcher:
         if route.follower_counters is not None and connection.info.peer_id != NO_PEER:
             counters = route.follower_counters
             counters.requests += 1
+        client_id: str | None = None  # one that is too long is as none
         try:
             client_id, position = decode_client_id(
                 frame, _HEADER.size, header_version=route.header_version, limit=CLIENT_ID
@@ -246,6 +247,10 @@ class Dispatcher:
         except FieldTooLong as error:
             read = _read_old_ids(route, api_key, version, frame)
             if read is None:
+                if self.quotas.are_set:
+                    charge = self._charge_of(connection, api_key, client_id, frame, began_cpu_s)
+                    if charge is not None:
+                        return self._refuse_charged(route, api_key, frame, error, charge)
                 return self._refuse(route, api_key, frame, error)
             client_id, request = read
         except KafkaError as error:
@@ -718,6 +723,22 @@ class Dispatcher:
             return Pending(build_in_thread(), _as_it_is)
         except KafkaError as fault:
             raise _unreadable(api_key, version, fault) from None
+
+    def _refuse_charged(
+        self, route: Route, api_key: int, frame: memoryview, error: KafkaError, charge: RequestCharge
+    ) -> Answer | Pending:
+        """As `_refuse`; what it takes to write the answer counts for the next request."""
+        refused = charge.meter.run(lambda: self._refuse(route, api_key, frame, error, charge))
+        if type(refused) is Pending:
+
+            async def waited() -> Answer:
+                answer: Answer = await refused.awaitable
+                charge.settle()
+                return answer
+
+            return Pending(charge.steps(waited()), _as_it_is)
+        charge.settle()
+        return refused
 
     def _answer(
         self,

@@ -188,6 +188,23 @@ def test_a_refusal_tells_of_a_throttle_too(dispatcher: Dispatcher) -> None:
     assert connection.throttled == [told.throttle_time_ms] == [1_000]
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["text too long", "client id too long"])
+def test_what_is_too_long_to_be_read_counts_too(dispatcher: Dispatcher, is_known: bool) -> None:
+    """Whoever hides behind a client id that is too long has the quota of clients without one."""
+    dispatcher.quotas.set({(("user", None),): {REQUEST_PERCENTAGE: 1e-6}})
+    connection = Throttled()
+    client_id = "test" if is_known else "x" * 2_000
+    request = ListGroupsRequest(states_filter=["s" * 30_000 if is_known else "Stable"])
+    sent = b"".join(codec.encode_request(ApiKey.LIST_GROUPS, 4, 7, client_id, request))[4:]
+
+    async def ask() -> Answer:
+        return await finished(dispatcher.serve(cast(Any, connection), memoryview(bytearray(sent))))
+
+    asyncio.run(ask())
+
+    assert connection.throttled == [1_000]
+
+
 def test_nodes_of_the_cluster_are_exempt(dispatcher: Dispatcher) -> None:
     limit(dispatcher, 1e-6)
     node = connection_of(replace(CONNECTION, peer_id=OTHER_ID))
