@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.metadata_raft.acl import AclOperation
 from ottla.node.client.ask_leaders import Answers, ask_leaders
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.wire.messages.create_partitions import (
@@ -54,6 +55,7 @@ EARLIEST: Final = -2
 CLIENT_METRICS: Final = 16
 BROKER: Final = 4  # a kind of resource; the defaults of all brokers stand under an empty name
 SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
+NOT_TOLD: Final = -(2**31)  # of the operations that a client may carry out
 # Where the value of a setting comes from, as DescribeConfigs numbers it.
 SOURCES: Final = {
     1: "topic",
@@ -203,13 +205,25 @@ async def describe_configs(
 
 
 async def max_batch_bytes(client: Client, name: str, most: int) -> int:
-    """What a batch for a topic may weigh: `most`, or less where the topic says so."""
+    """Return how many bytes a batch for a topic may have: `most`, or less where the topic says so.
+
+    Whoever may not see its settings does not ask: the audit log would tell of a refusal that harms nobody.
+    """
     try:
+        if not await _may_describe_configs(client, name):
+            return most
         configs = await describe_configs(client, config_of_topic(name))
     except KafkaError:
         return most
     found = next((one.value for one in configs if one.name == "max.message.bytes"), None)
     return most if found is None or not found.isdigit() else min(most, int(found))
+
+
+async def _may_describe_configs(client: Client, name: str) -> bool:
+    """Return whether this client may see the settings of a topic; True where nodes do not say."""
+    response = await client.refresh([name], with_operations=True)
+    allowed = only(response.topics, f"topic {name}").topic_authorized_operations
+    return allowed == NOT_TOLD or bool(allowed >> AclOperation.DESCRIBE_CONFIGS & 1)
 
 
 async def alter_configs(

@@ -212,6 +212,24 @@ def test_the_rights_of_a_producer_and_a_consumer_are_what_these_clients_need(
     assert "needs ALTER_CONFIGS permission" in own("quota", "delete", "--user", "con", code=1)
 
 
+@pytest.mark.parametrize("more", [(), ("--no-idempotent",)], ids=["idempotent", "plain"])
+def test_who_may_only_write_produces_without_a_refusal(
+    node: SecuredNode, admin: Commands, more: tuple[str, ...]
+) -> None:
+    admin("user", "create", "writer", "--if-not-exists", "--password-file", "-", given="writer-secret")
+    admin("topic", "create", "written", "--if-not-exists")
+    admin("acl", "create", "--allow", "User:writer", "--operation", "write", "--topic", "written")
+    writer = admin.of(node.properties("writer", "writer-secret"))
+    before = node.embedded.call(lambda broker: broker.base.audit.counts()["denied"])
+
+    writer("produce", "written", *more, given="one\n")
+
+    assert node.embedded.call(lambda broker: broker.base.audit.counts()["denied"]) == before
+    admin("acl", "delete", "--principal", "User:writer", "--yes")
+    admin("topic", "delete", "written")
+    admin("user", "delete", "writer")
+
+
 def test_what_is_said_of_a_right_is_what_a_client_meets(node: SecuredNode, admin: Commands) -> None:
     admin("user", "create", "eve", "--password-file", "-", given="secret")
     admin("topic", "create", "watched", "--if-not-exists")
