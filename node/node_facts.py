@@ -6,7 +6,7 @@ and it gives back something that nobody changes afterwards.
 
 import asyncio
 import concurrent.futures
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -16,6 +16,7 @@ from ottla.metadata_raft.peer_certificate import is_named
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.net import act_for
 from ottla.node.net.act_for import Caller
+from ottla.node.net.login import LoginCounts
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.net.server_tls import DialTls, ServerTls
 from ottla.node.node_state import NodeState
@@ -125,6 +126,15 @@ class NodeFacts:
     def failed_logins(self) -> FailedLogins:
         """The failed logins of all addresses; for any thread."""
         return self._node.rest.failed_logins
+
+    @property
+    def logins(self) -> LoginCounts:
+        """The counts of logins to the REST API, which its thread adds to."""
+        return self._node.rest.logins
+
+    def login_counts(self) -> Mapping[str, int] | None:
+        """Return the counts of logins to the REST API by name; None where nobody logs in there."""
+        return self.logins.by_name() if self.config.rest_logins.methods else None
 
     def tell_failed_login(self, user: str, address: str, mechanism: str, reason: str) -> None:
         """Tell of a login to the REST API that failed; `user` is whom the client claims to be."""

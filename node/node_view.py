@@ -1,11 +1,12 @@
 """A node as probes, metrics and the REST API see it while it starts, serves and stops."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.node.authorization.access import Access
 from ottla.node.net.act_for import ActingSecrets
 from ottla.node.net.listener import Listener
+from ottla.node.net.login import LoginCounts
 from ottla.node.node_state import NodeState
 from ottla.node.secure_client.client_security import SaslLogin
 from ottla.node.security.access_token import VerifiedToken
@@ -22,6 +23,7 @@ class RestDoors:
     acting: ActingSecrets
     access_of: Callable[[str, str], Access]  # the rights of a principal from an address; for the loop
     failed_logins: FailedLogins  # of all listeners
+    logins: LoginCounts = field(default_factory=LoginCounts)  # to the REST API; its thread alone changes it
     # Told each login that failed, in the thread of the API: user, address, listener, mechanism and reason.
     on_failed_login: Callable[[str, str, str, str, str], object] = lambda *told: None
     unique: Callable[[int], bytes]  # n bytes that nobody can guess

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class RestWork(NamedTuple):
-    """The numbers of one kind of work: requests, pages of records or live tails."""
+    """The numbers of one kind of work: requests, pages of records, live tails or logins."""
 
     kind: str
     running: int

@@ -231,7 +231,7 @@ class NodeCollector:
         voter = read_node.voter_of(services.quorum)
         yield from topic_families(self._topics(), config.ottla_metrics_topics_max)
         yield from request_families(requests, latencies, recent)
-        yield from connection_families(node.listeners)
+        yield from connection_families(node.listeners, self._facts.login_counts())
         yield from replica_manager_families(node, partitions)
         yield from partition_families(shown)
         yield from log_dir_families(node.log_dirs, partitions, volumes)

@@ -129,13 +129,13 @@ def rest_families(readings: Sequence[RestWork]) -> list[Family]:
     return [
         gauge(
             "ottla_rest_work",
-            "Requests, pages of records and live tails of the REST API, in progress and waiting.",
+            "Requests, pages of records, live tails and logins of the REST API, in progress and waiting.",
             states,
         ),
         counter(
             "ottla_rest_rejected_total",
             "REST requests rejected with status 429, because the queue of the client "
-            "or of the node was full, or because they waited too long.",
+            "or of the node was full, because they waited too long, or after wrong logins.",
             rejected,
         ),
     ]

@@ -22,6 +22,7 @@ from ottla.node.metrics.family import (
     summary_ms,
 )
 from ottla.node.metrics.readings import ListenerReading
+from ottla.node.settings.rest_security_settings import REST
 
 # (name, attribute of TopicCounters, words); by topic and as a sum, as Kafka has both.
 _TOPIC_METERS: Final = (
@@ -156,8 +157,16 @@ _LOGINS: Final = (
 )
 
 
-def connection_families(listeners: Sequence[ListenerReading]) -> list[Family]:
-    """kafka_server_socket_server_metrics_*: there is one network processor, the loop."""
+def connection_families(
+    listeners: Sequence[ListenerReading], rest_logins: Mapping[str, int] | None = None
+) -> list[Family]:
+    """kafka_server_socket_server_metrics_*: there is one network processor, the loop.
+
+    `rest_logins` are those of the REST API, by the names of `LoginCounts`; None where nobody logs in there.
+    """
+    logins = [(one.name, one.logins) for one in listeners]
+    if rest_logins is not None:
+        logins.append((REST, rest_logins))
 
     def rows(values: Iterable[tuple[ListenerReading, int]]) -> list[Row]:
         return [(labels(listener=one.name, networkProcessor=0), value) for one, value in values]
@@ -178,7 +187,11 @@ def connection_families(listeners: Sequence[ListenerReading]) -> list[Family]:
             rows((one, one.accepted - one.connections) for one in listeners),
         ),
         *(
-            counter(f"{prefix}_{name}_total", text, rows((one, one.logins[field]) for one in listeners))
+            counter(
+                f"{prefix}_{name}_total",
+                text,
+                [(labels(listener=where, networkProcessor=0), counts[field]) for where, counts in logins],
+            )
             for name, field, text in _LOGINS
         ),
         gauge(

@@ -31,10 +31,15 @@ class HandshakeLane:
         self, threads: int = THREADS, max_waiting: int = MAX_WAITING, *, name: str = "tls-handshake"
     ) -> None:
         self._max_waiting = max_waiting
-        self._free = threads
+        self._threads = self._free = threads
         self._pool = ThreadPoolExecutor(threads, name)  # it begins threads when they are needed
         self._steps: OrderedDict[str, deque[_Step]] = OrderedDict()  # by address, the next one first
         self.waiting = 0
+
+    @property
+    def running(self) -> int:
+        """How many steps are in threads."""
+        return self._threads - self._free
 
     def submit(
         self,

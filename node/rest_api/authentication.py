@@ -18,9 +18,11 @@ from ottla.logstore.words.errors import kept
 from ottla.metadata_raft.image import ScramCredential, ScramKey
 from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.authorization.access import ANONYMOUS
+from ottla.node.counters.rest_work import RestWork
 from ottla.node.net.handshake_lane import HandshakeLane
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.node_facts import NodeFacts
+from ottla.node.rest_api.fair_places import BY_ADDRESS, BY_NODE
 from ottla.node.rest_api.known_passwords import KnownPasswords
 from ottla.node.rest_api.login_waits import MAX_USER_CHARS, LoginWaits
 from ottla.node.rest_api.rest_error import (
@@ -38,6 +40,7 @@ from ottla.node.security.sasl.sasl_error import SaslError
 from ottla.node.settings.rest_security_settings import BASIC, BEARER, CERTIFICATE, RestLogins
 
 REFUSED_RETRY_S: Final = 10
+BY_USER: Final = "user"  # and address
 REALM: Final = "Ottla"
 # Browsers ask for a password by themselves where they know the scheme; the console has a page for that.
 SESSION_CHALLENGE: Final = f'Session realm="{REALM}"'
@@ -61,6 +64,7 @@ class Connected(Protocol):
 
     tls: ServerTls | None
     principal: str | None  # that of its certificate, once that was looked at
+    logged_in: str | None  # who has last logged in over it
 
     def certificate(self) -> bytes | None:
         """Return the certificate that the client has shown (DER), None without one."""
@@ -83,7 +87,13 @@ class RestAuthentication:
         )
         self._known = KnownPasswords(unique(32))
         self._waits = LoginWaits()
+        self._rejected = dict.fromkeys((BY_ADDRESS, BY_USER, BY_NODE), 0)
         self._lane = HandshakeLane(name="rest-logins")
+
+    @property
+    def reading(self) -> RestWork:
+        """The logins that wait for a thread, and those that were not looked at; for any thread."""
+        return RestWork("logins", self._lane.running, self._lane.waiting, dict(self._rejected))
 
     def close(self) -> None:
         """Let go of the threads."""
@@ -99,13 +109,22 @@ class RestAuthentication:
         if given:
             scheme, _, proof = given[0].partition(" ")
             try:
-                return await self._proven(scheme.lower(), proof.strip(), address)
+                proven = await self._proven(scheme.lower(), proof.strip(), address)
             except WrongLogin:
+                self._facts.logins.failed += 1
                 raise self.refusal(request.headers) from None
+            self._count_login(connection, proven.principal)
+            return proven
         found = await self.identity_without_asking(request, connection)
         if found is NOBODY:
             raise self.refusal(request.headers)
         return found
+
+    def _count_login(self, connection: Connected, principal: str) -> None:
+        """Count who logs in over a connection, once: a client shows its password with each request."""
+        if connection.logged_in != principal:
+            connection.logged_in = principal
+            self._facts.logins.successful += 1
 
     async def _proven(self, scheme: str, proof: str, address: str) -> Identity:
         """Return whom the header Authorization proves."""
@@ -132,9 +151,11 @@ class RestAuthentication:
             try:
                 connection.principal = await asyncio.to_thread(tls.principal_of, certificate)
             except PermissionError:
+                self._facts.logins.failed += 1
                 raise RestError(
                     403, AUTHORIZATION_FAILED, "No rule makes a principal of the certificate of this client."
                 ) from None
+        self._count_login(connection, connection.principal)
         return Identity(connection.principal)
 
     def cookie_name(self, has_tls: bool) -> str:
@@ -163,6 +184,7 @@ class RestAuthentication:
         self._check_turn(address)
         wait_s = self._waits.wait_s(user, address, self.now_s())
         if wait_s > 0:
+            self._rejected[BY_USER] += 1
             raise RestError(
                 429,
                 TOO_MANY_REQUESTS,
@@ -198,6 +220,7 @@ class RestAuthentication:
 
     def _check_turn(self, address: str) -> None:
         if self._facts.failed_logins.is_refused(address, self.now_s()):
+            self._rejected[BY_ADDRESS] += 1
             raise RestError(
                 429,
                 TOO_MANY_REQUESTS,
@@ -234,8 +257,11 @@ class RestAuthentication:
             except Exception as error:  # it is raised where it is waited for
                 return kept(error)
 
-        too_many = RestError(429, TOO_MANY_REQUESTS, "Too many logins are waiting.", retry_after_s=1)
-        self._lane.submit(address, carry_out, settle, lambda: settle(too_many))
+        def refuse() -> None:
+            self._rejected[BY_NODE] += 1
+            settle(RestError(429, TOO_MANY_REQUESTS, "Too many logins are waiting.", retry_after_s=1))
+
+        self._lane.submit(address, carry_out, settle, refuse)
         outcome = await done
         if isinstance(outcome, Exception):
             raise outcome

@@ -94,6 +94,7 @@ class HttpConnection(RequestHandler):
         "address",
         "deadline_s",
         "is_at_work",
+        "logged_in",
         "principal",
         "tls",
     )
@@ -107,6 +108,7 @@ class HttpConnection(RequestHandler):
         self._when_shaken: Callable[[], object] = lambda: None
         self.tls: ServerTls | None = None  # None: it is not encrypted
         self.principal: str | None = None  # that of its certificate, once that was looked at
+        self.logged_in: str | None = None  # who has last logged in over it, which is counted once
         self.address = ""
         self.deadline_s = math.inf  # of the loop's clock: when it is cut off unless something happens
         self.is_at_work = False  # it waits for us, not for its client

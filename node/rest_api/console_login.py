@@ -54,12 +54,14 @@ async def log_in(context: RestContext, request: RestRequest) -> Answer:
             ways = ", ".join(authentication.methods) or "none"
             raise bad_request(f"This node takes no such login; ottla.rest.authentication has {ways}.")
     except WrongLogin:
+        context.facts.logins.failed += 1
         raise RestError(
             401,
             AUTHENTICATION_FAILED,
             "This login is not right.",
             headers={"WWW-Authenticate": SESSION_CHALLENGE},
         ) from None
+    context.facts.logins.successful += 1
     if context.session is not None:
         authentication.sessions.end(context.session)
     return Answer(

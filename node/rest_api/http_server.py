@@ -114,7 +114,8 @@ class HttpServer:
     @property
     def readings(self) -> list[RestWork]:
         """How much of each kind of work there is."""
-        return [one.reading for one in (self.clients.turns, self.records.reads, self.records.tails)]
+        shared = (self.clients.turns, self.records.reads, self.records.tails, self._authentication)
+        return [one.reading for one in shared]
 
     async def run(self, sockets: Sequence[tuple[socket.socket, bool]], end: asyncio.Event) -> None:
         """Let clients in until the end, or until a part of it fails. Each socket has TLS, or has it not."""

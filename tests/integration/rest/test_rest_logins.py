@@ -27,6 +27,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from ottla.node.rest_api import login_waits
 from ottla.node.security.sasl import failed_logins
 from ottla.node.wire import codec
 from ottla.node.wire.messages.act_for import ActForRequest
@@ -418,3 +419,37 @@ def test_each_login_that_fails_is_told_without_its_password(
     place.api("ann").ask("GET", "/v3/clusters")
 
     assert told == [("ann", "127.0.0.1", "REST API", "BASIC", "wrong user or password")]
+
+
+# ---- metrics -----------------------------------------------------------------------------------------------
+
+
+def counts_of(place: Place) -> dict[str, int]:
+    """Return the counts of logins to the REST API, by what is counted."""
+    time.sleep(1.1)  # an answer is kept for a second
+    found: dict[str, int] = {}
+    prefix = "kafka_server_socket_server_metrics_"
+    for line in place.api("admin").ask("GET", "/metrics").content.decode().splitlines():
+        name, _, value = line.rpartition(" ")
+        if name.startswith(prefix) and 'listener="REST API"' in name:
+            found[name.removeprefix(prefix).partition("_total")[0]] = int(value)
+        if name.startswith("ottla_rest_rejected_total") and 'kind="logins"' in name:
+            found[name.partition('reason="')[2].partition('"')[0]] = int(value)
+    return found
+
+
+def test_logins_failures_and_lock_outs_are_counted(place: Place) -> None:
+    before = counts_of(place)
+    ann, wrong = place.api("ann"), place.api("bob", "wrong")
+    for _ in range(2):
+        ann.ask("GET", "/v3/clusters")
+    while wrong.ask("GET", "/v3/clusters").status == 401:
+        pass
+
+    after = counts_of(place)
+
+    grown = {name: after[name] - before[name] for name in after}
+    # Each question of these tests is a connection; the last one is that which asks for the metrics.
+    assert grown["successful_authentication"] == 3
+    assert grown["failed_authentication"] == login_waits.FREE
+    assert (grown["user"], grown["address"], grown["node"]) == (1, 0, 0)

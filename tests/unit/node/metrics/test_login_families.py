@@ -15,9 +15,13 @@ def test_each_listener_tells_its_logins() -> None:
     counts.successful, counts.failed, counts.successful_again, counts.failed_again = 5, 4, 3, 2
     counts.expired = 1
 
+    rest = LoginCounts()
+    rest.failed = 7
     found: dict[str, Family] = {
         one.name: one
-        for one in connection_families([reading("SASL", counts), reading("PLAINTEXT", LoginCounts())])
+        for one in connection_families(
+            [reading("SASL", counts), reading("PLAINTEXT", LoginCounts())], rest.by_name()
+        )
     }
 
     for name, count in (
@@ -28,5 +32,13 @@ def test_each_listener_tells_its_logins() -> None:
         ("expired_connections_killed", 1),
     ):
         lines = "".join(found[f"kafka_server_socket_server_metrics_{name}_total"].lines).splitlines()
-        assert [line.rpartition(" ")[2] for line in lines] == [str(count), "0"]
-        assert 'listener="SASL"' in lines[0]
+        of_rest = "7" if name == "failed_authentication" else "0"
+        assert [line.rpartition(" ")[2] for line in lines] == [str(count), "0", of_rest]
+        assert 'listener="SASL"' in lines[0] and 'listener="REST API"' in lines[2]
+
+
+def test_a_rest_api_without_logins_has_no_rows() -> None:
+    found = {one.name: one for one in connection_families([reading("SASL", LoginCounts())])}
+
+    lines = found["kafka_server_socket_server_metrics_failed_authentication_total"].lines
+    assert "REST" not in "".join(lines)
