@@ -31,6 +31,7 @@ from ottla.node.rest_api.probes import state_of
 from ottla.node.rest_api.readiness import STILL_STARTING, problem_of
 from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.services import QuorumServices, Services
+from ottla.node.settings.authorization_settings import unjudged_acls_sentence
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.exposed_listeners import plaintext_warnings
 from ottla.node.start.foundation import lay_foundation, open_audit_log
@@ -208,6 +209,8 @@ class Broker:
             others=tell_others,
         )
         publish(quorum.image, everything(quorum.image))
+        if config.authorizer is None and len(quorum.image.acls):
+            log.warning("%s", unjudged_acls_sentence(len(quorum.image.acls)))
         quorum.metadata.add_listener(publish)
 
     def _remind(self) -> None:

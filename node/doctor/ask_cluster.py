@@ -27,7 +27,7 @@ from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts, Spe
 from ottla.node.doctor.limit_findings import LimitFacts
 from ottla.node.doctor.log_findings import DamagedFacts, UncleanableFacts
 from ottla.node.doctor.quorum_findings import QuorumFacts, UnlinkedFacts
-from ottla.node.doctor.security_findings import AccessFacts, NodeListeners
+from ottla.node.doctor.security_findings import AccessFacts, NodeListeners, RefusedFacts
 from ottla.node.doctor.try_endpoint import try_endpoint
 from ottla.node.doctor.version_findings import ClientFacts
 from ottla.node.net.peer_client import PeerClient
@@ -87,6 +87,7 @@ class ClusterFacts(NamedTuple):
     damaged: Sequence[DamagedFacts]
     unlinked: Sequence[UnlinkedFacts]
     missing_codecs: Sequence[MissingCodec]
+    refused: Sequence[RefusedFacts]
     listeners: Sequence[NodeListeners]  # of those that tell their settings
     access: AccessFacts | None  # None: there is no authorizer, or it was not told
     unasked: Sequence[int]  # nodes that told nothing of themselves: no REST API was reached
@@ -117,7 +118,7 @@ async def ask_cluster(
     tried = [await _with_cluster_id(one, asking) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
-        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), (), None, ())
+        return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), (), (), None, ())
     client = Client(speaking, timeout_s=timeout_s, connect=asking.connect)
     try:
         brokers = await _brokers(client)
@@ -153,6 +154,7 @@ async def ask_cluster(
         [_damaged(node_id, facts) for node_id, facts in nodes.items()],
         [_unlinked(node_id, facts) for node_id, facts in nodes.items()],
         [codec for node_id, facts in nodes.items() for codec in _missing_codecs(node_id, facts)],
+        [_refused(node_id, facts) for node_id, facts in nodes.items()],
         [one for node_id, texts in known.items() if (one := _listeners(node_id, texts)) is not None],
         _access(known.values(), principals, users),
         [one.node_id for one in advertised if one.node_id not in nodes],
@@ -481,6 +483,17 @@ def _unlinked(node_id: int, told: _Told) -> UnlinkedFacts:
         [str(one.get("problem")) for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     )
     return UnlinkedFacts(node_id, problems)
+
+
+def _refused(node_id: int, told: _Told) -> RefusedFacts:
+    """Return nothing where a node does not tell, as one of an earlier version."""
+    found, acls = told.body.get("refused_certificates"), told.body.get("unjudged_acls")
+    named = [
+        (str(one.get("listener")), str(one.get("reason")))
+        for one in (found if isinstance(found, list) else ())
+        if isinstance(one, dict)
+    ]
+    return RefusedFacts(node_id, named, acls if isinstance(acls, int) else 0)
 
 
 def _missing_codecs(node_id: int, told: _Told) -> list[MissingCodec]:

@@ -53,6 +53,7 @@ async def diagnose_cluster(
     found += endpoint_findings.of_advertised(facts.advertised)
     found += security_findings.of_listeners(facts.listeners)
     found += security_findings.of_access(facts.access)
+    found += security_findings.of_refused(facts.refused)
     found += [
         problem("broker", f"Broker {node_id} is registered but fenced: it is down, starting or hanging.")
         for node_id in facts.fenced

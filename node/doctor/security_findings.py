@@ -10,6 +10,7 @@ from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
 from ottla.node.doctor.finding import Finding, named, note, problem
 from ottla.node.security.certificate_problems import SOON
 from ottla.node.security.distinguished_name import host_names, validity, weakness
+from ottla.node.settings.authorization_settings import unjudged_acls_sentence
 from ottla.node.settings.exposed_listeners import exposed, plaintext_sentence
 from ottla.node.settings.listener_settings import Listener
 
@@ -42,6 +43,14 @@ class NodeListeners(NamedTuple):
     node_id: int
     listeners: Sequence[Listener]
     has_authorizer: bool
+
+
+class RefusedFacts(NamedTuple):
+    """What a node says that it did not take over, or does not judge by."""
+
+    node_id: int
+    certificates: Sequence[tuple[str, str]]  # listener and reason
+    unjudged_acls: int
 
 
 class AccessFacts(NamedTuple):
@@ -138,6 +147,19 @@ def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterat
             )
         if weak:
             yield problem("certificate", f"The certificate of {at.name} is weak: {weak}. Issue another.")
+
+
+def of_refused(nodes: Iterable[RefusedFacts]) -> Iterator[Finding]:
+    """Judge what nodes keep although their files say otherwise, and ACLs by which they judge nobody."""
+    for one in nodes:
+        for listener, reason in one.certificates:
+            yield problem(
+                "certificate",
+                f"The listener {listener} of node {one.node_id} keeps its old certificate, because the new "
+                f"one is refused: {reason}",
+            )
+        if one.unjudged_acls:
+            yield problem("access", f"Node {one.node_id}: {unjudged_acls_sentence(one.unjudged_acls)}")
 
 
 def of_access(facts: AccessFacts | None) -> Iterator[Finding]:

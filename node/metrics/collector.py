@@ -41,6 +41,7 @@ from ottla.node.metrics.loop_watch import LoopWatch
 from ottla.node.metrics.node_families import (
     ProcessFamilies,
     always,
+    certificate_families,
     loop_families,
     memory_families,
     rest_families,
@@ -253,6 +254,7 @@ class NodeCollector:
         yield from loop_families(self._watch, self._idle_share())
         yield from memory_families(node, services.receive_memory.limit_bytes, services.memory_max_bytes)
         yield from rest_families(self._facts.rest_work())
+        yield from certificate_families(node.tls_listeners, node.refused_certificates)
         yield from self._audit_families()
 
     def _exporters(

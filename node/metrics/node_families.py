@@ -1,6 +1,6 @@
 """The loop, the memory and the scrape itself; the process under the names of every Prometheus client."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -138,6 +138,19 @@ def rest_families(readings: Sequence[RestWork]) -> list[Family]:
             "or of the node was full, because they waited too long, or after wrong logins.",
             rejected,
         ),
+    ]
+
+
+def certificate_families(listeners: Sequence[str], refused: Collection[str]) -> list[Family]:
+    """Return the family of certificates that were not taken over; none where no listener has TLS."""
+    if not listeners:
+        return []
+    return [
+        gauge(
+            "ottla_certificate_refused",
+            "1 if the listener keeps its old certificate, because the new one cannot be used.",
+            [(labels(listener=name), int(name in refused)) for name in listeners],
+        )
     ]
 
 

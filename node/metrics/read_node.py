@@ -99,6 +99,8 @@ def read_node(services: Services) -> Steps[NodeReading]:
         isr_expands=updates.expands,
         isr_shrinks=updates.shrinks,
         isr_update_failures=updates.failures,
+        tls_listeners=services.listener_tls.listeners(),
+        refused_certificates=services.listener_tls.refused().keys(),
     )
 
 

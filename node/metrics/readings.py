@@ -1,6 +1,6 @@
 """What was read of a node at one moment: values that nobody changes, for another thread than its own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -89,6 +89,8 @@ class NodeReading:
     isr_expands: int
     isr_shrinks: int
     isr_update_failures: int
+    tls_listeners: Sequence[str]
+    refused_certificates: Collection[str]  # listeners that keep their old ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -34,6 +34,7 @@ _DAMAGED: Final = record(
 )
 _UNLINKED: Final = record({"node_id": INT32, "problem": STRING}, title="UnlinkedVoter")
 _CODEC: Final = record({"codec": STRING, "needed_by": listed(STRING)}, title="MissingCodec")
+_REFUSED_CERTIFICATE: Final = record({"listener": STRING, "reason": STRING}, title="RefusedCertificate")
 MAX_LOGS: Final = 100  # that are named; who knows these knows what is wrong
 _NODE: Final = record(
     {
@@ -51,6 +52,8 @@ _NODE: Final = record(
         "damaged_file_count": INT64,
         "unlinked_voters": listed(_UNLINKED),
         "missing_codecs": listed(_CODEC),
+        "refused_certificates": listed(_REFUSED_CERTIFICATE),
+        "unjudged_acls": INT64,
     },
     title="Node",
 )
@@ -81,6 +84,8 @@ async def get_node(context: RestContext, request: RestRequest) -> Answer:
             "damaged_file_count": damaged_count,
             "missing_codecs": await _missing_codecs(context),
             "unlinked_voters": await context.facts.ask(_unlinked),
+            "refused_certificates": await context.facts.ask(_refused_certificates),
+            "unjudged_acls": await context.facts.ask(_unjudged_acls),
         }
     )
 
@@ -132,6 +137,18 @@ def _unlinked(node: NodeView) -> list[dict[str, Any]]:
     return [{"node_id": node_id, "problem": problem} for node_id, problem in found.items()]
 
 
+def _refused_certificates(node: NodeView) -> list[dict[str, Any]]:
+    """Return the listeners that keep their old certificates, and why the new ones were refused."""
+    refused = node.listener_tls.refused()
+    return [{"listener": name, "reason": reason} for name, reason in refused.items()]
+
+
+def _unjudged_acls(node: NodeView) -> int:
+    """Return how many ACLs the metadata hold by which this node judges nobody."""
+    quorum = node.quorum_services
+    return 0 if quorum is None or node.config.authorizer is not None else len(quorum.image.acls)
+
+
 async def _missing_codecs(context: RestContext) -> list[dict[str, Any]]:
     """The compressions whose packages are not installed, and the topics that ask for them."""
     missing = await asyncio.to_thread(missing_codecs)
@@ -176,8 +193,10 @@ ROUTES: Final = (
         "limit; API versions that clients requested but it does not support, with "
         "the clients' software; compacted logs that it cannot clean, the first "
         f"{MAX_LOGS} by name; compression types that it cannot decompress, with the "
-        "topics that use them; and, if it is a voter, the voters that it cannot "
-        "reach, with the reasons.",
+        "topics that use them; if it is a voter, the voters that it cannot "
+        "reach, with the reasons; new certificates that it refused, keeping the "
+        "old ones; and the number of ACLs that have no effect because it has no "
+        "authorizer.",
         tag="Node",
         uses_cluster=False,
         responses={200: Response(description="Now.", schema=_NODE)},

@@ -37,6 +37,7 @@ class _Listener:
     certificate: OwnCertificate
     security: ListenerSecurity
     stamps: tuple[Stamp | None, ...]
+    refused: str = ""  # why the stores that were tried last were not taken over
 
 
 class SecurityReload:
@@ -76,6 +77,14 @@ class SecurityReload:
             problem_of(one.certificate, one.security, self._node, now) for one in self._listeners.values()
         )
         return [one for one in found if one is not None]
+
+    def refused(self) -> dict[str, str]:
+        """Return why new keys and certificates were refused, by the listener that keeps its old ones."""
+        return {name: one.refused for name, one in self._listeners.items() if one.refused}
+
+    def listeners(self) -> list[str]:
+        """Return the listeners that have keys and certificates."""
+        return list(self._listeners)
 
     def _say_problems(self) -> None:
         """Log what is wrong with certificates, or will be soon, when it begins and once a day."""
@@ -134,7 +143,9 @@ class SecurityReload:
                     name,
                     error.detail,
                 )
+                listener.refused = error.detail
                 continue
+            listener.refused = ""
             listener.tls.current, listener.certificate = built.server, built.certificate
             log.info("The listener %s has read its keys and certificates anew.", name)
         self._say_problems()

@@ -61,6 +61,16 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 )
 
 
+def unjudged_acls_sentence(count: int) -> str:
+    """Return what is wrong where the metadata hold ACLs and nobody judges by them."""
+    are = "1 ACL, which has" if count == 1 else f"{count} ACLs, which have"
+    return (
+        f"The metadata hold {are} no effect here, since this node has no authorizer: every client may use "
+        f"all topics and groups. Set {AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}; with it ACLs can be deleted, "
+        "too."
+    )
+
+
 def authorizer_settings(values: Mapping[str, ConfigValue]) -> AuthorizerSettings | None:
     """Return how the authorizer judges where no ACL says so; None where there is no authorizer."""
     if not values[AUTHORIZER_CLASS]:

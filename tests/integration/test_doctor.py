@@ -440,3 +440,50 @@ def test_a_certificate_that_ends_soon_is_told_from_afar_and_on_the_machine(tmp_p
     assert f"The certificate of the listener SSL expires in 8 days, on {ends:%Y-%m-%d}" in problems(node)
     assert f"can read {tmp_path / 'node.pem'}, which holds the private key" in problems(node)
     assert f"The certificate of 127.0.0.1:{encrypted} expires on {ends:%Y-%m-%d}" in problems(afar)
+
+
+def test_a_refused_certificate_and_acls_without_an_authorizer_are_found(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority, own = trustme.CA(), tmp_path / "own.pem"
+    issued = authority.issue_cert("127.0.0.1", common_name="node")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(own))
+    settings = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        "ssl_keystore_location": own,
+        "ottla_rest_listeners": f"http://127.0.0.1:{free_port()}",
+    }
+    standard = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    node = start_embedded(
+        tmp_path / "data", **settings, authorizer_class_name=standard, super_users="User:ANONYMOUS"
+    )
+    allow = AclBinding(
+        ResourceType.TOPIC,
+        "orders",
+        ResourcePatternType.LITERAL,
+        "User:anna",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient({"bootstrap.servers": node.bootstrap})
+    for future in admin.create_acls([allow]).values():
+        future.result(TIMEOUT_S)
+    node.stop()
+
+    node = start_embedded(tmp_path / "data", **settings)
+    try:
+        warned = caplog.text.count("The metadata hold 1 ACL, which has no effect here")
+        own.write_text("damaged")
+        node.call(lambda broker: broker.base.listener_tls.settings_changed())
+        host, port = node.bootstrap.split(":")
+        deadline, found = time.monotonic() + TIMEOUT_S, ""
+        while "keeps its old certificate" not in found:
+            assert time.monotonic() < deadline, found
+            found = problems(asyncio.run(diagnose_cluster([(host, int(port))], timeout_s=TIMEOUT_S)))
+    finally:
+        node.stop()
+
+    assert warned == 1
+    assert "The listener SSL of node 0 keeps its old certificate" in found
+    assert "Node 0: The metadata hold 1 ACL, which has no effect here" in found

@@ -10,7 +10,13 @@ from cryptography.hazmat.primitives import serialization
 from ottla.node.doctor import security_findings
 from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
 from ottla.node.doctor.finding import Finding, Severity
-from ottla.node.doctor.security_findings import AccessFacts, FileFacts, NodeListeners, TlsFacts
+from ottla.node.doctor.security_findings import (
+    AccessFacts,
+    FileFacts,
+    NodeListeners,
+    RefusedFacts,
+    TlsFacts,
+)
 from ottla.node.settings.listener_settings import Listener
 
 CA = trustme.CA()
@@ -142,3 +148,24 @@ def test_acls_of_users_that_do_not_exist_are_noted() -> None:
 
 def test_without_an_authorizer_nothing_is_said_of_users() -> None:
     assert list(security_findings.of_access(None)) == []
+
+
+# ---- what nodes keep or ignore -----------------------------------------------------------------------------
+
+
+def test_a_certificate_that_a_node_refused_and_acls_by_which_nobody_is_judged_are_problems() -> None:
+    refused = [
+        ("SSL", "the certificate of CN=a lacks subject alternative names"),
+        ("REST API", "no such file"),
+    ]
+    found = list(
+        security_findings.of_refused(
+            [RefusedFacts(0, (), 0), RefusedFacts(1, refused, 0), RefusedFacts(2, (), 3)]
+        )
+    )
+
+    assert {one.severity for one in found} == {Severity.PROBLEM}
+    first, second, third = (one.sentence for one in found)
+    assert first.startswith("The listener SSL of node 1 keeps its old certificate") and "CN=a" in first
+    assert second.endswith("is refused: no such file")
+    assert third.startswith("Node 2: The metadata hold 3 ACLs, which have no effect here")

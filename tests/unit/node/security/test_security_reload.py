@@ -84,9 +84,10 @@ def test_what_has_not_changed_is_not_read_and_what_failed_is_tried_when_it_chang
             await reload.look()
         assert tls.current is first
         assert caplog.text.count("keeps the certificate that it had") == 1, "told once"
+        assert "No such file" in reload.refused()["SSL"], "told for as long as it is so"
         store(path, "node", "a")
         await reload.look()
-        assert tls.current is not first
+        assert tls.current is not first and reload.refused() == {} and reload.listeners() == ["SSL"]
 
     play(story)
 
