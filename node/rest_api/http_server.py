@@ -109,7 +109,7 @@ class HttpServer:
             for method in route.methods:
                 app.router.add_route(method, path, endpoint)
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_GRACE_S)
-        self._door = TlsDoor(facts.rest_tls, self._accept)
+        self._door = TlsDoor(facts.rest_tls, self._accept, limits=facts.failed_logins, counts=facts.logins)
 
     @property
     def readings(self) -> list[RestWork]:
@@ -140,6 +140,7 @@ class HttpServer:
         for server in self._servers:
             server.close()
         await self._runner.cleanup()
+        self._door.close()
         await self.clients.close()
         self._authentication.close()
 

@@ -4,14 +4,22 @@ Each connection takes the keys that are valid when it comes. No more than `MAX_H
 for at most `HANDSHAKE_TIMEOUT_S`: when all places are taken, the address that has most of them loses its
 oldest, so who opens connections and says nothing keeps out nobody else. A client that speaks HTTP without TLS
 is told to use https, since a browser would show it an empty page.
+
+The steps of handshakes are computed in two threads, fairly by address. While a thread computes, nothing is
+read from the socket, so it is alone with the TLS object. Handshakes that fail or are left count against the
+address, as those of Kafka's listeners do.
 """
 
 import asyncio
-from asyncio.sslproto import SSLProtocol
+import ssl
+from asyncio.sslproto import SSLProtocol, SSLProtocolState
 from collections.abc import Callable
 from typing import Final, cast
 
+from ottla.logstore.words.errors import kept
 from ottla.node.net.connection_info import network_of
+from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.login import FailureLimits, LoginCounts, NoFailureLimits
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.connections import HttpConnection
 
@@ -37,8 +45,21 @@ SPEAKS_TLS: Final = (
 class TlsDoor:
     """The handshakes of one node's REST API, on one loop."""
 
-    def __init__(self, current: Callable[[], ServerTls], connection: Callable[[], HttpConnection]) -> None:
-        """`current` gives the keys of now, `connection` makes what serves after the handshake."""
+    def __init__(
+        self,
+        current: Callable[[], ServerTls],
+        connection: Callable[[], HttpConnection],
+        *,
+        limits: FailureLimits | None = None,
+        counts: LoginCounts | None = None,
+    ) -> None:
+        """`current` gives the keys of now, `connection` makes what serves after the handshake.
+
+        Handshakes that fail are failed logins in `counts` and in `limits`.
+        """
+        self.limits = NoFailureLimits() if limits is None else limits
+        self.counts = LoginCounts() if counts is None else counts
+        self.lane = HandshakeLane(name="rest-handshake")
         self._current = current
         self._connection = connection
         self._handshakes: dict[str, dict[_Handshake, None]] = {}  # by address, the oldest first
@@ -61,6 +82,12 @@ class TlsDoor:
         self._handshakes.setdefault(handshake.address, {})[handshake] = None
         self._count += 1
 
+    def close(self) -> None:
+        """End all handshakes, and let go of the threads."""
+        for one in [each for places in self._handshakes.values() for each in places]:
+            one.cut_off()
+        self.lane.close()
+
     def leave(self, handshake: "_Handshake") -> None:
         """Note that a handshake has ended, or its connection; nothing if that is known."""
         of_address = self._handshakes.get(handshake.address, {})
@@ -75,6 +102,10 @@ class _Handshake(SSLProtocol):
     """A connection that shakes hands, and is encrypted after that (asyncio demands the base class)."""
 
     max_size = 32 * 1024  # of its buffer; a connection keeps it while it is idle
+    # Of asyncio's class.
+    _sslobj: ssl.SSLObject
+    _state: SSLProtocolState
+    _process_outgoing: Callable[[], None]
 
     def __init__(self, door: TlsDoor, tls: ServerTls, connection: HttpConnection) -> None:
         self.address = ""
@@ -82,6 +113,7 @@ class _Handshake(SSLProtocol):
         self._accepted: asyncio.Transport | None = None
         self._buffer: memoryview | None = None  # of the first bytes, until they have come
         self._has_begun = False
+        self._is_noted = False  # a failure, against the address
         super().__init__(
             asyncio.get_running_loop(),
             connection,
@@ -114,9 +146,47 @@ class _Handshake(SSLProtocol):
                 self._accepted.write(SPEAKS_TLS)
                 self._accepted.close()
                 return
+            if self._door.limits.is_refused(self.address, self._loop.time()):
+                self._is_noted = True
+                self._accepted.abort()
+                return
         super().buffer_updated(nbytes)
 
+    def _do_handshake(self) -> None:
+        """Have a thread compute the next step; before the client has said anything there is none."""
+        if not self._has_begun or self._accepted is None:
+            return
+        self._accepted.pause_reading()
+        self._door.lane.submit(self.address, self._step, self._step_taken, self.cut_off)
+
+    def _step(self) -> Exception | None:
+        """Go on with the handshake, in a thread; return what it raised."""
+        try:
+            self._sslobj.do_handshake()
+        except Exception as error:  # it is looked at on the loop
+            return kept(error)
+        return None
+
+    def _step_taken(self, outcome: object) -> None:
+        if self._state is not SSLProtocolState.DO_HANDSHAKE or self._accepted is None:
+            return  # the connection has ended meanwhile
+        if outcome is None:
+            self._accepted.resume_reading()
+            self._on_handshake_complete(None)
+        elif isinstance(outcome, ssl.SSLWantReadError):
+            self._accepted.resume_reading()
+            self._process_outgoing()
+        else:
+            self._is_noted = True
+            self._door.counts.failed += 1
+            self._door.limits.note(self.address, self._loop.time())
+            self._process_outgoing()  # the alert that says so to the client
+            self._accepted.close()
+
     def connection_lost(self, exc: BaseException | None) -> None:
+        is_left = self._has_begun and self._state is SSLProtocolState.DO_HANDSHAKE
+        if is_left and not self._is_noted:
+            self._door.limits.note(self.address, self._loop.time())
         self._door.leave(self)
         super().connection_lost(exc)
 

@@ -3,6 +3,8 @@
 import http.client
 import socket
 import ssl
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import trustme
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.rest_api import tls_door
+from ottla.node.security.sasl import failed_logins
+from ottla.node.settings.rest_security_settings import REST
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.integration.rest.conftest import Api, eventually
 
@@ -165,6 +169,55 @@ def test_who_never_ends_a_handshake_keeps_nobody_out(
     assert answered == [200] * 3 and cut_off == b""
     for one in slow:
         one.close()
+
+
+def test_handshakes_are_computed_beside_the_loop(node: EmbeddedBroker, certificates: Certificates) -> None:
+    names: list[str] = []
+    context = node.broker.base.listener_tls.accepting(REST)
+    context.sni_callback = lambda *_: names.append(threading.current_thread().name)
+    try:
+        api_of(node, certificates).get("/v3/clusters")
+    finally:
+        context.sni_callback = None
+
+    assert [name.rpartition("_")[0] for name in names] == ["rest-handshake"]
+
+
+def test_handshakes_that_fail_or_are_left_count_until_the_address_is_refused(
+    node: EmbeddedBroker, certificates: Certificates
+) -> None:
+    address, failures = node.broker.rest.addresses[0][:2], node.broker.base.failed_logins
+    before, counts = node.broker.view.rest.logins.failed, node.broker.view.rest.logins
+    hello = client_hello(certificates)
+
+    with (
+        socket.create_connection(address, timeout=60) as plain,
+        pytest.raises(ssl.SSLCertVerificationError),
+    ):
+        ssl.create_default_context().wrap_socket(plain, server_hostname="127.0.0.1")
+    eventually(lambda: counts.failed == before + 1, "a handshake that the client refuses is a failed login")
+    left = 0
+    while not failures.is_refused("127.0.0.1", time.monotonic()):
+        left += 1
+        assert left < failed_logins.BURST * 3
+        with socket.create_connection(address, timeout=60) as plain:
+            plain.sendall(hello)
+            plain.recv(1)
+    with pytest.raises(OSError):
+        api_of(node, certificates).get("/v3/clusters")
+
+    assert left > failed_logins.BURST
+    failures._of.clear()
+    assert api_of(node, certificates).get("/v3/clusters")["data"]
+
+
+def client_hello(certificates: Certificates) -> bytes:
+    """Return the first message of a client of TLS."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = certificates.context().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    return outgoing.read()
 
 
 def test_a_client_without_a_certificate_is_refused_where_one_is_required(
