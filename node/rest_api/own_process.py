@@ -137,7 +137,7 @@ def _unlinked(node: NodeView) -> list[dict[str, Any]]:
     return [{"node_id": node_id, "problem": problem} for node_id, problem in found.items()]
 
 
-def _refused_certificates(node: NodeView) -> list[dict[str, Any]]:
+def _refused_certificates(node: NodeView) -> list[dict[str, str]]:
     """Return the listeners that keep their old certificates, and why the new ones were refused."""
     refused = node.listener_tls.refused()
     return [{"listener": name, "reason": reason} for name, reason in refused.items()]

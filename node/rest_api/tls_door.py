@@ -163,7 +163,7 @@ class _Handshake(SSLProtocol):
         """Go on with the handshake, in a thread; return what it raised."""
         try:
             self._sslobj.do_handshake()
-        except Exception as error:  # it is looked at on the loop
+        except (OSError, ValueError) as error:  # errors of TLS are such; they are looked at on the loop
             return kept(error)
         return None
 
