@@ -20,6 +20,7 @@ rest_security_settings  the broker settings of TLS and logins of the REST API, a
 transaction_settings   the broker settings of transactions
 secure_settings        the settings that `ottla.secure` stands for, and those that contradict it
 broker_settings        the table of broker settings that a node honours
+unhonoured_security    settings of security that a node does not honour stop its start
 config                 file, environment and command line into one frozen BrokerConfig
 exposed_listeners      which listeners other machines reach without TLS
 """

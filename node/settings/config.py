@@ -8,13 +8,12 @@ all of these: those of one broker, then those of all.
 """
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from ottla.logstore.words.config_def import ConfigScope, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -22,9 +21,6 @@ from ottla.logstore.words.topic_partition import uuid_from_text
 from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.node.settings.audit_settings import AuditFileSettings, audit_file_settings
 from ottla.node.settings.authorization_settings import (
-    AUTHORIZER_CLASS,
-    OF_AUTHORIZER,
-    STANDARD_AUTHORIZER,
     authorizer_settings,
 )
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF, check_log_settings, listener_setting
@@ -37,7 +33,6 @@ from ottla.node.settings.listener_settings import (
     parse_listeners,
     parse_protocol_map,
 )
-from ottla.node.settings.oauthbearer_settings import OAUTHBEARER_NAMES
 from ottla.node.settings.properties_file import MAX_PROPERTIES_BYTES, parse_properties
 from ottla.node.settings.rest_security_settings import RestLogins, rest_logins, rest_security
 from ottla.node.settings.rest_settings import (
@@ -51,9 +46,7 @@ from ottla.node.settings.rest_settings import (
     parse_trusted_proxies,
 )
 from ottla.node.settings.sasl_settings import (
-    OF_CONTROLLERS,
     SASL_LISTENER_SETTINGS,
-    SASL_NAMES,
     ListenerSasl,
     NodeLogin,
     controller_login,
@@ -76,7 +69,8 @@ from ottla.node.settings.security_settings import (
     ListenerSecurity,
     listener_security,
 )
-from ottla.node.settings.settings_not_honoured import NOT_HONOURED, restricts
+from ottla.node.settings.settings_not_honoured import NOT_HONOURED
+from ottla.node.settings.unhonoured_security import Honoured, plain_name, refuse_unhonoured
 
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 
@@ -85,8 +79,6 @@ ENVIRONMENT_PREFIX: Final = "OTTLA_"
 # a prefix, and other tools have some with it (OTTLA_HOME), so they must be closer.
 NEAR: Final = 0.75
 NEAR_VARIABLE: Final = 0.9
-# Of one listener, and of one mechanism of SASL at it: listener.name.inner.scram-sha-256.sasl.jaas.config.
-_OF_A_LISTENER: Final = re.compile(r"listener\.name\.([A-Za-z0-9_-]+)\.((?:[A-Za-z0-9_-]+\.sasl\.(.+))|.+)")
 # While a node runs, to no less than a half and no more than double.
 RESIZED_STEPWISE: Final = ("log.cleaner.threads", "num.replica.fetchers")
 
@@ -403,7 +395,7 @@ def parse_config(texts: Mapping[str, str], *, warnings: Sequence[str] = ()) -> B
             all_warnings.append(f"The setting {name[:200]} is unknown and has no effect.{_suggestion(name)}")
     known = _with_secure_settings(known)
     config = _build(known, {}, {}, tuple(all_warnings))
-    _refuse_restrictions(texts, config)
+    refuse_unhonoured(texts, _honoured(config))
     if config.secure_files is not None:
         refuse_contradictions(
             config.values, (*config.listeners, *config.controller_listeners), config.ottla_rest_listeners
@@ -438,68 +430,32 @@ def _content(path: Path) -> bytes | None:
         ) from None
 
 
-def _refuse_restrictions(texts: Mapping[str, str], config: BrokerConfig) -> None:
-    """Raise INVALID_CONFIG for the first setting that promises security which this node does not give."""
-    for name, value in texts.items():
-        if not restricts(_plain_name(name), value):
-            continue
-        if _plain_name(name) in LISTENER_SETTINGS:
-            of_listener = listener_setting(name)
-            if of_listener is None and (
-                config.listener_security or (config.rest_security and name != "ssl.client.auth")
-            ):
-                continue
-            if of_listener is not None and of_listener[0] in config.listener_security:
-                continue
-            which = "no listener" if of_listener is None else f"no listener {of_listener[0]}"
-            raise _invalid(
-                name[:200],
-                f"there is {which} with TLS, so everybody who can connect has access to this node. Add one "
-                "(listeners, listener.security.protocol.map), or remove the setting if you accept that.",
-            )
-        if _plain_name(name) in SASL_NAMES:
-            place = mechanism_setting(name) or listener_setting(name)
-            with_sasl = {*config.controller_sasl}
-            if name != OF_CONTROLLERS:
-                with_sasl |= {*config.listener_sasl}
-            if with_sasl if place is None else place[0] in with_sasl:
-                continue
-            if name in OAUTHBEARER_NAMES and config.rest_logins.tokens is not None:
-                continue
-            which = "no listener" if place is None else f"no listener {place[0]}"
-            raise _invalid(
-                name[:200],
-                f"there is {which} with SASL, so everybody who can connect has access to this node. Add one "
-                "(listeners, listener.security.protocol.map), or remove the setting if you accept that.",
-            )
-        if name in OF_AUTHORIZER and config.authorizer is None:
-            raise _invalid(
-                name,
-                "there is no authorizer, so every client may use all topics and groups. Set "
-                f"{AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}, or remove the setting if you accept that.",
-            )
-        if name not in BROKER_CONFIG_DEF:
-            raise _invalid(
-                name[:200],
-                "it is not enforced yet, so everybody who can connect has access to this node. "
-                "Remove the setting if you accept that.",
-            )
+def _honoured(config: BrokerConfig) -> Honoured:
+    """Return what settings of security can have to do with in this configuration."""
+    open_ones = (*config.listeners, *config.controller_listeners)
+    names = (
+        *(one.name for one in open_ones),
+        *(
+            str(one).strip().upper()
+            for one in cast("Sequence[str]", config.values["controller.listener.names"])
+        ),
+        *parse_protocol_map(cast("str", config.values["listener.security.protocol.map"])),
+    )
+    of_sasl = {**config.listener_sasl, **config.controller_sasl}
+    return Honoured(
+        listeners=frozenset(names),
+        with_tls=config.listener_security.keys(),
+        mechanisms={name: one.mechanisms.keys() for name, one in of_sasl.items()},
+        controllers_log_in=bool(config.controller_sasl),
+        rest_has_tls=config.rest_security is not None,
+        rest_takes_tokens=config.rest_logins.tokens is not None,
+        has_authorizer=config.authorizer is not None,
+    )
 
 
 def _is_kafkas_own(name: str) -> bool:
     """Return whether Apache Kafka has this setting, of the node or of one listener, and Ottla does not."""
-    return _plain_name(name) in NOT_HONOURED
-
-
-def _plain_name(name: str) -> str:
-    """Return the name of a setting without the prefix of a listener and of a SASL mechanism."""
-    of_mechanism = mechanism_setting(name)
-    if of_mechanism is not None:
-        return of_mechanism.setting
-    of_listener = _OF_A_LISTENER.fullmatch(name)
-    if of_listener is None:
-        return name
-    return f"sasl.{of_listener[3]}" if of_listener[3] else of_listener[2]
+    return plain_name(name) in NOT_HONOURED
 
 
 def _suggestion(name: str) -> str:

@@ -103,6 +103,10 @@ _RESTRICTIONS: Final[dict[str, frozenset[str]]] = {
     "ssl.client.auth": frozenset({"none"}),
     "ssl.enabled.protocols": frozenset({"tlsv1.2,tlsv1.3", "tlsv1.3,tlsv1.2"}),
     "ssl.engine.factory.class": frozenset(),
+    "ssl.keymanager.algorithm": frozenset({"sunx509", "pkix"}),
+    "ssl.protocol": frozenset({"tls", "tlsv1.2", "tlsv1.3"}),
+    "ssl.provider": frozenset(),
+    "ssl.trustmanager.algorithm": frozenset({"pkix", "sunx509"}),
     "ssl.principal.mapping.rules": frozenset({"default"}),
     "super.users": frozenset(),
 }

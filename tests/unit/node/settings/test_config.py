@@ -181,9 +181,9 @@ def test_an_unknown_override_is_refused_and_an_unknown_line_of_a_file_warned_of(
 
 
 def test_an_override_that_only_apache_kafka_has_is_warned_of() -> None:
-    names = ("num.io.threads", "listener.name.inner.ssl.protocol")
+    names = ("num.io.threads", "listener.name.plaintext.ssl.protocol")
 
-    config = load_config(overrides=[f"{name}=1" for name in names], environment={})
+    config = load_config(overrides=[f"{name}=TLS" for name in names], environment={})
 
     assert config.warnings == tuple(
         f"The Apache Kafka setting {name} is not supported and has no effect." for name in names

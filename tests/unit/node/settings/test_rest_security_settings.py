@@ -106,7 +106,7 @@ def test_bearer_takes_the_tokens_that_the_settings_of_oauthbearer_name() -> None
 
 
 def test_settings_of_tokens_that_nothing_takes_still_stop_the_start() -> None:
-    with pytest.raises(KafkaError, match="no listener with SASL"):
+    with pytest.raises(KafkaError, match="no listener with OAUTHBEARER"):
         config(KEYS | TOKENS | {"ottla.rest.authentication": "basic"})
 
 

@@ -56,7 +56,7 @@ def test_what_is_set_for_one_listener_or_mechanism_goes_before_what_is_set_for_a
         ({"sasl.jaas.config": USERS}, r"listener\.name\..*\.plain\.sasl\.jaas\.config"),
         ({"listener.name.secure.scram-sha-512.sasl.jaas.config": USERS}, "it must be ScramLoginModule"),
         ({"listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN"}, "no listener PLAINTEXT with SASL"),
-        ({"listener.name.nowhere.plain.sasl.jaas.config": USERS}, "no listener NOWHERE with SASL"),
+        ({"listener.name.nowhere.plain.sasl.jaas.config": USERS}, "there is no listener NOWHERE"),
         ({"sasl.mechanism.controller.protocol": "PLAIN"}, "there is no listener with SASL"),
     ],
 )

@@ -1,0 +1,213 @@
+"""Settings of security that a node does not honour stop its start: it would be open where its operator
+believes it closed. That holds for misspelt names, too, and for what stands at a listener or a mechanism that
+is not there. Pure.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.authorization_settings import (
+    ALLOW_EVERYONE,
+    AUTHORIZER_CLASS,
+    OF_AUTHORIZER,
+    STANDARD_AUTHORIZER,
+)
+from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
+from ottla.node.settings.oauthbearer_settings import OAUTHBEARER_NAMES
+from ottla.node.settings.sasl_settings import (
+    ENABLED_MECHANISMS,
+    FAILED_DELAY_MS,
+    JAAS_CONFIG,
+    MAX_REAUTH_MS,
+    OF_CONTROLLERS,
+    SASL_LISTENER_SETTINGS,
+    SASL_NAMES,
+)
+from ottla.node.settings.security_settings import LISTENER_SETTINGS
+from ottla.node.settings.settings_not_honoured import NOT_HONOURED, restricts
+from ottla.node.wire.sasl_mechanisms import LOGIN_MODULES, OAUTHBEARER
+
+OF_LISTENERS: Final = "listener.name."
+MAX_WORDS: Final = 12  # of the name of a setting; Kafka's have up to eight
+_MAX_SHOWN: Final = 200
+_OF_SECURITY: Final = (
+    "ssl.",
+    "sasl.",
+    "security.",
+    "authorizer.",
+    "principal.",
+    "delegation.token.",
+    "super.",
+)
+_MORE_OF_SECURITY: Final = frozenset(
+    {ALLOW_EVERYONE, MAX_REAUTH_MS, FAILED_DELAY_MS, "listener.security.protocol.map"}
+)
+
+
+class Honoured(NamedTuple):
+    """The parts of a node that settings of security have something to do with; listeners in capitals."""
+
+    listeners: Collection[str]  # those that are open, dialled, or have a protocol
+    with_tls: Collection[str]
+    mechanisms: Mapping[str, Collection[str]]  # of listeners with SASL, those of controllers too
+    controllers_log_in: bool
+    rest_has_tls: bool
+    rest_takes_tokens: bool
+    has_authorizer: bool
+
+
+class _Place(NamedTuple):
+    """The parts of a name: `listener` is empty for the whole node, `mechanism` for all of a listener."""
+
+    listener: str
+    mechanism: str
+    setting: str
+
+
+def refuse_unhonoured(texts: Mapping[str, str], honoured: Honoured) -> None:
+    """Raise INVALID_CONFIG for the first setting that promises security which this node does not give."""
+    for name, value in texts.items():
+        if not value.strip():
+            continue
+        if name.startswith(OF_LISTENERS):
+            problem = _of_listener(_place_of(name, honoured.listeners), value, honoured)
+        else:
+            problem = _of_node(name, value, honoured)
+        if problem is not None:
+            raise KafkaError(
+                ErrorCode.INVALID_CONFIG, f"Invalid configuration {name[:_MAX_SHOWN]}: {problem}"
+            )
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a setting without the prefix of a listener and of a SASL mechanism."""
+    return _split(name)[1]
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return what stands between `listener.name.` and the name of a known setting, and that name."""
+    if not name.startswith(OF_LISTENERS):
+        return "", name
+    words = name.removeprefix(OF_LISTENERS).split(".")
+    for at in range(max(1, len(words) - MAX_WORDS), len(words)):
+        setting = ".".join(words[at:])
+        if setting in BROKER_CONFIG_DEF or setting in NOT_HONOURED:
+            return ".".join(words[:at]), setting
+    return words[0], ".".join(words[1:])
+
+
+def _place_of(name: str, listeners: Collection[str]) -> _Place:
+    """Return the parts of a name. Names of listeners may have dots; what follows one is a mechanism."""
+    where, setting = _split(name)
+    where = where.upper()
+    listener, _, mechanism = where.rpartition(".")
+    if where in listeners or not listener:
+        return _Place(where, "", setting)
+    if listener in listeners or mechanism in LOGIN_MODULES:
+        return _Place(listener, mechanism, setting)
+    return _Place(*where.partition(".")[::2], setting)
+
+
+def _is_of_security(setting: str) -> bool:
+    """Return whether a name is one of security, also in capitals, by which nothing finds it."""
+    lower = plain_name(setting.lower())
+    return lower.startswith(_OF_SECURITY) or lower in _MORE_OF_SECURITY or lower.endswith("jaas.config")
+
+
+def _of_node(name: str, value: str, honoured: Honoured) -> str | None:
+    """Return what is wrong with a setting of the whole node, None if nothing is."""
+    if name not in BROKER_CONFIG_DEF and name not in NOT_HONOURED:
+        return _unknown() if _is_of_security(name) else None
+    if not restricts(name, value):
+        return None
+    if name in LISTENER_SETTINGS:
+        if honoured.with_tls or (honoured.rest_has_tls and name != "ssl.client.auth"):
+            return None
+        return _without("TLS")
+    if name in SASL_NAMES:
+        if name in OAUTHBEARER_NAMES:
+            return None if honoured.rest_takes_tokens else _of_tokens(honoured.mechanisms.values())
+        has_logins = honoured.controllers_log_in if name == OF_CONTROLLERS else bool(honoured.mechanisms)
+        return None if has_logins else _without("SASL")
+    if name in OF_AUTHORIZER and not honoured.has_authorizer:
+        return (
+            "there is no authorizer, so every client may use all topics and groups. Set "
+            f"{AUTHORIZER_CLASS}={STANDARD_AUTHORIZER}, or remove the setting if you accept that."
+        )
+    return None if name in BROKER_CONFIG_DEF else _not_enforced()
+
+
+def _of_listener(place: _Place, value: str, honoured: Honoured) -> str | None:
+    """Return what is wrong with a setting of one listener, None if nothing is."""
+    listener, mechanism, setting = place
+    if not _is_of_security(setting) and not restricts(setting, value):
+        return None
+    if listener not in honoured.listeners:
+        return (
+            f"there is no listener {listener[:_MAX_SHOWN]}. Name one of "
+            f"{', '.join(sorted(honoured.listeners))}, or remove the setting."
+        )
+    if mechanism:
+        return _of_mechanism(place, honoured)
+    if setting == JAAS_CONFIG:
+        return (
+            "each mechanism of a listener has users of its own, so its name stands before the setting: "
+            f"{OF_LISTENERS}{listener.lower()}.plain.{JAAS_CONFIG}."
+        )
+    if setting in LISTENER_SETTINGS:
+        if listener in honoured.with_tls or not restricts(setting, value):
+            return None
+        return _without("TLS", listener)
+    if setting in SASL_LISTENER_SETTINGS:
+        if not restricts(setting, value):
+            return None
+        if listener not in honoured.mechanisms:
+            return _without("SASL", listener)
+        return _of_tokens([honoured.mechanisms[listener]]) if setting in OAUTHBEARER_NAMES else None
+    if setting in BROKER_CONFIG_DEF:
+        return f"it cannot be set for one listener. Write {setting} for all of them."
+    if setting in NOT_HONOURED:
+        return _not_enforced() if restricts(setting, value) else None
+    return _unknown()
+
+
+def _of_mechanism(place: _Place, honoured: Honoured) -> str | None:
+    """Return what is wrong with a setting of one mechanism at a listener, None if nothing is."""
+    listener, mechanism, setting = place
+    if listener not in honoured.mechanisms:
+        return _without("SASL", listener)
+    if mechanism not in LOGIN_MODULES:
+        known = ", ".join(LOGIN_MODULES)
+        return f"there is no mechanism {mechanism[:_MAX_SHOWN]} here. It must be one of {known}."
+    if setting not in (JAAS_CONFIG, MAX_REAUTH_MS):
+        return f"a mechanism of a listener has {JAAS_CONFIG} and {MAX_REAUTH_MS} alone."
+    if mechanism not in honoured.mechanisms[listener]:
+        return f"the listener {listener} does not have {mechanism} in {ENABLED_MECHANISMS}."
+    return None
+
+
+def _of_tokens(mechanisms: Iterable[Collection[str]]) -> str | None:
+    """Return what is wrong with a setting of OAUTHBEARER, None if one of the listeners has it."""
+    if any(OAUTHBEARER in one for one in mechanisms):
+        return None
+    return f"there is no listener with {OAUTHBEARER} in {ENABLED_MECHANISMS}. Add it, or remove the setting."
+
+
+def _without(what: str, listener: str = "") -> str:
+    return (
+        f"there is no listener {f'{listener} ' if listener else ''}with {what}, so everybody who can connect "
+        "has access to this node. Add one (listeners, listener.security.protocol.map), or remove the setting "
+        "if you accept that."
+    )
+
+
+def _not_enforced() -> str:
+    return (
+        "it is not enforced yet, so everybody who can connect has access to this node. Remove the setting if "
+        "you accept that."
+    )
+
+
+def _unknown() -> str:
+    return "nothing here knows this setting, so it secures nothing. Correct its name, or remove it."
