@@ -2,9 +2,11 @@
 
 A certificate that a node shows to another must name that node: by its id, as `node-3`, or by a host at which
 the cluster knows it. So a client with a certificate of the same authority is no node, even one that knows the
-cluster's secret, and a node cannot pose as another.
+cluster's secret, and a node cannot pose as another. Hosts are subject alternative names: the common name of a
+client may be whatever its owner likes, so there only `node-3` names a node.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from ipaddress import ip_address
 from typing import Any, Final
@@ -12,6 +14,7 @@ from typing import Any, Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 MAX_NAMES_SAID: Final = 10
+_NODE: Final = re.compile(r"node-\d+", re.IGNORECASE)
 
 
 def names_in(certificate: Mapping[str, Any] | None) -> frozenset[str]:
@@ -20,8 +23,13 @@ def names_in(certificate: Mapping[str, Any] | None) -> frozenset[str]:
         return frozenset()
     names = {value for kind, value in certificate.get("subjectAltName", ()) if kind in ("DNS", "IP Address")}
     for part in certificate.get("subject", ()):
-        names |= {value for key, value in part if key == "commonName"}
+        names |= {named_by_common_name(value) for key, value in part if key == "commonName"}
     return frozenset(names)
+
+
+def named_by_common_name(value: str) -> str:
+    """Return a common name as one that names a node, or so that it names no host."""
+    return value if _NODE.fullmatch(value) else f"CN={value}"
 
 
 def check_certificate_names(names: Collection[str], node_id: int, hosts: Collection[str]) -> None:

@@ -64,6 +64,7 @@ class LinkTls(NamedTuple):
     server: ssl.SSLContext
     client: ssl.SSLContext
     checks_names: bool = True  # whether a certificate must name the node that shows it
+    needs_node_id: bool = False  # by its id: a host is not enough
 
 
 class LinkListener(NamedTuple):
@@ -429,8 +430,10 @@ async def introduce(
 
 def _check_names(wire: LinkWire, tls: Callable[[], LinkTls] | None, node_id: int, host: str | None) -> None:
     """CLUSTER_AUTHORIZATION_FAILED if the other end has shown the certificate of another node."""
-    if tls is not None and tls().checks_names:
-        check_certificate_names(wire.certificate_names(), node_id, [] if host is None else [host])
+    current = None if tls is None else tls()
+    if current is not None and current.checks_names:
+        hosts = [] if host is None or current.needs_node_id else [host]
+        check_certificate_names(wire.certificate_names(), node_id, hosts)
 
 
 def _refused(frame: bytes, error: KafkaError) -> KafkaError:

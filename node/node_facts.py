@@ -201,7 +201,8 @@ class NodeFacts:
             node_ids = {node.config.node_id}
             if node.has_services:
                 node_ids |= set(node.services.metadata.image.brokers)
-            if not any(is_named(names, node_id, [host]) for node_id in node_ids):
+            hosts = [] if tls is not None and tls.needs_node_id else [host]
+            if not any(is_named(names, node_id, hosts) for node_id in node_ids):
                 raise KafkaError(
                     ErrorCode.NETWORK_EXCEPTION,
                     f"the certificate at {host}:{port} was issued for no node of the cluster",

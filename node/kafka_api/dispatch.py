@@ -518,7 +518,8 @@ class Dispatcher:
         if security.has_logins and not names:
             return
         if security.checks_names or not names:
-            check_certificate_names(names, node_id, self._peer_gate.hosts_of(node_id))
+            hosts = () if security.needs_node_id else self._peer_gate.hosts_of(node_id)
+            check_certificate_names(names, node_id, hosts)
 
     @property
     def _administrators(self) -> Administrators:

@@ -149,10 +149,12 @@ class PeerNetwork:
                 )
             tls = self._tls()
         login = self._login_at(endpoint)
-        check_names = None
-        if tls is not None and tls.checks_names and expected_node_id >= 0:
+        check_names, hosts = None, None
+        if tls is not None and tls.checks_names:
+            hosts = [] if tls.needs_node_id else [endpoint.host]
+        if hosts is not None and expected_node_id >= 0:
             # Not everybody with a certificate of that authority is a node, who may be told a password.
-            check_names = partial(check_certificate_names, node_id=expected_node_id, hosts=[endpoint.host])
+            check_names = partial(check_certificate_names, node_id=expected_node_id, hosts=hosts)
         try:
             client = await PeerClient.connect(
                 endpoint.host,
@@ -168,7 +170,6 @@ class PeerNetwork:
                 raise
             # Whoever asks this node for something is not to believe that his own login has failed.
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error.detail) from None
-        hosts = [endpoint.host] if tls is not None and tls.checks_names else None
         try:
             return client, await _shake_hands(client, gate, expected_node_id, hosts)
         except BaseException:

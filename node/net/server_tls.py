@@ -21,6 +21,7 @@ class DialTls(NamedTuple):
 
     context: ssl.SSLContext
     checks_names: bool  # whether the certificate of a node must name it
+    needs_node_id: bool = False  # by its id: a host is not enough
 
 
 class ListenerTls:

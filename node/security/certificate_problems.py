@@ -35,10 +35,11 @@ def problem_of(
         )
     if node is None or not (security.is_between_nodes and security.checks_names):
         return None
-    if is_named(certificate.host_names, node.node_id, node.hosts):
+    hosts = () if security.needs_node_id else node.hosts
+    if is_named(certificate.host_names, node.node_id, hosts):
         return None
     said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "nobody"
-    wanted = " or ".join(names_of(node.node_id, node.hosts))
+    wanted = " or ".join(names_of(node.node_id, hosts))
     return f"{which} was issued for {said}, so other nodes refuse it: it must name {wanted}."
 
 

@@ -5,7 +5,7 @@ existing clusters hold it. Python's `ssl` names neither the tags of attributes n
 certificate is read here. OpenSSL has accepted it before; still every length is checked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from ipaddress import ip_address
 from typing import Final, NamedTuple
@@ -81,8 +81,13 @@ def alternative_names(certificate: bytes) -> frozenset[bytes]:
     return frozenset()
 
 
-def host_names(certificate: bytes) -> frozenset[str]:
-    """Return the names of hosts and nodes in a certificate (DER): DNS, addresses, CN; ValueError as above."""
+def host_names(
+    certificate: bytes, *, of_common_name: Callable[[str], str] = lambda name: name
+) -> frozenset[str]:
+    """Return the names of hosts and nodes in a certificate (DER): DNS, addresses, CN; ValueError as above.
+
+    `of_common_name` says what a common name stands for.
+    """
     names: set[str] = set()
     for name in alternative_names(certificate):
         (one,) = _elements(memoryview(name))
@@ -94,7 +99,7 @@ def host_names(certificate: bytes) -> frozenset[str]:
         for attribute in _elements(attributes.content):
             oid, value = _pair(attribute)
             if _SHORT_NAMES.get(bytes(oid)) == "CN" and value.tag in _TEXTS:
-                names.add(bytes(value.content).decode("utf-8", "replace"))
+                names.add(of_common_name(bytes(value.content).decode("utf-8", "replace")))
     return frozenset(names)
 
 

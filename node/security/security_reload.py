@@ -103,7 +103,7 @@ class SecurityReload:
         found = self._listeners[listener]
         context = found.tls.current.dialling
         assert context is not None, f"the listener {listener} trusts nobody"
-        return DialTls(context, found.security.checks_names)
+        return DialTls(context, found.security.checks_names, found.security.needs_node_id)
 
     def accepting(self, listener: str) -> ssl.SSLContext:
         """Return the context of the accepting end now."""

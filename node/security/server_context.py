@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.peer_certificate import named_by_common_name
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.security.distinguished_name import (
@@ -120,7 +121,7 @@ def _own_certificate(pair: KeyPair) -> OwnCertificate:
         return OwnCertificate(
             subject=subject_name(certificate),
             alternative_names=alternative_names(certificate),
-            host_names=host_names(certificate),
+            host_names=host_names(certificate, of_common_name=named_by_common_name),
             valid_since=since,
             valid_until=until,
             weakness=weakness(certificate),

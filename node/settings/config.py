@@ -9,7 +9,7 @@ all of these: those of one broker, then those of all.
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
@@ -537,6 +537,9 @@ def _build(
     )
     warnings = (*warnings, *(one.warning for one in controllers_sasl.values() if one.warning))
     security = _security(all_listeners, first_controller, controllers, inter_broker, values, texts)
+    secure_files = secure_directory(values) if typed["ottla_secure"] else None
+    if secure_files is not None:
+        security = _bound_to_ids(security, str(secure_files.node(node_id)))
     rest_addresses = parse_rest_listeners(typed["ottla_rest_listeners"])
     of_rest = rest_security(rest_addresses, values, texts)
     logins = rest_logins(rest_addresses, of_rest, values)
@@ -564,7 +567,7 @@ def _build(
         ),
         "listener_sasl": MappingProxyType(of_sasl),
         "first_users": parse_first_users(typed["ottla_add_scram"]),
-        "secure_files": secure_directory(values) if typed["ottla_secure"] else None,
+        "secure_files": secure_files,
         "authorizer": authorizer_settings(values),
         "audit_file": audit_file_settings(values),
         "listener_security": MappingProxyType(security),
@@ -648,6 +651,14 @@ def _security(
         )
         for one in listeners
         if one.has_tls
+    }
+
+
+def _bound_to_ids(security: Mapping[str, ListenerSecurity], own_keystore: str) -> dict[str, ListenerSecurity]:
+    """Have certificates that `ottla.secure` makes be those of nodes by their ids alone."""
+    return {
+        name: replace(one, needs_node_id=one.is_between_nodes and one.keystore.location == own_keystore)
+        for name, one in security.items()
     }
 
 

@@ -202,6 +202,7 @@ class ListenerSecurity:
     is_between_nodes: bool = False  # nodes dial it, and check whose certificate it shows
     has_logins: bool = False  # whoever dials it logs in, and need not show a certificate
     checks_names: bool = True  # whether the certificate of a node must name it
+    needs_node_id: bool = False  # by its id: a host is not enough
 
 
 def listener_security(

@@ -1,6 +1,8 @@
 """`Cluster(secure=True)` as its user has it: clients of several libraries, users and rights, broken nodes."""
 
 import asyncio
+import os
+import random
 import ssl
 import threading
 import time
@@ -17,7 +19,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.logstore.words.errors import KafkaError as OttlaError
+from ottla.metadata_raft.image import Endpoint
 from ottla.node.embedded import Cluster
+from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
+from ottla.node.net.peer_network import PeerNetwork
+from ottla.node.net.server_tls import DialTls
+from ottla.node.secure_setup.issued_certificates import of_client
+from ottla.node.secure_setup.secure_directory import issue_more
 from tests.integration.cluster.conftest import eventually
 
 with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
@@ -229,3 +237,57 @@ def test_an_open_cluster_has_no_users() -> None:
     with pytest.raises(ValueError, match="secure=True"):
         cluster.add_user("anna")
     cluster.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "claims", "refusal"),
+    [
+        ("localhost", 0, "issued for CN=localhost. It does not name node-0"),
+        ("node-1", 0, "issued for .*node-1"),
+        ("node-1", 1, None),
+    ],
+    ids=["client named like the host", "another node", "that node"],
+)
+def test_who_knows_the_secret_is_a_node_by_the_id_in_its_certificate_alone(
+    three: Cluster, tmp_path: Path, name: str, claims: int, refusal: str | None
+) -> None:
+    broker = three._nodes[0].broker
+    assert broker is not None and broker.config.secure_files is not None
+    files, config = broker.config.secure_files, broker.config
+    own = tmp_path / "own.pem"
+    if name == "localhost":
+        issue_more(files, {own: of_client(name)})
+    else:
+        own.write_bytes(files.node(1).read_bytes())
+    context = ssl.create_default_context(cafile=str(files.authority))
+    context.check_hostname = False
+    context.load_cert_chain(own)
+    inner = next(one for one in config.listeners if one.name == "INTERNAL")
+    assert config.cluster_secret is not None
+    gate = PeerGate(
+        config.cluster_secret.encode(),
+        lambda: PeerIdentity(claims, broker.base.state.cluster_id, bytes(16)),
+        os.urandom,
+        lambda node_id: (),
+    )
+
+    async def dial() -> None:
+        peers = PeerNetwork(
+            gate=gate,
+            node_id=claims,
+            endpoint_of=lambda node_id: None,
+            chance=random.Random(1),
+            tls=lambda: DialTls(context, True, True),
+        )
+        endpoint = Endpoint(inner.host, inner.port, inner.security_protocol_id)
+        if refusal is None:
+            client, peer = await peers.dial(endpoint, expected_node_id=0)
+            assert peer.node_id == 0
+            client.abort()
+            with pytest.raises(OttlaError, match="certificate of node 2 was issued for"):
+                await peers.dial(endpoint, expected_node_id=2)
+        else:
+            with pytest.raises(OttlaError, match=refusal):
+                await peers.dial(endpoint, expected_node_id=0)
+
+    asyncio.run(dial())

@@ -115,8 +115,12 @@ def test_a_node_whose_certificate_has_expired_is_refused_and_says_so(
 @pytest.mark.parametrize(
     ("certificate", "claims", "what_is_said"),
     [
-        ("anna", 1, "The certificate of node 1 was issued for anna. It names neither node-1 nor 127.0.0.1."),
-        ("anna", 7, "The certificate of node 7 was issued for anna. It does not name node-7."),
+        (
+            "anna",
+            1,
+            "The certificate of node 1 was issued for CN=anna, anna. It names neither node-1 nor 127.0.0.1.",
+        ),
+        ("anna", 7, "The certificate of node 7 was issued for CN=anna, anna. It does not name node-7."),
         ("node-2", 1, "The certificate of node 1 was issued for node-2."),
         (None, 1, "Node 1 showed no certificate"),
     ],

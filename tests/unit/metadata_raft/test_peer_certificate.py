@@ -13,6 +13,7 @@ CERTIFICATE = {
 
 def test_the_names_are_those_of_hosts_and_the_common_name() -> None:
     assert names_in(CERTIFICATE) == {"node-3", "three.example.org", "10.0.0.3"}
+    assert names_in({"subject": ((("commonName", "three.example.org"),),)}) == {"CN=three.example.org"}
     assert names_in(None) == names_in({}) == frozenset()
 
 

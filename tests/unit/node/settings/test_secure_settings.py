@@ -42,6 +42,17 @@ def test_clients_log_in_over_tls_and_nodes_have_a_listener_of_their_own(tmp_path
     assert config.listener_security["SASL_SSL"].client_auth == "none"
 
 
+def test_certificates_of_the_directory_are_those_of_nodes_by_their_ids_alone(tmp_path: Path) -> None:
+    made, own = secure(tmp_path), secure(tmp_path, ssl_keystore_location="/own/key.pem")
+
+    needs = {name: one.needs_node_id for name, one in made.listener_security.items()}
+    assert needs == {"INTERNAL": True, "SASL_SSL": False}, "clients are not asked for their ids"
+    assert made.peer_security is not None and made.peer_security.needs_node_id
+    assert not any(one.needs_node_id for one in own.listener_security.values()), (
+        "they name hosts, as others do"
+    )
+
+
 def test_what_no_acl_allows_is_denied_and_topics_are_not_created_by_themselves(tmp_path: Path) -> None:
     config = secure(tmp_path)
 
