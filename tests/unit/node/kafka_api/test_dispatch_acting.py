@@ -57,6 +57,7 @@ class Inner:
 
     has_logins: bool
     checks_names: bool = True
+    needs_node_id: bool = False
 
 
 class Node:
