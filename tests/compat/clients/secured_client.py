@@ -223,14 +223,13 @@ def talk(client: Client, topic: str, value: str) -> None:
 
 
 def stay(client: Client, topic: str, milliseconds: str, begun: Callable[[], None]) -> None:
-    """Write records for so long, and say when the first is acknowledged."""
-    end, number = time.monotonic() + int(milliseconds) / 1000, 0
+    """Say when a first record is acknowledged, and write others for so long."""
+    client.send(topic, b"stay")
+    begun()
+    end = time.monotonic() + int(milliseconds) / 1000
     while time.monotonic() < end:
-        client.send(topic, b"stay")
-        if number == 0:
-            begun()
-        number += 1
         time.sleep(PAUSE_S)
+        client.send(topic, b"stay")
 
 
 def main() -> None:

@@ -3,8 +3,8 @@
 // In, one a line, each with a NUMBER before it that its answers begin with, too:
 //                  talk TOPIC VALUE NAME=VALUE...   write this record to partition 0, and read on from the start until
 //                                                   it is found
-//                  stay TOPIC MS NAME=VALUE...      write records over one connection for so long; answers "begun" when
-//                                                   the first is acknowledged
+//                  stay TOPIC MS NAME=VALUE...      write a record, answer "begun" when it is acknowledged, and write more
+//                                                   over the same connection for so long
 // Names:           bootstrap.servers, security.protocol, mechanism, user, password; files: ca and certificate (with its
 //                  key) in PEM, token
 // Out:             ok | failed WORDS
@@ -55,14 +55,13 @@ public class SecuredClient {
                 read(config, words[2], words[3]);
                 return;
             }
+            send(producer, words[2], "stay");
+            System.out.println(words[0] + " begun");
+            System.out.flush();
             long end = System.nanoTime() + Long.parseLong(words[3]) * 1_000_000;
-            for (int number = 0; System.nanoTime() < end; number++) {
-                send(producer, words[2], "stay");
-                if (number == 0) {
-                    System.out.println(words[0] + " begun");
-                    System.out.flush();
-                }
+            while (System.nanoTime() < end) {
                 Thread.sleep(50);
+                send(producer, words[2], "stay");
             }
         }
     }

@@ -65,15 +65,16 @@ func done(connect func(Settings) (Client, error), words []string, settings Setti
 	if err != nil {
 		return err
 	}
+	if err := send(client, topic, "stay"); err != nil {
+		return err
+	}
+	fmt.Println(number, "begun")
 	end := time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
-	for sent := 0; time.Now().Before(end); sent++ {
+	for time.Now().Before(end) {
+		time.Sleep(pause)
 		if err := send(client, topic, "stay"); err != nil {
 			return err
 		}
-		if sent == 0 {
-			fmt.Println(number, "begun")
-		}
-		time.Sleep(pause)
 	}
 	return nil
 }
