@@ -1,11 +1,16 @@
 """Listeners whose clients log in: the clients of several libraries, right and wrong passwords."""
 
 import asyncio
+import re
+import socket
+import ssl
+import struct
 import subprocess
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +152,7 @@ def test_kafka_python_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
     assert producer.send("of-kafka-python", b"hello").get(PATIENT_S).offset >= 0
     producer.close()
 
+    before = node.counts(OPEN)["failed"]
     # In a process of its own, since it leaves sockets behind when it cannot begin.
     program = f"""
 import kafka, logging
@@ -157,7 +163,37 @@ kafka.KafkaProducer(**{settings!r}, sasl_plain_password="wrong", bootstrap_timeo
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=PATIENT_S
     )
     assert failed.returncode != 0
-    assert "SaslAuthenticationFailed" in failed.stderr, failed.stderr
+    # It throws the answer away if it finds the end of the connection in the same read.
+    assert re.search("SaslAuthenticationFailed|socket disconnected", failed.stderr), failed.stderr
+    assert node.counts(OPEN)["failed"] > before
+
+
+@pytest.mark.parametrize("listener", [OPEN, OVER_TLS])
+def test_a_client_that_reads_late_hears_why_its_login_failed_before_the_connection_ends(
+    node: Node, listener: str
+) -> None:
+    def request(key: int, version: int, body: bytes) -> bytes:
+        head = struct.pack(">hhih", key, version, 7, -1)
+        return struct.pack(">i", len(head + body)) + head + body
+
+    host, port = node.address(listener).split(":")
+    before, mechanism = node.counts(listener)["failed"], SCRAM_512.encode()
+    with ExitStack() as ends:
+        connection = ends.enter_context(socket.create_connection((host, int(port)), PATIENT_S))
+        if listener == OVER_TLS:
+            context = ssl.create_default_context(cafile=str(node.ca))
+            connection = ends.enter_context(context.wrap_socket(connection, server_hostname=host))
+        connection.sendall(request(17, 1, struct.pack(">h", len(mechanism)) + mechanism))
+        assert connection.recv(4_096)
+        connection.sendall(request(36, 0, struct.pack(">i", 1) + b"x"))
+        until(lambda: node.counts(listener)["failed"] > before)
+        time.sleep(0.5)  # the answer was sent, and the node has closed
+
+        answer = b"".join(iter(lambda: connection.recv(4_096), b""))
+
+    (size, correlation, error) = struct.unpack_from(">iih", answer)
+    assert (size, correlation, error) == (len(answer) - 4, 7, 58)
+    assert b"invalid credentials" in answer
 
 
 def test_aiokafka_logs_in_and_hears_of_a_wrong_password(node: Node) -> None:
