@@ -90,12 +90,16 @@ def test_metadata_and_offsets_by_time(bootstrap: str, topic: str) -> None:
 def test_a_record_goes_there_and_back_at_a_secured_node(
     node: SecuredNode, listener: str, mechanism: str | None
 ) -> None:
-    if mechanism in (SCRAM_256, SCRAM_512) and librdkafka_version() < SCRAM_WORKS_FROM:
-        pytest.skip("this librdkafka cannot log in by SCRAM, at Apache Kafka 4 either")
+    """Neither here nor at Apache Kafka 4 an old librdkafka can log in by SCRAM."""
     security, value = of_settings(client_settings(node, listener, mechanism)), f"{listener}-{mechanism}"
     if listener == "MUTUAL":
         own = node.home / "client.pem"
         security += ("-X", f"ssl.certificate.location={own}", "-X", f"ssl.key.location={own}")
+    if mechanism in (SCRAM_256, SCRAM_512) and librdkafka_version() < SCRAM_WORKS_FROM:
+        assert "SASL authentication error: Authentication failed" in refusal(
+            node.bootstrap(listener), *security
+        )
+        return
 
     kcat(node.bootstrap(listener), *security, "-P", "-t", TOPIC, "-p0", stdin=f"{value}\n")
 
@@ -104,19 +108,20 @@ def test_a_record_goes_there_and_back_at_a_secured_node(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [PLAIN, SCRAM_512])
-def test_a_wrong_password_is_told(node: SecuredNode, mechanism: str) -> None:
-    security = of_settings(client_settings(node, "TLS", mechanism, password="guessed"))
-    done = subprocess.run(
-        ["kcat", "-b", node.bootstrap("TLS"), *security, "-L", "-m", "5"],
-        capture_output=True,
-        text=True,
-        timeout=WAIT_S,
-        check=False,
-    )
+def test_a_wrong_password_is_told(node: SecuredNode) -> None:
+    security = of_settings(client_settings(node, "TLS", PLAIN, password="guessed"))
 
-    assert done.returncode != 0
-    assert "SASL authentication error: Authentication failed" in done.stderr
+    told = refusal(node.bootstrap("TLS"), *security)
+
+    assert "SASL authentication error: Authentication failed: Invalid username or password" in told
+
+
+def refusal(bootstrap: str, *security: str) -> str:
+    """Return what kcat says that is not let in."""
+    command = ["kcat", "-b", bootstrap, *security, "-L", "-m", "3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    assert done.returncode != 0, done.stdout
+    return done.stderr
 
 
 def librdkafka_version() -> tuple[int, ...]:
