@@ -119,9 +119,9 @@ class Shard:
     def check_offsets(self, commits: Sequence[CommittedOffsets], *, is_transactional: bool) -> None:
         """COORDINATOR_NOT_AVAILABLE if there is no memory for what these add to the offsets."""
         each_bytes = OFFSET_BYTES + PENDING_BYTES if is_transactional else OFFSET_BYTES
-        most_bytes = sum(
-            TOPIC_BYTES + each_bytes * len(one.values) + sum(map(len, one.values)) for one in commits
-        )
+        most_bytes = TOPIC_BYTES * len(commits)
+        for one in commits:
+            most_bytes += each_bytes * len(one.values) + sum(map(len, one.values))
         if have_room(self.offset_bytes, most_bytes):
             return
         more_bytes, is_new = 0, False

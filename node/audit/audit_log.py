@@ -149,6 +149,11 @@ class AuditLog:
         """Return how many lines the file lacks, since the disk did not take them."""
         return self._lost_lines
 
+    @property
+    def takes_changes(self) -> bool:
+        """Return whether a change gets a line, or is counted alone."""
+        return self._takes(Kind.CHANGE)
+
     def _takes(self, kind: Kind) -> bool:
         if self._is_closed:
             return False

@@ -304,7 +304,7 @@ class GroupRuntime:
         """
         if not builds_in_thread:
             return self._runtime.submit_each(asked, build, is_large=is_large)
-        in_thread = partial(build_in_thread, cast(coordinator_runtime.Build[R], build))
+        in_thread = partial(build_in_thread, cast("coordinator_runtime.Build[R]", build))
         return self._runtime.submit_each(asked, build, in_thread, is_large=is_large)
 
     def ask_all_shards(self, make: Make, build: coordinator_runtime.Build[R]) -> Result[R]:

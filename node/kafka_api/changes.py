@@ -291,13 +291,17 @@ def _reset_offsets(
     request: "OffsetCommitRequest | PackedCommit", response: "OffsetCommitResponse | EncodedBody"
 ) -> Iterator[ChangeOutcome]:
     """Give a commit of whoever is no member of the group, as tools reset offsets."""
-    if request.member_id or request.generation_id_or_member_epoch >= 0:
+    if not _is_of_outsider(request):
         return
     if isinstance(response, EncodedBody):
         code = response.error_code
     else:
         code = _first_error(one.error_code for topic in response.topics for one in topic.partitions)
     yield ChangeOutcome(GROUP, request.group_id, code)
+
+
+def _is_of_outsider(request: "OffsetCommitRequest | PackedCommit") -> bool:
+    return not request.member_id and request.generation_id_or_member_epoch < 0
 
 
 def _wrote_markers(
@@ -338,3 +342,7 @@ CHANGES: Final[Mapping[int, Changes]] = {
     ApiKey.OFFSET_COMMIT: _reset_offsets,
     ApiKey.WRITE_TXN_MARKERS: _wrote_markers,
 }
+
+# Of APIs that clients use all the time: whether a request may be an administrator's. The others are not told,
+# and these only where somebody reads it.
+MAY_BE_CHANGES: Final[Mapping[int, Callable[..., bool]]] = {ApiKey.OFFSET_COMMIT: _is_of_outsider}

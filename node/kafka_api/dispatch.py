@@ -33,7 +33,7 @@ from ottla.node.counters.request_counters import (
 )
 from ottla.node.kafka_api import api_versions, refusals
 from ottla.node.kafka_api.api_description import ApiDescription, RepeatedRequests
-from ottla.node.kafka_api.changes import CHANGES, Changes
+from ottla.node.kafka_api.changes import CHANGES, MAY_BE_CHANGES, Changes
 from ottla.node.kafka_api.charged_results import Written, charged, told, told_in_body
 from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
@@ -132,6 +132,7 @@ class Route(NamedTuple):
     description: ApiDescription
     of_cluster: tuple[AclOperation, ...]  # the rights on the cluster of which a client needs one
     changes: Changes | None  # of the cluster, that the audit log tells
+    may_be_change: Callable[..., bool] | None  # of an API that clients use all the time
 
 
 class Read(NamedTuple):
@@ -536,6 +537,10 @@ class Dispatcher:
         """Return what tells the changes of a request; None where it makes none, or is a node's."""
         if route.changes is None or context.connection.peer_id != NO_PEER:
             return None
+        if route.may_be_change is not None and not (
+            self._audit.takes_changes and route.may_be_change(request)
+        ):
+            return None
         return ToldChanges(self._audit, route.changes, context, request, route.response_class)
 
     async def _check_of_cluster(self, context: RequestContext, operations: Sequence[AclOperation]) -> None:
@@ -666,7 +671,7 @@ class Dispatcher:
                         result = told_in_body(result, charge.decide(), route.response_class, version)
                     return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
                 else:
-                    result = await cast(Awaitable[Any], result)
+                    result = await cast("Awaitable[Any]", result)
         except KafkaError as error:
             if changes is not None:
                 changes.failed(error)
@@ -862,6 +867,7 @@ class Dispatcher:
             description=described,
             of_cluster=described.asks.one_of_cluster,
             changes=CHANGES.get(api_key),
+            may_be_change=MAY_BE_CHANGES.get(api_key),
         )
         return route
 
@@ -914,4 +920,4 @@ def _finish(buffers: list[Buffer], correlation_id: int) -> list[Piece]:
     """
     size = len(buffers[0]) if len(buffers) == 1 else sum(map(len, buffers))
     _PREFIX.pack_into(buffers[0], 0, size - 4, correlation_id)
-    return cast(list[Piece], buffers)
+    return cast("list[Piece]", buffers)

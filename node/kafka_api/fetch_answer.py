@@ -260,7 +260,7 @@ class FetchAnswer:
             last_stable_offset=found.last_stable_offset,
             log_start_offset=found.log_start_offset,
             # Rows of the index as they are: they have the fields that are sent, and there may be thousands.
-            aborted_transactions=cast(Sequence[AbortedTransaction] | None, found.aborted_transactions),
+            aborted_transactions=cast("Sequence[AbortedTransaction] | None", found.aborted_transactions),
         )
         return Located(item, partition, found, data, found.readable_bytes)
 

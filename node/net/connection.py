@@ -458,7 +458,7 @@ class Connection(asyncio.BufferedProtocol):
                 elif owed:
                     self._owed.add(cast(Answer, run.answers))
                 else:
-                    out += cast(list[Piece], run.answers)
+                    out += cast("list[Piece]", run.answers)
                 continue
             served += 1
             frame = view[position + SIZE_BYTES : stop]
@@ -517,10 +517,10 @@ class Connection(asyncio.BufferedProtocol):
             self._gathered.send_all()
             self._send_files(out)
         elif sum(map(len, out)) <= JOIN_LIMIT_BYTES:
-            send_small(self, b"".join(cast(list[Buffer], out)))
+            send_small(self, b"".join(cast("list[Buffer]", out)))
         else:
             self._gathered.send_all()
-            self._transport.writelines(cast(list[Buffer], out))
+            self._transport.writelines(cast("list[Buffer]", out))
 
     def _send_files(self, out: list[Piece]) -> None:
         """Send records from their files; by the transport where that reads them or has more to send."""
@@ -529,7 +529,7 @@ class Connection(asyncio.BufferedProtocol):
             sender = self._file_sender = self._open_file_sender()
         try:
             if self._reads_files:
-                self._transport.writelines(cast(list[Buffer], out))
+                self._transport.writelines(cast("list[Buffer]", out))
             elif sender is None or self._transport.get_write_buffer_size():
                 read = [piece.read() if isinstance(piece, FileRecords) else piece for piece in out]
                 self._transport.writelines(read)

@@ -178,3 +178,11 @@ def test_lines_that_wait_for_a_slow_disk_are_bounded(node: Node, monkeypatch: py
     assert node.log.lost_lines == 40
     assert [one["count"] for one in found if one["kind"] == "lost"] == [40]
     assert len([one for one in found if one["kind"] == "denied"]) == 11
+
+
+def test_changes_get_lines_where_a_file_or_the_logger_takes_them(tmp_path: Path) -> None:
+    assert not AuditLog(knows_clients=False).takes_changes
+    assert AuditLog(
+        knows_clients=False, file=AuditFile(tmp_path / "audit.log", max_bytes=10_000, max_files=2)
+    ).takes_changes
+    assert AuditLog(knows_clients=True).takes_changes is logging.getLogger(LOGGER).isEnabledFor(logging.INFO)

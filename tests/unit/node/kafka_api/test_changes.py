@@ -10,7 +10,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
 from ottla.node.audit.audit_event import Kind
 from ottla.node.kafka_api import told_changes as told_changes_module
-from ottla.node.kafka_api.changes import CHANGES
+from ottla.node.kafka_api.changes import CHANGES, MAY_BE_CHANGES
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED, describe
 from ottla.node.kafka_api.told_changes import MAX_TOLD, ToldChanges
@@ -404,3 +404,20 @@ def test_an_answer_that_was_encoded_before_has_its_code() -> None:
     told_changes(ApiKey.OFFSET_COMMIT, told, request).of(EncodedBody([], ErrorCode.NOT_COORDINATOR))
 
     assert told.changes == [("Group", "g", "NOT_COORDINATOR", "")]
+
+
+@pytest.mark.parametrize(
+    ("generation", "member", "expected"), [(-1, "", True), (3, "m", False), (-1, "m", False)]
+)
+def test_a_commit_may_be_an_administrators_if_it_is_no_members(
+    generation: int, member: str, expected: bool
+) -> None:
+    fields = {
+        "group_id": "g",
+        "generation_id_or_member_epoch": generation,
+        "member_id": member,
+        "topics": [],
+    }
+    request = build(message_class("offset_commit", "Request"), fields)
+
+    assert MAY_BE_CHANGES[ApiKey.OFFSET_COMMIT](request) is expected
