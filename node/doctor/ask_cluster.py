@@ -384,7 +384,7 @@ def rest_access(is_secure: bool, host: str, asking: Asking, node_host: str) -> _
         return _RestAccess(tls, (("Authorization", f"Basic {proof}"),))
     try:
         return _RestAccess(tls, (("Authorization", f"Bearer {token_of(login)}"),))
-    except ClientSecurityError:
+    except (ClientSecurityError, KafkaError):
         return _RestAccess(tls)
 
 

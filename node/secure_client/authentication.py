@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.secure_client.client_security import ClientSecurityError, SaslLogin
-from ottla.node.secure_client.sasl_login import Mechanism, mechanism_of
+from ottla.node.secure_client.sasl_login import Mechanism, mechanism_of, token_refused
 from ottla.node.secure_client.scram_client import ServerRefusedError
 from ottla.node.wire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from ottla.node.wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -44,6 +44,7 @@ def authentication(login: SaslLogin, peer: str) -> Steps:
         response = yield SaslAuthenticateRequest(auth_bytes=token)
         assert isinstance(response, SaslAuthenticateResponse)
         if response.error_code:
+            token_refused(login)
             raise _refused(login, peer, response.error_code, response.error_message)
         token = _answer(mechanism, bytes(response.auth_bytes), peer)
         if mechanism.is_complete:

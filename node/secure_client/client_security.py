@@ -40,11 +40,19 @@ _PACKAGES: Final = {
 }
 _JAAS: Final = "sasl.jaas.config"
 TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+CLIENT_ID: Final = "sasl.oauthbearer.client.credentials.client.id"
+CLIENT_SECRET: Final = "sasl.oauthbearer.client.credentials.client.secret"
+SCOPE: Final = "sasl.oauthbearer.scope"
+URL_ENCODE: Final = "sasl.oauthbearer.header.urlencode"
 _EXTENSION: Final = "extension_"  # the beginning of the options that go to the server beside a token
 # Of Java's own classes, those that do what is done here anyway.
 _SAME_HERE: Final = {
     "sasl.login.callback.handler.class": ("OAuthBearerLoginCallbackHandler",),
-    "sasl.oauthbearer.jwt.retriever.class": ("DefaultJwtRetriever", "FileJwtRetriever"),
+    "sasl.oauthbearer.jwt.retriever.class": (
+        "ClientCredentialsJwtRetriever",
+        "DefaultJwtRetriever",
+        "FileJwtRetriever",
+    ),
 }
 
 
@@ -69,6 +77,18 @@ class ClientTls:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCredentials:
+    """The endpoint of an OAuth provider, and who asks it for tokens."""
+
+    url: str  # https
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    encodes_header: bool = False  # id and secret in the header Authorization, as RFC 6749 has it
+    tls: ClientTls | None = None  # None: the authorities that this system trusts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SaslLogin:
     """The login of a client: a mechanism with its user and secrets."""
 
@@ -77,6 +97,7 @@ class SaslLogin:
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)  # of OAUTHBEARER
     token_file: str = ""  # read at each login, where there is no token
+    credentials: ClientCredentials | None = None  # by which tokens are fetched, where there is no file
     extensions: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
 
@@ -285,7 +306,7 @@ def _bearer(given: Mapping[str, str], options: Mapping[str, str]) -> SaslLogin:
     if token and url:
         raise ClientSecurityError(TOKEN_URL, f"is set, but {_JAAS} has a token, too; remove one of them")
     if token:
-        if not _may_be_token(token):
+        if not may_be_token(token):
             raise ClientSecurityError(_JAAS, "has a token with characters that no token has")
         return SaslLogin(mechanism=OAUTHBEARER, token=token, extensions=extensions)
     if not url:
@@ -293,13 +314,55 @@ def _bearer(given: Mapping[str, str], options: Mapping[str, str]) -> SaslLogin:
             _JAAS, f'has no token (token="..."), and {TOKEN_URL} names no file with one (file:///path)'
         )
     parts = urlsplit(url)
+    if parts.scheme == "https":
+        credentials = _credentials(url, given, options)
+        return SaslLogin(mechanism=OAUTHBEARER, credentials=credentials, extensions=extensions)
     if parts.scheme != "file" or not parts.path.startswith("/"):
         raise ClientSecurityError(
             TOKEN_URL,
-            f"is {url[:80]!r}; only a file is read here, file:///path, as this client asks nobody for tokens",
+            f"is {url[:80]!r}; it must be a file with a token, file:///path, or a provider, https://host/path",
         )
     return SaslLogin(mechanism=OAUTHBEARER, token_file=unquote(parts.path), extensions=extensions)
 
 
-def _may_be_token(text: str) -> bool:
+def _credentials(url: str, given: Mapping[str, str], options: Mapping[str, str]) -> ClientCredentials:
+    """Return who asks a provider for tokens; what is set goes before the options of the login module."""
+    parts = urlsplit(url)
+    try:
+        is_usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_usable = False
+    if (
+        not is_usable
+        or parts.username is not None
+        or parts.fragment
+        or not (url.isascii() and url.isprintable())
+    ):
+        raise ClientSecurityError(TOKEN_URL, "is no address of a provider: https://host:port/path")
+    client_id = given.get(CLIENT_ID, "") or options.get("clientId", "")
+    secret = given.get(CLIENT_SECRET, "") or options.get("clientSecret", "")
+    for name, option, value in ((CLIENT_ID, "clientId", client_id), (CLIENT_SECRET, "clientSecret", secret)):
+        if not value:
+            raise ClientSecurityError(
+                name, f"is not set, nor has {_JAAS} an option {option}, and {TOKEN_URL} names a provider"
+            )
+    encodes = given.get(URL_ENCODE, "false").lower()
+    if encodes not in ("true", "false"):
+        raise ClientSecurityError(URL_ENCODE, f"is {encodes[:40]!r}; it must be true or false")
+    of_tls = {name: value for name, value in options.items() if name.startswith("ssl.")}
+    for name in of_tls:
+        if name not in READ:
+            raise ClientSecurityError(_JAAS, f"has an option {name[:80]}, which is not supported")
+    return ClientCredentials(
+        url=url,
+        client_id=client_id,
+        client_secret=secret,
+        scope=given.get(SCOPE, "") or options.get("scope", ""),
+        encodes_header=encodes == "true",
+        tls=_tls(of_tls) if of_tls else None,
+    )
+
+
+def may_be_token(text: str) -> bool:
+    """Return whether a text has the characters of a token alone."""
     return text.isascii() and all(one.isalnum() or one in "-_~+/.=" for one in text)

@@ -64,8 +64,23 @@ def mechanism_of(login: SaslLogin) -> Mechanism:
 
 
 def token_of(login: SaslLogin) -> str:
-    """Return the access token of a login; ClientSecurityError if its file cannot be used."""
+    """Return the access token of a login; ClientSecurityError if its file cannot be used.
+
+    KafkaError, as `token_for`, if its provider gives none.
+    """
+    if login.credentials is not None:
+        from ottla.node.secure_client.token_endpoint import token_for  # http, for those who need it
+
+        return token_for(login.credentials)
     return login.token or _token_in(login.token_file)
+
+
+def token_refused(login: SaslLogin) -> None:
+    """Have the next login fetch another token: a server did not take the one that is kept."""
+    if login.credentials is not None:
+        from ottla.node.secure_client.token_endpoint import forget
+
+        forget(login.credentials)
 
 
 def _token_in(path: str) -> str:

@@ -12,6 +12,10 @@ READ: Final = frozenset(
     {
         "sasl.jaas.config",
         "sasl.mechanism",
+        "sasl.oauthbearer.client.credentials.client.id",
+        "sasl.oauthbearer.client.credentials.client.secret",
+        "sasl.oauthbearer.header.urlencode",
+        "sasl.oauthbearer.scope",
         "sasl.oauthbearer.token.endpoint.url",
         "security.protocol",
         "ssl.cipher.suites",
@@ -56,9 +60,9 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 _A_JAVA_CLASS = "names a Java class, and this client is written in Python"
 _TOKEN = (
-    "is not supported: this client asks nobody for tokens. Give one in sasl.jaas.config "
-    '(OAuthBearerLoginModule required token="...";), or a file with one in '
-    "sasl.oauthbearer.token.endpoint.url=file:///path"
+    "is not supported: tokens are fetched by client credentials alone "
+    "(sasl.oauthbearer.token.endpoint.url=https://host/path, with clientId and clientSecret in "
+    "sasl.jaas.config), read from a file (file:///path), or given in sasl.jaas.config (token)"
 )
 _OF_SERVERS = "is a setting of servers, not of clients"
 

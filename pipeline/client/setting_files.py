@@ -17,7 +17,17 @@ from ottla.pipeline.words import OptionError
 BEGINNING: Final = "${file:"
 _JAAS: Final = ".jaas.config"
 # Of a login module, what everybody may know.
-_OPEN_OPTIONS: Final = frozenset({"username", "tokenauth", "serviceName"})
+_OPEN_OPTIONS: Final = frozenset(
+    {
+        "clientId",
+        "scope",
+        "serviceName",
+        "ssl.truststore.location",
+        "ssl.truststore.type",
+        "tokenauth",
+        "username",
+    }
+)
 _REFERENCE: Final = re.compile(r"\$\{file:([^}:]*):([^}]*)\}")
 
 

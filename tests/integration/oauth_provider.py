@@ -3,16 +3,20 @@
 import asyncio
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import trustme
-from aiohttp import web
+from aiohttp import BasicAuth, web
 
-from tests.tokens import document, public_jwk
+from tests.tokens import claims, document, public_jwk, token
 
 WAIT_S = 30
+SECRET = "a secret of the client"
+# What the provider was asked, by the id of the client.
+ASKED: dict[str, list[str]] = {}
 
 
 @contextmanager
@@ -27,6 +31,7 @@ def serve_keys(folder: Path) -> Iterator[tuple[str, Path]]:
     async def serve() -> None:
         app = web.Application()
         app.router.add_get("/keys", answer)
+        app.router.add_post("/token", give_token)
         runner = web.AppRunner(app)
         await runner.setup()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -39,6 +44,35 @@ def serve_keys(folder: Path) -> Iterator[tuple[str, Path]]:
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response(body=content)
+
+    async def give_token(request: web.Request) -> web.StreamResponse:
+        """Answer by the id of the client, which says what it shall meet."""
+        given = BasicAuth.decode(request.headers["Authorization"])
+        ASKED.setdefault(given.login, []).append(await request.text())
+        good = {"access_token": token(claims(int(time.time()), sub=given.login)), "expires_in": 600}
+        match given.login:
+            case _ if given.password != SECRET:
+                return web.json_response({"error": "invalid_client", "secret": given.password}, status=401)
+            case "moved":
+                raise web.HTTPTemporaryRedirect("/keys")
+            case "huge":
+                return web.json_response({**good, "more": "x" * 100_000})
+            case "text":
+                return web.Response(text="no JSON")
+            case "spaced":
+                return web.json_response({"access_token": "two words"})
+            case "busy":
+                return web.json_response({"error": "temporarily_unavailable"}, status=503)
+            case "drip":
+                dripping = web.StreamResponse()
+                await dripping.prepare(request)
+                for _ in range(100):
+                    await dripping.write(b" ")
+                    await asyncio.sleep(0.1)
+                return dripping
+            case "untold":
+                return web.json_response({"id_token": good["access_token"]})
+        return web.json_response(good)
 
     thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
     thread.start()

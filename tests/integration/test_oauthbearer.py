@@ -4,6 +4,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,11 +14,18 @@ from confluent_kafka.admin import AdminClient
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.broker import Broker
+from ottla.node.secure_client import token_endpoint
+from ottla.node.secure_client.client_security import (
+    ClientCredentials,
+    ClientSecurityError,
+    read_client_security,
+)
+from ottla.node.secure_client.token_endpoint import forget, token_for
 from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.metadata import Cluster
 from tests.compat.wire_client import WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
-from tests.integration.oauth_provider import serve_keys
+from tests.integration.oauth_provider import ASKED, SECRET, serve_keys
 from tests.ports import free_port
 from tests.tokens import AUDIENCE, ISSUER, claims, token
 
@@ -199,3 +207,93 @@ def test_the_command_starts_a_node_that_takes_tokens(tmp_path: Path, provider: t
             assert node.stdout.readline().startswith("READY ")
         finally:
             node.terminate()
+
+
+# ---- tokens that a client fetches ------------------------------------------------------------------------
+
+
+def fetching(provider: tuple[str, Path], client_id: str, secret: str = SECRET, **more: str) -> dict[str, str]:
+    """Return the settings of a client that asks the provider for its tokens."""
+    url, authorities = provider
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": url.replace("/keys", "/token"),
+        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        f'clientId="{client_id}" clientSecret="{secret}" scope="read write" '
+        f'ssl.truststore.type="PEM" ssl.truststore.location="{authorities}";',
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }
+
+
+def credentials_of(given: dict[str, str]) -> ClientCredentials:
+    login = read_client_security(given)[0].login
+    assert login is not None and login.credentials is not None
+    return login.credentials
+
+
+def test_a_client_fetches_its_token_and_logs_in_with_it(oauth: OauthNode, provider: tuple[str, Path]) -> None:
+    settings = {**fetching(provider, "robot"), "bootstrap.servers": oauth.bootstrap}
+    options = {f"kafka.{name}": value for name, value in settings.items()}
+    clusters = [Cluster(ClientSettings.from_options(options, Role.SOURCE)) for _ in range(2)]
+    for one in clusters:
+        one.retry(one.refresh_nodes)
+
+    assert "User:robot" in oauth.principals()
+    assert ASKED["robot"] == ["grant_type=client_credentials&scope=read+write"], "kept for the second login"
+    assert SECRET not in repr(credentials_of(settings))
+    for one in clusters:
+        one.close()
+
+
+@pytest.mark.parametrize(
+    ("client_id", "secret", "words", "code"),
+    [
+        ("robot", "wrong", r"HTTP 401 \(invalid_client\)", ErrorCode.SASL_AUTHENTICATION_FAILED),
+        ("moved", SECRET, "HTTP 307", ErrorCode.SASL_AUTHENTICATION_FAILED),
+        ("busy", SECRET, r"HTTP 503 \(temporarily_unavailable\)", ErrorCode.NETWORK_EXCEPTION),
+        ("drip", SECRET, "no token could be fetched of localhost", ErrorCode.NETWORK_EXCEPTION),
+        ("huge", SECRET, "answer has no token", None),
+        ("text", SECRET, "answer has no token", None),
+        ("spaced", SECRET, "answer has no token", None),
+    ],
+    ids=lambda given: str(given)[:20],
+)
+def test_a_provider_that_gives_no_token_is_told_without_the_secret(
+    provider: tuple[str, Path],
+    client_id: str,
+    secret: str,
+    words: str,
+    code: ErrorCode | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(token_endpoint, "FETCH_SECONDS", 1.0 if client_id == "drip" else 10.0)
+    began = time.monotonic()
+    with pytest.raises(KafkaError if code else ClientSecurityError, match=words) as refused:
+        token_for(credentials_of(fetching(provider, client_id, secret)))
+
+    assert time.monotonic() - began < 5
+    assert code is None or (isinstance(refused.value, KafkaError) and refused.value.code is code)
+    assert secret not in str(refused.value)
+
+
+def test_a_token_is_kept_as_long_as_its_provider_says_and_until_it_is_refused(
+    provider: tuple[str, Path],
+) -> None:
+    untold, told = (credentials_of(fetching(provider, name)) for name in ("untold", "told"))
+    for _ in range(2):
+        token_for(untold)
+        token_for(told)
+    forget(told)
+    token_for(told)
+
+    assert (len(ASKED["untold"]), len(ASKED["told"])) == (2, 2)
+
+
+def test_nobody_is_told_the_secret_who_has_no_certificate_of_the_provider(provider: tuple[str, Path]) -> None:
+    credentials = replace(credentials_of(fetching(provider, "stranger")), tls=None)
+
+    with pytest.raises(KafkaError, match="no token could be fetched") as refused:
+        token_for(credentials)
+
+    assert refused.value.code is ErrorCode.NETWORK_EXCEPTION and "stranger" not in ASKED

@@ -3,7 +3,11 @@
 import pytest
 
 from ottla.node.secure_client.client_security import (
+    CLIENT_ID,
+    CLIENT_SECRET,
     PLAINTEXT,
+    TOKEN_URL,
+    URL_ENCODE,
     ClientSecurity,
     ClientSecurityError,
     read_client_security,
@@ -17,6 +21,12 @@ SCRAM = {
     'username="anna" password="hidden";',
 }
 BEARER = "OAuthBearerLoginModule required"
+FETCHED = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.jaas.config": f'{BEARER} clientId="a" clientSecret="hidden";',
+    TOKEN_URL: "https://issuer/token",
+}
 
 
 def read(**given: str) -> ClientSecurity:
@@ -146,12 +156,31 @@ def test_settings_of_what_is_not_used_have_no_effect_and_are_told() -> None:
                 "security.protocol": "SASL_SSL",
                 "sasl.mechanism": "OAUTHBEARER",
                 "sasl.jaas.config": f"{BEARER};",
-                "sasl.oauthbearer.token.endpoint.url": "https://issuer/token",
+                "sasl.oauthbearer.token.endpoint.url": "http://issuer/token",
             },
             "sasl.oauthbearer.token.endpoint.url",
-            "only a file",
+            "or a provider, https://host/path",
         ),
-        ({"sasl.oauthbearer.client.credentials.client.id": "x"}, None, "asks nobody for tokens"),
+        (
+            {**FETCHED, "sasl.jaas.config": f"{BEARER};"},
+            CLIENT_ID,
+            "nor has sasl.jaas.config an option clientId",
+        ),
+        (
+            {**FETCHED, "sasl.jaas.config": f"{BEARER} clientId=hidden;"},
+            CLIENT_SECRET,
+            "nor has sasl.jaas.config an option clientSecret",
+        ),
+        ({**FETCHED, TOKEN_URL: "https://hidden:x@issuer/token"}, TOKEN_URL, "is no address"),
+        ({**FETCHED, TOKEN_URL: "https://issuer:99999/token"}, TOKEN_URL, "is no address"),
+        ({**FETCHED, TOKEN_URL: "https:///token"}, TOKEN_URL, "is no address"),
+        ({**FETCHED, "sasl.oauthbearer.header.urlencode": "yes"}, URL_ENCODE, "true or false"),
+        (
+            {**FETCHED, "sasl.jaas.config": f"{BEARER} clientId=a clientSecret=hidden ssl.provider=b;"},
+            "sasl.jaas.config",
+            "ssl.provider, which is not supported",
+        ),
+        ({"sasl.oauthbearer.assertion.file": "x"}, None, "fetched by client credentials alone"),
         ({"security.protocol": "SSL", "ssl.truststore.type": "JKS"}, "ssl.truststore.type", "keytool"),
         (
             {"security.protocol": "SSL", "ssl.keystore.key": "k"},
@@ -179,6 +208,31 @@ def test_what_cannot_be_honoured_is_refused_by_name(
 
     assert name is None or refused.value.name == name
     assert said in refused.value.problem and "hidden" not in str(refused.value)
+
+
+def test_who_asks_a_provider_for_tokens_is_in_the_settings_or_in_the_login_module() -> None:
+    by_module, _ = read_client_security(FETCHED)
+    by_settings, _ = read_client_security(
+        {
+            **FETCHED,
+            CLIENT_ID: "b",
+            CLIENT_SECRET: "secret-b",
+            "sasl.oauthbearer.scope": "read",
+            URL_ENCODE: "true",
+        }
+    )
+
+    assert by_module.login is not None and by_settings.login is not None
+    first, second = by_module.login.credentials, by_settings.login.credentials
+    assert first is not None and second is not None
+    assert (first.client_id, first.client_secret, first.scope, first.encodes_header) == (
+        "a",
+        "hidden",
+        "",
+        False,
+    )
+    assert (second.client_id, second.client_secret, second.scope) == ("b", "secret-b", "read")
+    assert second.encodes_header and first.tls is None and "hidden" not in repr(by_module)
 
 
 def test_javas_own_handlers_of_tokens_are_taken() -> None:
