@@ -231,6 +231,9 @@ class FetchAnswer:
                 partition.check_leader(wanted.current_leader_epoch)
             else:
                 partition.check_epoch(wanted.current_leader_epoch)
+                if self._access and not partition.is_leader and self._services.is_cut_off:
+                    # Its ACLs may have changed anywhere else by now. A cut off leader leads nothing.
+                    raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
             if self._rack:
                 replica_id = self._preferred_read_replica(partition, wanted)
                 if replica_id != NO_PREFERENCE:

@@ -3,6 +3,9 @@
 An administrator denies everybody to change the settings of one group after the other, by any broker, and
 asks any broker to change them. Groups have settings without being there. Each group is denied once, so what
 is told of it stays true; one whose denial was not answered is left alone.
+
+Records are another matter: a leader that the others cannot reach goes on with the ACLs that it has. It stops
+to serve when its session has ended, and that is held here: longer nobody is served by an old ACL.
 """
 
 import asyncio
@@ -10,16 +13,26 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation, AclPermissionType, PatternType, ResourceType
-from ottla.metadata_raft.acl_set import Asker, AuthorizerSettings
+from ottla.metadata_raft.acl_set import Asker as Questioner
+from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.metadata_raft.records import ConfigResourceType
 from ottla.node.wire.messages.create_acls import AclCreation, CreateAclsRequest, CreateAclsResponse
+from ottla.node.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest, DeleteAclsResponse
 from ottla.node.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
-from tests.simulation.sim_client import SimClient, check, pause
+from ottla.node.wire.messages.produce import ProduceResponse
+from tests.simulation.sim_client import (
+    LAST_VERSION_WITH_NAMES,
+    SimClient,
+    base_offset_of,
+    check,
+    pause,
+    produce_request,
+)
 from tests.simulation.simulation import Simulation
 from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.workload import Workload
@@ -33,6 +46,12 @@ JUDGED_BY: Final = AuthorizerSettings(allow_everyone_if_no_acl_found=True)
 ROBOT: Final = "User:ANONYMOUS"
 SECONDS: Final = 6.0
 QUESTIONS: Final = 3  # of each group, one after the other, of any broker
+# A process that was stopped for longer answers what lay in its sockets before it looks at the clock.
+CUTS: Final = ("kill", "isolate", "split", "cut_one_way", "slow_link", "reset", "stop")
+CUT_SECONDS: Final = 8.0
+CUT_NODES: Final = 4  # one after the other
+ASKERS: Final = 4
+SLACK_S: Final = 1.0  # until a node knows that its session has ended, and for what is on its way
 AGAIN: Final = 0.3  # how often a group of before is asked about
 
 
@@ -110,7 +129,7 @@ async def denials_hold_whatever_fails(simulation: Simulation) -> None:
     await simulation.workload.finish(limit_s=30)
 
     assert denials.told
-    robot = Asker(ROBOT, "10.0.0.1")
+    robot = Questioner(ROBOT, "10.0.0.1")
     for node in simulation.world.nodes:
         assert node.broker is not None
         image = node.broker.quorum_services.image
@@ -120,3 +139,151 @@ async def denials_hold_whatever_fails(simulation: Simulation) -> None:
                 raise SimulationError(f"node {node.host.name} has lost the denial for {group}")
         if image.configs.of(ConfigResourceType.GROUP, denials.told[0]):
             raise SimulationError("a setting was changed that nobody may change")
+
+
+# ---- records -----------------------------------------------------------------------------------------------
+
+
+class Ban:
+    """An administrator that forbids everybody to write and to read a topic, and allows it again."""
+
+    def __init__(self, simulation: Simulation, topic: str) -> None:
+        session_s = int(simulation.settings["broker.session.timeout.ms"]) / 1_000
+        self.limit_s = session_s + SLACK_S
+        self.since_s: float | None = None  # when it was answered, until it is about to end
+        self._workload, self._topic = simulation.workload, topic
+        self._client, self._chance, process = simulation.workload.client("ban")
+        simulation.workload.spawn(process, self._run())
+
+    def is_broken_by(self, since_s: float | None, sent_s: float) -> bool:
+        """Return whether it stood all the time since then, and too long for a request of this time.
+
+        An attempt to lift the one before may have come late, and have lifted this one.
+        """
+        if since_s is None or since_s != self.since_s or sent_s <= since_s + self.limit_s:
+            return False
+        images = [
+            node.broker.quorum_services.image
+            for node in self._workload.world.nodes
+            if node.broker is not None and node.broker.quorum_services is not None
+        ]
+        return len(max(images, key=lambda image: image.version).acls) > 0
+
+    async def _run(self) -> None:
+        while not self._workload.stopping:
+            try:
+                await self._forbid()
+                self.since_s = self._workload.world.loop.now_s
+                await asyncio.sleep(self.limit_s + 3 * self._chance.random())
+            except KafkaError as error:  # perhaps it was carried out
+                self._workload.judge(error)
+            self.since_s = None
+            while not await self._is_lifted():
+                await pause(self._chance)
+            await self._workload.rest(0.5)
+        self._client.close()
+
+    async def _forbid(self) -> None:
+        denials = [
+            AclCreation(
+                resource_type=ResourceType.TOPIC,
+                resource_name=self._topic,
+                resource_pattern_type=PatternType.LITERAL,
+                principal=ROBOT,
+                host="*",
+                operation=operation,
+                permission_type=AclPermissionType.DENY,
+            )
+            for operation in (AclOperation.READ, AclOperation.WRITE)
+        ]
+        asked = CreateAclsRequest(creations=denials)
+        response = await self._client.ask(self._client.any_endpoint(), asked, CreateAclsResponse)
+        for one in response.results:
+            check(one.error_code, one.error_message)
+
+    async def _is_lifted(self) -> bool:
+        all_of_topic = DeleteAclsFilter(
+            resource_type_filter=ResourceType.TOPIC,
+            resource_name_filter=self._topic,
+            pattern_type_filter=PatternType.LITERAL,
+            principal_filter=None,
+            host_filter=None,
+            operation=AclOperation.ANY,
+            permission_type=AclPermissionType.ANY,
+        )
+        asked = DeleteAclsRequest(filters=[all_of_topic])
+        try:
+            response = await self._client.ask(self._client.any_endpoint(), asked, DeleteAclsResponse)
+            check(response.filter_results[0].error_code, response.filter_results[0].error_message)
+        except KafkaError as error:
+            self._workload.judge(error)
+            return False
+        return True
+
+
+class Asker:
+    """A client that writes to and reads from any node, whoever leads."""
+
+    def __init__(self, simulation: Simulation, ban: Ban, name: str) -> None:
+        self.served = self.refused = 0
+        self._simulation, self._ban = simulation, ban
+        self._client, self._chance, process = simulation.workload.client(name)
+        simulation.workload.spawn(process, self._run())
+
+    async def _run(self) -> None:
+        workload, ban = self._simulation.workload, self._ban
+        while not workload.stopping:
+            since_s, sent_s = ban.since_s, workload.world.loop.now_s
+            writes = self._chance.random() < 0.5
+            try:
+                await self._ask(self._client.any_endpoint(), writes=writes)
+            except KafkaError as error:
+                self.refused += error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+                workload.judge(error)
+            else:
+                self.served += 1
+                if ban.is_broken_by(since_s, sent_s):
+                    what = "written" if writes else "read"
+                    raise SimulationError(
+                        f"a record was {what} {sent_s - (since_s or 0):.1f} s after a denial"
+                    )
+            await pause(self._chance, 0.05)
+        self._client.close()
+
+    async def _ask(self, endpoint: tuple[str, int], *, writes: bool) -> None:
+        partition = self._chance.choice(self._simulation.partitions)
+        if not writes:
+            await self._client.fetch(partition, 0, max_wait_ms=10, endpoint=endpoint)
+            return
+        now_ms = round(self._simulation.world.loop.now_s * 1_000)
+        request = produce_request(partition, [b"x"], now_ms=now_ms, producer=(-1, -1), base_sequence=-1)
+        answer = await self._client.ask(
+            endpoint, request, ProduceResponse, max_version=LAST_VERSION_WITH_NAMES
+        )
+        base_offset_of(answer)
+
+
+async def old_acls_serve_nobody_for_long(simulation: Simulation) -> None:
+    """Nodes and connections fail, and then each is cut off from the others for long, and not from clients."""
+    ban = Ban(simulation, simulation.partitions[0].topic)
+    simulation.partitions = [
+        one for one in simulation.partitions if one.topic == simulation.partitions[0].topic
+    ]
+    askers = [Asker(simulation, ban, f"asker-{number}") for number in range(ASKERS)]
+    await simulation.nemesis.run(CUT_SECONDS)
+    await simulation.nemesis.heal()
+    await simulation.wait_until_whole()
+    network, hosts = simulation.world.network, [one.host for one in simulation.world.nodes]
+    for number in range(CUT_NODES):
+        one = hosts[number % len(hosts)]
+        pairs = [pair for other in hosts if other is not one for pair in ((one, other), (other, one))]
+        for source, target in pairs:
+            network.cut(source, target)
+        await asyncio.sleep(2 * ban.limit_s)
+        for source, target in pairs:
+            network.heal(source, target)
+        await simulation.wait_until_whole()
+    simulation.workload.is_calm = True
+    await simulation.workload.finish(limit_s=60)
+
+    assert sum(one.served for one in askers) and sum(one.refused for one in askers)

@@ -46,6 +46,7 @@ from ottla.node.replica.follower_fetcher import FollowerFetcher
 from ottla.node.replica.follower_state import FollowedPartition
 from ottla.node.replica.isr import InSyncReplicas
 from ottla.node.replica.partition import NO_EPOCH, Partition
+from ottla.node.services import Services
 from ottla.node.wire.messages.fetch import FetchPartition
 from tests.simulation import acl_stories, marker_stories, stories
 from tests.simulation.raft import fuzz, schedules
@@ -111,13 +112,13 @@ def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]],
 
 
 def story_mutant(
-    story: Story, options: Options = Options()
+    story: Story, options: Options = Options(), *first: int
 ) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
     """The same, looked for in one story."""
 
     def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
         run = partial(_play, story, options)
-        MUTANTS.append(Mutant(plant=plant, run=run, seeds=range(MAX_SEEDS)))
+        MUTANTS.append(Mutant(plant=plant, run=run, seeds=(*first, *range(MAX_SEEDS))))
         return plant
 
     return enter
@@ -460,3 +461,14 @@ def offsets_of_a_transaction_may_come_in_any_order(patch: Patch) -> None:
 def clients_are_judged_by_the_broker_alone(patch: Patch) -> None:
     """Which may not have the newest ACLs yet."""
     patch.setattr(Controller, "check_client", lambda *_: None)
+
+
+@story_mutant(
+    acl_stories.old_acls_serve_nobody_for_long,
+    Options(kinds=acl_stories.CUTS, settings=acl_stories.SETTINGS),
+    4,
+    3,
+)
+def followers_that_are_cut_off_serve_on(patch: Patch) -> None:
+    """By the ACLs that they had."""
+    patch.setattr(Services, "is_cut_off", property(lambda _: False))

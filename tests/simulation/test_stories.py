@@ -57,6 +57,12 @@ def test_denials_hold(nodes: int, seed: int) -> None:
     Simulation(seed, options).play(acl_stories.denials_hold_whatever_fails)
 
 
+@BY_SEED
+def test_old_acls_serve_nobody_for_long(seed: int) -> None:
+    options = Options(kinds=acl_stories.CUTS, settings=acl_stories.SETTINGS)
+    Simulation(seed, options).play(acl_stories.old_acls_serve_nobody_for_long)
+
+
 def test_a_broker_that_lost_its_disk_is_filled_again() -> None:
     Simulation(3, Options(nodes=4)).play(stories.a_broker_loses_its_disk)
 

@@ -11,7 +11,10 @@ from ottla.logstore.compression import Compression
 from ottla.logstore.disk import FileRecords
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl_set import AclSet, AuthorizerSettings
+from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api import fetch, fetch_answer
+from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.fetch_session import FEW_PARTITIONS
 from ottla.node.wire.messages.fetch import (
@@ -24,7 +27,7 @@ from ottla.node.wire.messages.fetch import (
     ReplicaState,
 )
 from tests.unit.logstore import log_maker
-from tests.unit.node.replica.replica_world import OTHER_ID, ReplicaWorld, batch, context
+from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 BATCH_BYTES = len(batch(1))
 
@@ -267,6 +270,30 @@ def test_a_log_that_parted_is_told_where(world: ReplicaWorld) -> None:
     assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (1, 5)
     assert data.error_code == 0
     assert data.records == b""
+
+
+@pytest.mark.parametrize("is_judged", [True, False])
+def test_a_follower_that_is_cut_off_serves_nobody_by_its_old_acls(
+    world: ReplicaWorld, is_judged: bool
+) -> None:
+    world.create_topic(leader=OTHER_ID, replicas=(OTHER_ID, NODE_ID))
+    asked = context(1, 12)
+    if is_judged:
+        authorizer = Authorizer(AuthorizerSettings(allow_everyone_if_no_acl_found=True))
+        authorizer.update(AclSet())
+        connection = replace(asked.connection, access=authorizer.access("User:anna", "10.0.0.1"))
+        asked = RequestContext(1, 12, 1, "test", connection)
+
+    def code() -> int:
+        response = fetch.handle(world, asked, request(want()))  # type: ignore[arg-type]
+        assert isinstance(response, FetchResponse)
+        return only(response).error_code
+
+    before = code()
+    world.is_cut_off = True
+
+    assert before == ErrorCode.NONE
+    assert code() == (ErrorCode.NOT_LEADER_OR_FOLLOWER if is_judged else ErrorCode.NONE)
 
 
 def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> None:
