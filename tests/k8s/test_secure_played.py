@@ -1,4 +1,4 @@
-"""The overlay `secure` played on one machine: Secrets as files, and a certificate renewed without a restart."""
+"""The overlay `secure` played on one machine: Secrets as files, a certificate renewed without a restart."""
 
 import os
 import ssl
