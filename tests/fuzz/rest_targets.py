@@ -18,6 +18,7 @@ from ottla.node.client.deadline import Deadline
 from ottla.node.client.refusal import Refused
 from ottla.node.memory.memory_budget import divide
 from ottla.node.net.act_for import Caller
+from ottla.node.net.login import LoginCounts
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.all_routes import ALL_ROUTES
 from ottla.node.rest_api.answer_room import AnswerRoom
@@ -26,6 +27,7 @@ from ottla.node.rest_api.http_server import HttpServer
 from ottla.node.rest_api.json_schema import Json, Schema, problem_of
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import Answer, RestContext, RestRequest, Route
+from ottla.node.security.sasl.failed_logins import FailedLogins
 from ottla.node.settings.config import parse_config
 from tests.fuzz.target import Target
 
@@ -43,6 +45,8 @@ class _Facts:
     is_serving = has_started = True
     cut_off_since_ms = None
     services = SimpleNamespace(audit=AuditLog())
+    failed_logins = FailedLogins()
+    logins = LoginCounts()
 
     def unique(self, count: int) -> bytes:
         return bytes(count)
