@@ -59,12 +59,11 @@ class Shard:
         config: ShareCoordinatorConfig,
         *,
         partitions_of: Callable[[bytes], int],
-        next_offset: int = 0,
     ) -> None:
         """`partitions_of` tells how many partitions the topic of an id has, 0 if there is none."""
         self.config = config
         self.partitions_of = partitions_of
-        self.next_offset = next_offset  # of the next record
+        self.next_offset = 0  # of the next record; whoever appends sets it before the first one
         self.states: dict[SharePartitionKey, KnownState] = {}
         # Derived.
         self.by_topic: dict[bytes, dict[SharePartitionKey, None]] = {}
