@@ -29,6 +29,7 @@ consumer            what members of the consumer protocol (KIP-848) ask and are 
 record_codec        records to bytes and back
 commands            all that a shard can be asked
 coordinator_effects  the effects of every coordinator: records, answers, timers
+share_state         what is asked of the state of share-partitions, answered and recorded
 effects             what a shard of groups asks of the world
 
 State:
@@ -36,6 +37,7 @@ State:
 offsets             the committed offsets of a shard, and those of open transactions
 classic             a classic group and its members
 consumer            a consumer group
+share_state         the states of a shard of share-partitions
 held_heartbeats     heartbeats that wait until there is something to tell
 shard               groups and offsets of one partition; replay
 
@@ -48,6 +50,7 @@ consumer            ConsumerGroupHeartbeat; members of the classic protocol in a
 offsets             OffsetCommit, OffsetFetch, OffsetDelete; expiry
 describe_groups     DescribeGroups, ListGroups
 coordinator         one shard: dispatch, replay, start, stop
+share_state         the share coordinator: requests, snapshots, pruning
 transactions        transactional ids, by their own map
 share_state         the state of share-partitions, by its own map
 """

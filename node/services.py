@@ -21,6 +21,8 @@ from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.group_topics import topics_changed
 from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.coordinators.share_persister import SharePersister
+from ottla.node.coordinators.share_state_runtime import ShareStateRuntime
 from ottla.node.coordinators.txn_gate import TxnGate
 from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.counters.election_counters import ElectionCounters
@@ -126,6 +128,8 @@ class Services:
     group_lag: GroupLag
     marker_writer: MarkerWriter
     marker_sender: MarkerSender
+    share_states: ShareStateRuntime
+    share_persister: SharePersister
     txns: TxnRuntime
     txn_gate: TxnGate
     client_metrics: ClientInstances
@@ -165,6 +169,8 @@ class Services:
     def close(self) -> None:
         """Answer what waits, and take nothing more."""
         self.groups.close()
+        self.share_persister.close()
+        self.share_states.close()
         self.txns.close()
         self.txn_gate.close()
         self.marker_sender.close()
@@ -175,13 +181,16 @@ class Services:
     def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Have the coordinators, and subscriptions to client metrics, follow a change of the metadata."""
         self.groups.refresh()
+        self.share_states.refresh()
+        self.share_persister.refresh()
         self.txns.refresh()
         self.marker_sender.refresh()
         self.txn_gate.refresh()
         self.client_metrics.subscriptions.update(image, changes.configs)
-        deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
+        deleted = [one.before for one in changes.topics if one.before is not None and one.after is None]
         if deleted:
-            self.groups.forget_topics(deleted)
+            self.groups.forget_topics([topic.name for topic in deleted])
+            self.share_states.forget_topics([topic.topic_id for topic in deleted])
         changed = topics_changed(image, changes)
         if changed is not None:
             self.groups.change_topics(changed)
