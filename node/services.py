@@ -48,6 +48,7 @@ from ottla.node.security.administrators import Administrators
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.group_settings import CONSUMER
+from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.opened_batches import OpenedBatches
@@ -130,6 +131,7 @@ class Services:
     marker_sender: MarkerSender
     share_states: ShareStateRuntime
     share_persister: SharePersister
+    shares: SharePartitionManager
     txns: TxnRuntime
     txn_gate: TxnGate
     client_metrics: ClientInstances
@@ -162,6 +164,11 @@ class Services:
         return is_enabled and self.metadata.image.group_version >= 1
 
     @property
+    def serves_share_groups(self) -> bool:
+        """Return whether there may be share groups (KIP-932)."""
+        return self.metadata.image.share_version >= 1
+
+    @property
     def has_authorizer(self) -> bool:
         """Return whether there is an authorizer."""
         return self.config.authorizer is not None
@@ -169,6 +176,7 @@ class Services:
     def close(self) -> None:
         """Answer what waits, and take nothing more."""
         self.groups.close()
+        self.shares.close()
         self.share_persister.close()
         self.share_states.close()
         self.txns.close()
@@ -183,6 +191,8 @@ class Services:
         self.groups.refresh()
         self.share_states.refresh()
         self.share_persister.refresh()
+        if image.share_version < 1:
+            self.shares.disable()
         self.txns.refresh()
         self.marker_sender.refresh()
         self.txn_gate.refresh()

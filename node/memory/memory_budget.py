@@ -26,7 +26,7 @@ class MemoryBudget:
     unsent_answers: int  # to clients that do not read fast enough
     receive_windows: int  # of the kernel, for clients that send large frames
     send_buffers: int  # of the kernel, for clients that read much
-    fetch_sessions: int  # of consumers and followers
+    fetch_sessions: int  # of consumers and followers, and what members of share groups have here
     groups_and_ids: int  # groups without their members and offsets, and transactional ids
     group_members: int  # with what they offer, subscribe to and are assigned
     committed_offsets: int  # of groups, and those that wait for the end of a transaction

@@ -89,7 +89,7 @@ def read_node(services: Services) -> Steps[NodeReading]:
         quorum=_read_quorum(services),
         is_controller=services.metadata.is_controller,
         offline_replicas=services.replica_manager.offline_count,
-        waiting=services.replica_manager.waiting_counts(),
+        waiting=services.replica_manager.waiting_counts() | {"ShareFetch": services.shares.waiting_count},
         receive_buffer_bytes=services.receive_memory.used_bytes,
         unsent_bytes=services.unsent.used_bytes,
         memory=services.memory_uses.read(),

@@ -77,6 +77,7 @@ from ottla.node.settings.security_settings import (
     listener_security,
 )
 from ottla.node.settings.settings_not_honoured import NOT_HONOURED, restricts
+from ottla.node.settings.share_partition_settings import check_share_partition_settings
 
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 
@@ -229,6 +230,7 @@ class BrokerConfig:
     transaction_partition_verification_enable: bool
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
+    group_share_max_share_sessions: int
     share_coordinator_state_topic_num_partitions: int
     share_coordinator_state_topic_replication_factor: int
     share_coordinator_state_topic_min_isr: int
@@ -643,6 +645,7 @@ def _build(
         Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
     )
     check_group_settings(values)
+    check_share_partition_settings(values)
     check_log_settings(values)
     if not typed["max_connections_per_ip"] and not special["max_connections_per_ip_overrides"]:
         raise _invalid(

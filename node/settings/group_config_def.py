@@ -176,12 +176,6 @@ _LIMITS_NOT_HONOURED: Final = {
             ("max", "assignment.interval.ms", 15_000),
         )
     },
-    "group.share.min.record.lock.duration.ms": 15_000,
-    "group.share.max.record.lock.duration.ms": 60_000,
-    "group.share.min.delivery.count.limit": 2,
-    "group.share.max.delivery.count.limit": 10,
-    "group.share.min.partition.max.record.locks": 100,
-    "group.share.max.partition.max.record.locks": 4_000,
     "group.streams.max.standby.replicas": 2,
 }
 _WITHOUT_BROKER_SETTING: Final = frozenset(

@@ -3,6 +3,7 @@
 import logging
 import uuid
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.groupcoord.shard_bytes import NodeBytes
 from ottla.logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
@@ -41,6 +42,8 @@ from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
 from ottla.node.settings.cluster_settings import ANYWHERE
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.share.share_group_settings import ShareGroupConfigs
+from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.start.foundation import Foundation
 from ottla.node.start.metadata import create_topic
 from ottla.node.start.node_tasks import in_thread, monotonic_ms
@@ -54,6 +57,9 @@ from ottla.node.start.part_settings import (
 )
 
 log = logging.getLogger(__name__)
+
+# Of the memory for fetch sessions, share sessions may take this part, and share-partitions as much.
+SHARE_SESSIONS_PART: Final = 4
 
 
 def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
@@ -271,6 +277,31 @@ def make_services(
     base.memory_uses.count("group_members", members)
     base.memory_uses.count("committed_offsets", offsets)
     base.memory_uses.count("share_states", share_state_bytes)
+    began_ms, began_monotonic_ms = world.clock.now_ms(), monotonic_ms()
+    shares = SharePartitionManager(
+        replicas=replicas,
+        persister=share_persister,
+        settings=ShareGroupConfigs(
+            lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
+        ),
+        clock=world.clock,
+        # Locks end by it: it goes on as the wall clock would that nobody sets.
+        now_ms=lambda: began_ms + monotonic_ms() - began_monotonic_ms,
+        time_pool=base.time_pool,
+        in_thread=in_thread,
+        start_task=base.tasks.start,
+        max_sessions=lambda: base.config.group_share_max_share_sessions,
+        limit_bytes=base.memory.fetch_sessions // SHARE_SESSIONS_PART,
+        on_woken=replicas.on_fetch_woken,
+        is_open=base.connection_quota.is_open,
+    )
+    base.connection_quota.on_closed = shares.connection_closed
+    replicas.other_sessions_bytes = lambda: shares.used_bytes
+    base.memory_uses.count_by(
+        "fetch_sessions",
+        lambda: replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes + shares.used_bytes,
+        lambda: base.memory.fetch_sessions,
+    )
     base.memory_uses.count_by("cleaners", lambda: maintenance.used_key_bytes, lambda: cleaner_key_bytes(base))
     return Services(
         state=base.state,
@@ -309,6 +340,7 @@ def make_services(
         group_lag=group_lag,
         share_states=share_states,
         share_persister=share_persister,
+        shares=shares,
         marker_writer=marker_writer,
         marker_sender=marker_sender,
         txns=txns,

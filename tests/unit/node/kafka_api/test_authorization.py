@@ -85,6 +85,8 @@ REFUSED: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any], set[ErrorCode]]]] =
     ApiKey.DESCRIBE_GROUPS: (6, {"groups": ["g"], "include_authorized_operations": True}, {GROUP}),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (1, {"group_ids": ["g"]}, {GROUP}),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (1, {**OF_GROUP, "member_id": "m", "member_epoch": 0}, {GROUP}),
+    ApiKey.SHARE_FETCH: (2, {**OF_GROUP, "member_id": "m", "share_session_epoch": 0}, {GROUP}),
+    ApiKey.SHARE_ACKNOWLEDGE: (2, {**OF_GROUP, "member_id": "m", "share_session_epoch": 1}, {GROUP}),
     ApiKey.DESCRIBE_TRANSACTIONS: (0, {"transactional_ids": ["x"]}, {TRANSACTION}),
     ApiKey.DELETE_RECORDS: (2, {**OF_TOPIC, "timeout_ms": 1000}, {TOPIC}),
     ApiKey.OFFSET_DELETE: (0, {**OF_GROUP, **OF_TOPIC}, {GROUP}),
@@ -179,7 +181,7 @@ class Logs:
 class Node(MetadataNode):
     """A node with metadata that knows no topic; what it has else fails if it is asked for anything."""
 
-    serves_consumer_groups = True
+    serves_consumer_groups = serves_share_groups = True
     is_cut_off = False
     unsent = UnsentAnswers()
     groups = txns = NothingAsked()
