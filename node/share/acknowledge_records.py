@@ -72,12 +72,12 @@ def acknowledge_batch(
         begin = max(begin, window.start_offset)
         if begin > end:
             continue
-        _check_held(moves, member, begin, end)
         if len(records) + 2 > max_states:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Too many records have states of their own.")
         if kind == _RENEW:
-            _renew(moves, begin, end, now_ms)
+            _renew(moves, member, begin, end, now_ms)
         else:
+            _check_held(moves, member, begin, end)
             reason = ArchiveReason.REJECTED if kind == AcknowledgeType.REJECT else None
             moves.begin(begin, end, _MOVE_TO[kind], reason)
 
@@ -128,7 +128,8 @@ def _check_held(moves: Moves, member: str, first: int, last: int) -> None:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
 
 
-def _renew(moves: Moves, first: int, last: int, now_ms: int) -> None:
+def _renew(moves: Moves, member: str, first: int, last: int, now_ms: int) -> None:
+    """Begin the locks of these records anew; as in Kafka also of those before one that is refused."""
     if not moves.config.renew_acknowledge_enable:
         raise KafkaError(
             ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
@@ -136,7 +137,10 @@ def _renew(moves: Moves, first: int, last: int, now_ms: int) -> None:
     records = moves.window.records
     begin, end = records.cut_out(first, last)
     time_ms = now_ms + moves.config.record_lock_duration_ms
-    for index in range(begin, end):
-        records.times_ms[index] = time_ms
     moves.window.locks.add(time_ms, first, last)
-    records.merge(begin, end)
+    try:
+        for index in range(begin, end):
+            _check_held(moves, member, records.firsts[index], records.lasts[index])
+            records.times_ms[index] = time_ms
+    finally:
+        records.merge(begin, end)

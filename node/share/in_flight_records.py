@@ -101,8 +101,21 @@ class InFlightRecords:
 
     def cut_out(self, first: int, last: int) -> tuple[int, int]:
         """The ranges, from and to, that have these offsets and no others."""
-        begin = self._cut(first)
-        return begin, self._cut(last + 1)
+        begin = self.cut(first)
+        return begin, self.cut(last + 1)
+
+    def cut(self, offset: int) -> int:
+        """The first range that begins at this offset or behind it, after one that had it inside was cut."""
+        index = bisect_left(self.lasts, offset)
+        if index == len(self.firsts) or self.firsts[index] >= offset:
+            return index
+        rest = (
+            *(offset, self.lasts[index], self.states[index], self.counts[index]),
+            *(self.holders[index], self.times_ms[index], self.transitions[index], self.batches[index]),
+        )
+        self.lasts[index] = offset - 1
+        self._insert(index + 1, rest)
+        return index + 1
 
     def move(self, index: int, state: int, holder: str | None, time_ms: int) -> None:
         """Move a whole range to another state."""
@@ -167,19 +180,6 @@ class InFlightRecords:
         for first, last in zip(self.batch_firsts, self.batch_lasts, strict=True):
             assert before < first <= last, (first, last)
             before = last
-
-    def _cut(self, offset: int) -> int:
-        """The first range that begins at this offset or behind it, after one that had it inside was cut."""
-        index = bisect_left(self.lasts, offset)
-        if index == len(self.firsts) or self.firsts[index] >= offset:
-            return index
-        rest = (
-            *(offset, self.lasts[index], self.states[index], self.counts[index]),
-            *(self.holders[index], self.times_ms[index], self.transitions[index], self.batches[index]),
-        )
-        self.lasts[index] = offset - 1
-        self._insert(index + 1, rest)
-        return index + 1
 
     def _insert(self, index: int, values: tuple[int, int, int, int, str | None, int, int, int]) -> None:
         first, last, state, count, holder, time_ms, number, batch = values

@@ -26,8 +26,7 @@ def expire(
     archived: list[ArchivedRecords] = []
     records = window.records
     for first, last in window.locks.take_due(now_ms):
-        if first < window.start_offset <= last:
-            records.cut_out(first, window.start_offset - 1)
+        records.cut(window.start_offset)
         begin, end = records.span(first, last)
         for index in range(begin, end):
             if records.times_ms[index] > now_ms or records.transitions[index]:
@@ -65,6 +64,7 @@ def take_back(
 ) -> bool:
     """Take back the moves of a transition; return whether that made records available, as locks are over."""
     records = window.records
+    records.cut(window.start_offset)
     begin, end = records.span(first, last)
     is_any_available = False
     for index in range(begin, end):
@@ -78,7 +78,7 @@ def take_back(
         if records.times_ms[index] > now_ms:
             records.take_back(index, ACQUIRED)
             window.locks.add(records.times_ms[index], records.firsts[index], records.lasts[index])
-        elif records.counts[index] >= config.delivery_count_limit:
+        elif _is_gone(window, index) or records.counts[index] >= config.delivery_count_limit:
             records.take_back(index, ARCHIVED)
             records.holders[index], records.times_ms[index] = None, 0
             window.delivery_complete_count += window.counted(index)
@@ -95,7 +95,7 @@ def _end_lock(
 ) -> StateBatch:
     records = window.records
     first, last, count = records.firsts[index], records.lasts[index], records.counts[index]
-    is_gone = last < window.start_offset
+    is_gone = _is_gone(window, index)
     is_at_limit = count >= config.delivery_count_limit
     if not is_gone and not is_at_limit:
         window.free(index, config, now_ms)
@@ -105,6 +105,11 @@ def _end_lock(
     if not is_gone:
         archived.append(ArchivedRecords(first, last, count, ArchiveReason.DELIVERY_LIMIT))
     return StateBatch(first, last, ARCHIVED, count)
+
+
+def _is_gone(window: ShareWindow, index: int) -> bool:
+    """Whether the log no longer has these records: then they are never available again."""
+    return window.records.lasts[index] < window.start_offset
 
 
 def _held_by(window: ShareWindow, member: str) -> list[tuple[int, int]]:

@@ -109,8 +109,8 @@ class SharePartitionManager:
         is_open: Callable[[int], bool] = lambda number: True,
     ) -> None:
         """`now_ms` is the time by which locks end, which only goes forward. `limit_bytes` are for sessions,
-        and as much again for share-partitions. `on_woken` is told of each fetch that has waited; `is_open` tells
-        of a connection's number whether it has not ended.
+        and as much again for share-partitions. `on_woken` is told of each fetch that has waited, and
+        `is_open` tells of a connection's number whether it has not ended.
         """
         self._replicas = replicas
         self._persister = persister

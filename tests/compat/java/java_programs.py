@@ -35,7 +35,13 @@ _OF_THE_BROKER = (
         "NameJudge",
         "QuotaJudge",
     ),
-    *("RegexJudge", "ShareStateJudge", "TransactionDecisionJudge", "TransactionLogJudge"),
+    *(
+        "RegexJudge",
+        "SharePartitionJudge",
+        "ShareStateJudge",
+        "TransactionDecisionJudge",
+        "TransactionLogJudge",
+    ),
     *("CountingStream", "NumberSource"),
 )
 # By artifacts, the first of them runs others (program_runner.py).

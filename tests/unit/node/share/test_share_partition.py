@@ -462,12 +462,3 @@ def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
 
     assert {outcome.error for outcome in outcomes} == {ErrorCode.NONE, ErrorCode.INVALID_RECORD_STATE}
     assert len(partition.states) <= 50
-
-
-def test_locks_are_forgotten_with_their_records() -> None:
-    partition = Partition()
-    for _ in range(500):
-        partition.fetch()
-        partition.say(0, 9, RENEW)
-
-    assert len(partition.core._window.locks) <= 2 * len(partition.states) + 64
