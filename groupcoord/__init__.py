@@ -22,7 +22,8 @@ group_records       offsets and classic groups in __consumer_offsets
 admin_commands      what administrators ask of groups
 admin_results       what administrators are answered
 timer_commands      what timers bring
-assignors           who shall own which partition: `uniform` and `range`
+java_hash_order     the order in which Java's hash maps go through their keys
+assignors           who shall own which partition: `uniform`, `range` and `simple`
 offsets             what is asked of committed offsets, answered and recorded
 classic             what members of the classic protocol ask and are answered
 consumer            what members of the consumer protocol (KIP-848) ask and are answered, and its records
