@@ -98,7 +98,7 @@ class JavaHashMap(Generic[K, V]):
         """Take a key out, which must be there."""
         del self._content[key]
 
-    def keys(self) -> list[K]:
+    def ordered(self) -> list[K]:
         """The keys as they are now, in Java's order; the map may change meanwhile."""
         mask, hash_of = self._buckets - 1, self._hash_of
 

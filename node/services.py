@@ -158,6 +158,11 @@ class Services:
         return is_enabled and self.metadata.image.group_version >= 1
 
     @property
+    def serves_share_groups(self) -> bool:
+        """Return whether there may be share groups (KIP-932)."""
+        return self.metadata.image.features.get("share.version", 0) >= 1
+
+    @property
     def has_authorizer(self) -> bool:
         """Return whether there is an authorizer."""
         return self.config.authorizer is not None

@@ -51,7 +51,7 @@ def assign_simple(group: ShareGroupSpec) -> dict[str, Assignment]:
     members: JavaHashMap[str, ShareMemberSpec] = JavaHashMap(hash_of_string)
     for member in group.members:
         members[member.member_id] = member
-    ordered = [members[member_id] for member_id in members.keys()]
+    ordered = [members[member_id] for member_id in members.ordered()]
     assign = _assign_alike if group.is_homogeneous else _assign_by_topic
     return assign(ordered, group.partitions)
 
@@ -123,7 +123,7 @@ class _Sharing(Generic[P]):
         self._desired = {
             member: ceil(each * (place + 1)) - ceil(each * place) for place, member in enumerate(members)
         }
-        self._hash_of = hash_of
+        self._hash_of: Callable[[P], int] = hash_of
         self._by_partition: JavaHashMap[P, JavaHashMap[int, None]] = JavaHashMap(
             hash_of, table_for_mappings(wanted)
         )
@@ -139,12 +139,12 @@ class _Sharing(Generic[P]):
 
     def holders(self) -> list[int]:
         """The members that hold or held something."""
-        return self._by_member.keys()
+        return self._by_member.ordered()
 
     def held_by(self, member: int) -> list[P]:
         """The partitions that the member holds."""
         partitions = self._by_member.get(member)
-        return [] if partitions is None else partitions.keys()
+        return [] if partitions is None else partitions.ordered()
 
     def lacks(self, member: int) -> bool:
         """Return whether the member holds less than its share."""
@@ -158,15 +158,15 @@ class _Sharing(Generic[P]):
             desired = self._desired.get(member, 0)
             if partitions is None or len(partitions) <= desired:
                 continue
-            for partition in partitions.keys()[: len(partitions) - desired]:
+            for partition in partitions.ordered()[: len(partitions) - desired]:
                 self._revoke(member, partition)
 
     def revoke_from_overshared(self) -> set[int]:
         """Take partitions from members where too many hold the same; return those members."""
         losers: set[int] = set()
-        for partition in self._by_partition.keys():
+        for partition in self._by_partition.ordered():
             members = self._by_partition[partition]
-            for member in members.keys()[: max(len(members) - self._members_per_partition, 0)]:
+            for member in members.ordered()[: max(len(members) - self._members_per_partition, 0)]:
                 self._revoke(member, partition)
                 losers.add(member)
         return losers
@@ -177,7 +177,7 @@ class _Sharing(Generic[P]):
             self._members_of(partition)
         waiting = iter(sorted(unfilled))
         is_round_used = False  # whether somebody has been given something since `waiting` began
-        for partition in self._by_partition.keys():
+        for partition in self._by_partition.ordered():
             members = self._by_partition[partition]
             missing = self._members_per_partition - len(members)
             while missing > 0:
@@ -215,7 +215,7 @@ def _in_order(assigned: Assignment, topic_ids: frozenset[bytes]) -> list[Partiti
         topics[topic_id] = numbers
     return [
         (topic_id, number)
-        for topic_id in topics.keys()
+        for topic_id in topics.ordered()
         if topic_id in topic_ids
         for number in _numbers_in_order(topics[topic_id])
     ]
@@ -225,4 +225,4 @@ def _numbers_in_order(numbers: frozenset[int]) -> list[int]:
     ordered: JavaHashMap[int, None] = JavaHashMap(hash_of_int, table_for_copy(len(numbers)))
     for number in sorted(numbers):
         ordered[number] = None
-    return ordered.keys()
+    return ordered.ordered()

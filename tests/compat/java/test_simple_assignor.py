@@ -23,7 +23,9 @@ def test_simple_is_kafkas_to_the_partition(ask_java: AskJava) -> None:
     assert len(judged) == len(groups)
     assert sum("fails" in theirs for theirs in judged) < GROUPS // 4  # it runs out of members, ours goes on
     for spec, theirs in zip(groups, judged, strict=True):
-        assert "fails" in theirs or ours(spec) == {name: share for name, share in theirs.items() if share != "-"}, question(spec)
+        assert "fails" in theirs or ours(spec) == {
+            name: share for name, share in theirs.items() if share != "-"
+        }, question(spec)
 
 
 def random_group(random: Random, *, is_homogeneous: bool) -> ShareGroupSpec:
@@ -31,7 +33,9 @@ def random_group(random: Random, *, is_homogeneous: bool) -> ShareGroupSpec:
     with members that are new, and with partitions that may not be assigned. A partition that was assigned may
     be assigned still: only of groups without members are some taken back.
     """
-    topics = {topic_id(number): random.randint(1, random.choice([4, 40])) for number in range(random.randint(1, 4))}
+    topics = {
+        topic_id(number): random.randint(1, random.choice([4, 40])) for number in range(random.randint(1, 4))
+    }
     ids = random.sample(sorted(topics), len(topics))
     alike = random.sample(ids, random.randint(1, len(ids)))
     names = random.sample([f"member-{number}" for number in range(200)], random.choice([1, 2, 3, 7, 30]))
@@ -67,7 +71,11 @@ def ours(spec: ShareGroupSpec) -> dict[str, str]:
 
 def places(assigned: dict[bytes, frozenset[int]]) -> str:  # in the order of the judge's texts
     return ",".join(
-        sorted(f"{int.from_bytes(each) - 100}:{number}" for each, numbers in assigned.items() for number in numbers)
+        sorted(
+            f"{int.from_bytes(each) - 100}:{number}"
+            for each, numbers in assigned.items()
+            for number in numbers
+        )
     )
 
 
