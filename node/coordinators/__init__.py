@@ -13,6 +13,7 @@ timer_queue         timers by name
 coordinator_shard   one shard of any coordinator, and the order of what happens in it
 coordinator_runtime  the shards of any coordinator on this node: loads them, routes commands and answers
 group_loader        loads a shard of the group coordinator
+persister_jobs      what share groups ask of the share coordinators, and its way back
 group_shard         what the group coordinator alone does in a shard
 txn_shard           what the transaction coordinator alone does in a shard
 share_state_shard   what the share coordinator alone does in a shard

@@ -209,6 +209,11 @@ class BrokerConfig:
     group_consumer_assignors: tuple[str, ...]
     group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
+    group_share_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_max_size: int
+    group_share_initialize_retry_interval_ms: int
     ottla_group_heartbeat_hold_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int

@@ -132,26 +132,6 @@ def make_services(
     def has_room_for_ids() -> bool:
         return groups.used_bytes + txns.used_bytes < base.memory.groups_and_ids
 
-    groups = GroupRuntime(
-        config=coordinator_config(config),
-        replicas=replicas,
-        image=lambda: parts.image,
-        create_offsets_topic=lambda: create_topic(
-            parts.metadata, offsets_topic(parts.image, base.config, world.unique)
-        ),
-        clock=world.clock,
-        new_uuid=lambda: str(uuid.UUID(bytes=world.unique(16), version=4)),
-        group_config=GroupConfigs(
-            lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
-        ),
-        offsets_topic_num_partitions=config.offsets_topic_num_partitions,
-        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
-        heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
-        members=members,
-        offsets=offsets,
-        has_room=has_room_for_ids,
-        offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
-    )
     share_state_bytes = NodeBytes(base.memory.share_states)
     share_states = ShareStateRuntime(
         config=share_coordinator_config(config),
@@ -172,6 +152,27 @@ def make_services(
         connect=base.peers.client,
         request_timeout_ms=config.request_timeout_ms,
         chance=world.chance,
+    )
+    groups = GroupRuntime(
+        config=coordinator_config(config),
+        replicas=replicas,
+        image=lambda: parts.image,
+        create_offsets_topic=lambda: create_topic(
+            parts.metadata, offsets_topic(parts.image, base.config, world.unique)
+        ),
+        clock=world.clock,
+        new_uuid=lambda: str(uuid.UUID(bytes=world.unique(16), version=4)),
+        group_config=GroupConfigs(
+            lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
+        ),
+        offsets_topic_num_partitions=config.offsets_topic_num_partitions,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
+        heartbeat_hold_ms=config.ottla_group_heartbeat_hold_ms,
+        members=members,
+        offsets=offsets,
+        has_room=has_room_for_ids,
+        offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
+        persister=share_persister,
     )
     marker_writer = MarkerWriter(
         replicas=replicas, groups=groups, is_cut_off=lambda: base.state.is_cut_off, clock=world.clock

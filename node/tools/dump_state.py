@@ -15,6 +15,7 @@ from typing import Any, Final
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.shard import Shard as GroupShard
+from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata_raft.snapshot import image_records
@@ -113,9 +114,9 @@ def rows_of(state: State) -> Iterator[tuple[str, dict[str, Any]]]:
 def _groups(shard: GroupShard) -> Iterator[tuple[str, dict[str, Any]]]:
     for group_id, group in sorted(shard.groups.items()):
         fields: dict[str, Any] = {"group": group_id}
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup | ShareGroup):
             fields |= {
-                "protocol": "consumer",
+                "protocol": "share" if isinstance(group, ShareGroup) else "consumer",
                 "epoch": group.group_epoch,
                 "assignment_epoch": group.assignment_epoch,
             }
