@@ -26,18 +26,18 @@ def snapshot_cold_partitions(shard: Shard, command: SnapshotColdPartitions, now_
     states = shard.states
     if not command.is_begun:
         shard.cold = deque()
-        if any(one.state.create_time_ms == one.state.write_time_ms for one in states.values()):
+        if any(one.current.create_time_ms == one.current.write_time_ms for one in states.values()):
             shard.cold.extend(states)
     records: list[ShareStateRecord] = []
     room_bytes = shard.config.max_batch_bytes // 2
     for _ in range(min(len(shard.cold), SLICE_STATES)):
         key = shard.cold.popleft()
         known = states.get(key)
-        if known is None or now_ms - known.state.write_time_ms < interval_ms:
+        if known is None or now_ms - known.current.write_time_ms < interval_ms:
             continue
-        if not fits_in_log(shard.config, key, known.state.batches):
+        if not fits_in_log(shard.config, key, known.current.batches):
             continue  # the log took larger records once
-        state = replace(known.state, snapshot_epoch=known.state.snapshot_epoch + 1, write_time_ms=now_ms)
+        state = replace(known.current, snapshot_epoch=known.current.snapshot_epoch + 1, write_time_ms=now_ms)
         records.append(SnapshotRecord(key, state))
         room_bytes -= record_size_bytes(key, len(state.batches))
         if room_bytes <= 0:

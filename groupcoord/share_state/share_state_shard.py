@@ -35,16 +35,16 @@ class KnownState:
     were since its last snapshot that a request made.
     """
 
-    __slots__ = ("leader_epoch", "state", "state_epoch", "updates")
+    __slots__ = ("current", "leader_epoch", "state_epoch", "updates")
 
     def __init__(self, state: ShareState) -> None:
-        self.state = state
+        self.current = state
         self.leader_epoch = state.leader_epoch
         self.state_epoch = state.state_epoch
         self.updates = 0
 
     def snapshot(self, state: ShareState, updates_per_snapshot: int) -> None:
-        self.state = state
+        self.current = state
         self.leader_epoch = max(self.leader_epoch, state.leader_epoch)
         self.state_epoch = max(self.state_epoch, state.state_epoch)
         if self.updates >= updates_per_snapshot:
@@ -90,11 +90,11 @@ class Shard:
                 if known is None:
                     self._put(key, begun_by(update))
                     return
-                before = len(known.state.batches)
-                known.state = updated(known.state, update)
+                before = len(known.current.batches)
+                known.current = updated(known.current, update)
                 known.leader_epoch = max(known.leader_epoch, update.leader_epoch)
                 known.updates += 1
-                self.bytes.add(BATCH_BYTES * (len(known.state.batches) - before))
+                self.bytes.add(BATCH_BYTES * (len(known.current.batches) - before))
 
     def _put(self, key: SharePartitionKey, state: ShareState) -> None:
         known = self.states.get(key)
@@ -103,14 +103,14 @@ class Shard:
             self.by_topic.setdefault(key.topic_id, {})[key] = None
             self.bytes.add(state_bytes(key, len(state.batches)))
         else:
-            self.bytes.add(BATCH_BYTES * (len(state.batches) - len(known.state.batches)))
+            self.bytes.add(BATCH_BYTES * (len(state.batches) - len(known.current.batches)))
             known.snapshot(state, self.config.share_coordinator_snapshot_update_records_per_snapshot)
 
     def _remove(self, key: SharePartitionKey) -> None:
         known = self.states.pop(key, None)
         if known is None:
             return
-        self.bytes.add(-state_bytes(key, len(known.state.batches)))
+        self.bytes.add(-state_bytes(key, len(known.current.batches)))
         of_topic = self.by_topic[key.topic_id]
         del of_topic[key]
         if not of_topic:
@@ -137,15 +137,15 @@ class Shard:
         """What holds between any two commands; asked by tests after each."""
         expected = 0
         for key, known in self.states.items():
-            batches = known.state.batches
+            batches = known.current.batches
             expected += state_bytes(key, len(batches))
-            assert all(one.first_offset <= one.last_offset for one in batches), known.state
+            assert all(one.first_offset <= one.last_offset for one in batches), known.current
             for one, next_ in pairwise(batches):
-                assert one.last_offset < next_.first_offset, known.state
-            if known.state.start_offset >= 0 and batches:
-                assert batches[0].first_offset >= known.state.start_offset, known.state
-            assert known.leader_epoch >= known.state.leader_epoch, known.state
-            assert known.state_epoch >= known.state.state_epoch, known.state
+                assert one.last_offset < next_.first_offset, known.current
+            if known.current.start_offset >= 0 and batches:
+                assert batches[0].first_offset >= known.current.start_offset, known.current
+            assert known.leader_epoch >= known.current.leader_epoch, known.current
+            assert known.state_epoch >= known.current.state_epoch, known.current
             assert key in self.by_topic[key.topic_id]
         assert self.bytes.total == expected
         assert sum(map(len, self.by_topic.values())) == len(self.states)

@@ -66,7 +66,7 @@ def _initialize(shard: Shard, request: InitializeState, now_ms: int) -> ShareSta
     shard.check_room(request.key, 0)
     known = shard.states.get(request.key)
     state = ShareState(
-        snapshot_epoch=0 if known is None else known.state.snapshot_epoch + 1,
+        snapshot_epoch=0 if known is None else known.current.snapshot_epoch + 1,
         state_epoch=request.state_epoch,
         leader_epoch=0,
         start_offset=request.start_offset,
@@ -79,12 +79,12 @@ def _initialize(shard: Shard, request: InitializeState, now_ms: int) -> ShareSta
 
 def _write(shard: Shard, request: WriteState, now_ms: int) -> ShareStateRecord:
     known = shard.states[request.key]
-    return _changed(shard, known, request, known.state.leader_epoch, now_ms)
+    return _changed(shard, known, request, known.current.leader_epoch, now_ms)
 
 
 def _read(shard: Shard, request: ReadState, now_ms: int) -> tuple[ShareStateRecord | None, StateAnswer]:
     known = shard.states[request.key]
-    state = known.state
+    state = known.current
     answer = StateRead(
         request.key,
         state_epoch=state.state_epoch,
@@ -108,7 +108,7 @@ def _summary(shard: Shard, key: SharePartitionKey) -> StateSummary:
     known = shard.states.get(key)
     if known is None:
         return StateSummary(key, start_offset=NOT_GIVEN)
-    state = known.state
+    state = known.current
     return StateSummary(
         key,
         state_epoch=state.state_epoch,
@@ -122,7 +122,7 @@ def _changed(
     shard: Shard, known: KnownState, request: WriteState, leader_epoch: int, now_ms: int
 ) -> ShareStateRecord:
     """Return the record of a change, once it is known that the state may become so large."""
-    key, state = request.key, known.state
+    key, state = request.key, known.current
     start_offset = state.start_offset if request.start_offset == NOT_GIVEN else request.start_offset
     batches = combine_batches(state.batches, request.batches, start_offset)
     more = len(batches) - len(state.batches)

@@ -14,7 +14,7 @@ import logging
 import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 from ottla.groupcoord.share_state.share_state_config import MAX_BATCHES
 from ottla.groupcoord.share_state.share_state_words import (
@@ -304,7 +304,7 @@ class SharePersister:
         api = WIRE_APIS[kind]
         try:
             client = await self._connect(node_id, PURPOSE)
-            response: Any = await client.request(
+            response = await client.request(
                 api.request(requests[0].key.group, requests),
                 api.response_type,
                 timeout_s=self._request_timeout_s,

@@ -4,8 +4,8 @@ A request of the wire is about partitions of one group, topic by topic.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from ottla.groupcoord.share_state.share_state_words import (
     DeleteState,
@@ -32,23 +32,71 @@ from ottla.node.wire.messages import write_share_group_state as write
 
 _INT: Final = re.compile(r"[+-]?[0-9]{1,10}")
 
-A = TypeVar("A")  # an element of an answer
+
+class _Keyed(Protocol):
+    @property
+    def key(self) -> SharePartitionKey: ...
+
+
+class _Partition(Protocol):
+    @property
+    def partition(self) -> int: ...
+
+
+class _Result(Protocol):
+    @property
+    def partition(self) -> int: ...
+    @property
+    def error_code(self) -> int: ...
+    @property
+    def error_message(self) -> str | None: ...
+
+
+class _Batch(Protocol):
+    @property
+    def first_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def delivery_state(self) -> int: ...
+    @property
+    def delivery_count(self) -> int: ...
+
+
+K = TypeVar("K", bound=_Keyed)
+P = TypeVar("P", bound=_Partition)
+P_co = TypeVar("P_co", bound=_Partition, covariant=True)
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class _Topic(Protocol[P_co]):
+    @property
+    def topic_id(self) -> bytes: ...
+    @property
+    def partitions(self) -> Sequence[P_co]: ...
+
+
+class _MakeResult(Protocol[R_co]):
+    def __call__(self, *, partition: int, error_code: int, error_message: str | None) -> R_co: ...
+
 
 # ---- requests ----------------------------------------------------------------------------------------------
 
 
 def initializations(request: initialize.InitializeShareGroupStateRequest) -> list[StateRequest]:
     return [
-        InitializeState(key, one.state_epoch, one.start_offset) for key, one in _each(request, request.topics)
+        InitializeState(key, one.state_epoch, one.start_offset)
+        for key, one in _each(request.group_id, request.topics)
     ]
 
 
 def reads(request: read.ReadShareGroupStateRequest) -> list[StateRequest]:
-    return [ReadState(key, one.leader_epoch) for key, one in _each(request, request.topics)]
+    return [ReadState(key, one.leader_epoch) for key, one in _each(request.group_id, request.topics)]
 
 
 def summaries(request: summary.ReadShareGroupStateSummaryRequest) -> list[StateRequest]:
-    return [ReadStateSummary(key, one.leader_epoch) for key, one in _each(request, request.topics)]
+    return [ReadStateSummary(key, one.leader_epoch) for key, one in _each(request.group_id, request.topics)]
 
 
 def writes(request: write.WriteShareGroupStateRequest) -> list[StateRequest]:
@@ -59,23 +107,27 @@ def writes(request: write.WriteShareGroupStateRequest) -> list[StateRequest]:
             one.leader_epoch,
             one.start_offset,
             one.delivery_complete_count,
-            [
-                StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
-                for each in one.state_batches
-            ],
+            _batches(one.state_batches),
         )
-        for key, one in _each(request, request.topics)
+        for key, one in _each(request.group_id, request.topics)
     ]
 
 
 def deletions(request: delete.DeleteShareGroupStateRequest) -> list[StateRequest]:
-    return [DeleteState(key) for key, _ in _each(request, request.topics)]
+    return [DeleteState(key) for key, _ in _each(request.group_id, request.topics)]
 
 
-def _each(request: Any, topics: Iterable[Any]) -> Iterable[tuple[SharePartitionKey, Any]]:
+def _each(group: str, topics: Iterable[_Topic[P]]) -> Iterator[tuple[SharePartitionKey, P]]:
     for topic in topics:
         for one in topic.partitions:
-            yield SharePartitionKey(request.group_id, topic.topic_id, one.partition), one
+            yield SharePartitionKey(group, topic.topic_id, one.partition), one
+
+
+def _batches(batches: Iterable[_Batch]) -> tuple[StateBatch, ...]:
+    return tuple(
+        StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+        for each in batches
+    )
 
 
 # ---- answers -----------------------------------------------------------------------------------------------
@@ -83,49 +135,68 @@ def _each(request: Any, topics: Iterable[Any]) -> Iterable[tuple[SharePartitionK
 
 def initialized(answers: Sequence[StateAnswer]) -> initialize.InitializeShareGroupStateResponse:
     return initialize.InitializeShareGroupStateResponse(
-        results=_by_topic(answers, _result(initialize.PartitionResult), initialize.InitializeStateResult)
+        results=[
+            initialize.InitializeStateResult(
+                topic_id=topic_id, partitions=[_result(initialize.PartitionResult, one) for one in of_topic]
+            )
+            for topic_id, of_topic in _by_topic(answers)
+        ]
     )
 
 
 def was_read(answers: Sequence[StateAnswer]) -> read.ReadShareGroupStateResponse:
-    return read.ReadShareGroupStateResponse(results=_by_topic(answers, _read_result, read.ReadStateResult))
+    return read.ReadShareGroupStateResponse(
+        results=[
+            read.ReadStateResult(topic_id=topic_id, partitions=[_read_result(one) for one in of_topic])
+            for topic_id, of_topic in _by_topic(answers)
+        ]
+    )
 
 
 def summarized(answers: Sequence[StateAnswer]) -> summary.ReadShareGroupStateSummaryResponse:
     return summary.ReadShareGroupStateSummaryResponse(
-        results=_by_topic(answers, _summary_result, summary.ReadStateSummaryResult)
+        results=[
+            summary.ReadStateSummaryResult(
+                topic_id=topic_id, partitions=[_summary_result(one) for one in of_topic]
+            )
+            for topic_id, of_topic in _by_topic(answers)
+        ]
     )
 
 
 def written(answers: Sequence[StateAnswer]) -> write.WriteShareGroupStateResponse:
     return write.WriteShareGroupStateResponse(
-        results=_by_topic(answers, _result(write.PartitionResult), write.WriteStateResult)
+        results=[
+            write.WriteStateResult(
+                topic_id=topic_id, partitions=[_result(write.PartitionResult, one) for one in of_topic]
+            )
+            for topic_id, of_topic in _by_topic(answers)
+        ]
     )
 
 
 def deleted(answers: Sequence[StateAnswer]) -> delete.DeleteShareGroupStateResponse:
     return delete.DeleteShareGroupStateResponse(
-        results=_by_topic(answers, _result(delete.PartitionResult), delete.DeleteStateResult)
+        results=[
+            delete.DeleteStateResult(
+                topic_id=topic_id, partitions=[_result(delete.PartitionResult, one) for one in of_topic]
+            )
+            for topic_id, of_topic in _by_topic(answers)
+        ]
     )
 
 
-def _by_topic(
-    answers: Sequence[StateAnswer], partition: Callable[[StateAnswer], Any], topic: Callable[..., A]
-) -> list[A]:
-    """One result a topic and partition; of a partition that is named twice, that of the last."""
-    topics: dict[bytes, dict[int, Any]] = {}
-    for one in answers:
-        topics.setdefault(one.key.topic_id, {})[one.key.partition] = partition(one)
-    return [
-        topic(topic_id=topic_id, partitions=list(partitions.values()))
-        for topic_id, partitions in topics.items()
-    ]
+def _by_topic(keyed: Iterable[K]) -> Iterator[tuple[bytes, list[K]]]:
+    """Go over them topic by topic; of a partition that is named twice, the last one counts."""
+    topics: dict[bytes, dict[int, K]] = {}
+    for one in keyed:
+        topics.setdefault(one.key.topic_id, {})[one.key.partition] = one
+    for topic_id, partitions in topics.items():
+        yield topic_id, list(partitions.values())
 
 
-def _result(cls: Callable[..., A]) -> Callable[[StateAnswer], A]:
-    return lambda one: cls(
-        partition=one.key.partition, error_code=one.error, error_message=one.message or None
-    )
+def _result(make: _MakeResult[R], one: StateAnswer) -> R:
+    return make(partition=one.key.partition, error_code=one.error, error_message=one.message or None)
 
 
 def _read_result(one: StateAnswer) -> read.PartitionResult:
@@ -165,50 +236,54 @@ def _summary_result(one: StateAnswer) -> summary.PartitionResult:
 
 
 class WireApi(NamedTuple):
-    """How requests of one kind about one group go to another node."""
+    """How requests of one kind about one group go to another node, and what its response says."""
 
-    request: Callable[[str, Sequence[Any]], object]
-    response_type: type[Any]
-    answer: Callable[[SharePartitionKey, Any], StateAnswer]  # of what the response says of a partition
-
-
-def _topics(requests: Sequence[Any], partition: Callable[[Any], Any], topic: Callable[..., A]) -> list[A]:
-    topics: dict[bytes, list[Any]] = {}
-    for one in requests:
-        topics.setdefault(one.key.topic_id, []).append(partition(one))
-    return [topic(topic_id=topic_id, partitions=partitions) for topic_id, partitions in topics.items()]
+    request: Callable[[str, Sequence[StateRequest]], object]
+    response_type: type[object]
+    answers: Callable[[str, object], Iterator[StateAnswer]]
 
 
-def _initialize_request(group: str, requests: Sequence[InitializeState]) -> object:
-    def partition(one: InitializeState) -> initialize.PartitionData:
+def _initialize_request(group: str, requests: Sequence[StateRequest]) -> object:
+    def partition(one: StateRequest) -> initialize.PartitionData:
+        assert isinstance(one, InitializeState)
         return initialize.PartitionData(
             partition=one.key.partition, state_epoch=one.state_epoch, start_offset=one.start_offset
         )
 
-    topics = _topics(requests, partition, initialize.InitializeStateData)
+    topics = [
+        initialize.InitializeStateData(topic_id=topic_id, partitions=list(map(partition, of_topic)))
+        for topic_id, of_topic in _by_topic(requests)
+    ]
     return initialize.InitializeShareGroupStateRequest(group_id=group, topics=topics)
 
 
-def _read_request(group: str, requests: Sequence[ReadState]) -> object:
-    def partition(one: ReadState) -> read.PartitionData:
+def _read_request(group: str, requests: Sequence[StateRequest]) -> object:
+    def partition(one: StateRequest) -> read.PartitionData:
+        assert isinstance(one, ReadState)
         return read.PartitionData(partition=one.key.partition, leader_epoch=one.leader_epoch)
 
-    return read.ReadShareGroupStateRequest(
-        group_id=group, topics=_topics(requests, partition, read.ReadStateData)
-    )
+    topics = [
+        read.ReadStateData(topic_id=topic_id, partitions=list(map(partition, of_topic)))
+        for topic_id, of_topic in _by_topic(requests)
+    ]
+    return read.ReadShareGroupStateRequest(group_id=group, topics=topics)
 
 
-def _summary_request(group: str, requests: Sequence[ReadStateSummary]) -> object:
-    def partition(one: ReadStateSummary) -> summary.PartitionData:
+def _summary_request(group: str, requests: Sequence[StateRequest]) -> object:
+    def partition(one: StateRequest) -> summary.PartitionData:
+        assert isinstance(one, ReadStateSummary)
         return summary.PartitionData(partition=one.key.partition, leader_epoch=one.leader_epoch)
 
-    return summary.ReadShareGroupStateSummaryRequest(
-        group_id=group, topics=_topics(requests, partition, summary.ReadStateSummaryData)
-    )
+    topics = [
+        summary.ReadStateSummaryData(topic_id=topic_id, partitions=list(map(partition, of_topic)))
+        for topic_id, of_topic in _by_topic(requests)
+    ]
+    return summary.ReadShareGroupStateSummaryRequest(group_id=group, topics=topics)
 
 
-def _write_request(group: str, requests: Sequence[WriteState]) -> object:
-    def partition(one: WriteState) -> write.PartitionData:
+def _write_request(group: str, requests: Sequence[StateRequest]) -> object:
+    def partition(one: StateRequest) -> write.PartitionData:
+        assert isinstance(one, WriteState)
         return write.PartitionData(
             partition=one.key.partition,
             state_epoch=one.state_epoch,
@@ -226,72 +301,83 @@ def _write_request(group: str, requests: Sequence[WriteState]) -> object:
             ],
         )
 
-    return write.WriteShareGroupStateRequest(
-        group_id=group, topics=_topics(requests, partition, write.WriteStateData)
+    topics = [
+        write.WriteStateData(topic_id=topic_id, partitions=list(map(partition, of_topic)))
+        for topic_id, of_topic in _by_topic(requests)
+    ]
+    return write.WriteShareGroupStateRequest(group_id=group, topics=topics)
+
+
+def _delete_request(group: str, requests: Sequence[StateRequest]) -> object:
+    topics = [
+        delete.DeleteStateData(
+            topic_id=topic_id,
+            partitions=[delete.PartitionData(partition=one.key.partition) for one in of_topic],
+        )
+        for topic_id, of_topic in _by_topic(requests)
+    ]
+    return delete.DeleteShareGroupStateRequest(group_id=group, topics=topics)
+
+
+def _results(group: str, response: object) -> Iterator[StateAnswer]:
+    assert isinstance(
+        response,
+        initialize.InitializeShareGroupStateResponse
+        | write.WriteShareGroupStateResponse
+        | delete.DeleteShareGroupStateResponse,
     )
+    topics: Sequence[_Topic[_Result]] = response.results
+    for key, one in _each(group, topics):
+        yield StateResult(key, known_code(one.error_code), one.error_message or "")
 
 
-def _delete_request(group: str, requests: Sequence[DeleteState]) -> object:
-    def partition(one: DeleteState) -> delete.PartitionData:
-        return delete.PartitionData(partition=one.key.partition)
-
-    return delete.DeleteShareGroupStateRequest(
-        group_id=group, topics=_topics(requests, partition, delete.DeleteStateData)
-    )
-
-
-def _result_answer(key: SharePartitionKey, told: Any) -> StateAnswer:
-    return StateResult(key, known_code(told.error_code), told.error_message or "")
-
-
-def _read_answer(key: SharePartitionKey, told: read.PartitionResult) -> StateAnswer:
-    return StateRead(
-        key,
-        known_code(told.error_code),
-        told.error_message or "",
-        told.state_epoch,
-        told.start_offset,
-        tuple(
-            StateBatch(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
-            for each in told.state_batches
-        ),
-    )
+def _read_answers(group: str, response: object) -> Iterator[StateAnswer]:
+    assert isinstance(response, read.ReadShareGroupStateResponse)
+    for key, one in _each(group, response.results):
+        yield StateRead(
+            key,
+            known_code(one.error_code),
+            one.error_message or "",
+            one.state_epoch,
+            one.start_offset,
+            _batches(one.state_batches),
+        )
 
 
-def _summary_answer(key: SharePartitionKey, told: summary.PartitionResult) -> StateAnswer:
-    return StateSummary(
-        key,
-        known_code(told.error_code),
-        told.error_message or "",
-        told.state_epoch,
-        told.leader_epoch,
-        told.start_offset,
-        told.delivery_complete_count,
-    )
+def _summary_answers(group: str, response: object) -> Iterator[StateAnswer]:
+    assert isinstance(response, summary.ReadShareGroupStateSummaryResponse)
+    for key, one in _each(group, response.results):
+        yield StateSummary(
+            key,
+            known_code(one.error_code),
+            one.error_message or "",
+            one.state_epoch,
+            one.leader_epoch,
+            one.start_offset,
+            one.delivery_complete_count,
+        )
 
 
 WIRE_APIS: Final[dict[type[StateRequest], WireApi]] = {
-    InitializeState: WireApi(
-        _initialize_request, initialize.InitializeShareGroupStateResponse, _result_answer
-    ),
-    ReadState: WireApi(_read_request, read.ReadShareGroupStateResponse, _read_answer),
-    ReadStateSummary: WireApi(_summary_request, summary.ReadShareGroupStateSummaryResponse, _summary_answer),
-    WriteState: WireApi(_write_request, write.WriteShareGroupStateResponse, _result_answer),
-    DeleteState: WireApi(_delete_request, delete.DeleteShareGroupStateResponse, _result_answer),
+    InitializeState: WireApi(_initialize_request, initialize.InitializeShareGroupStateResponse, _results),
+    ReadState: WireApi(_read_request, read.ReadShareGroupStateResponse, _read_answers),
+    ReadStateSummary: WireApi(_summary_request, summary.ReadShareGroupStateSummaryResponse, _summary_answers),
+    WriteState: WireApi(_write_request, write.WriteShareGroupStateResponse, _results),
+    DeleteState: WireApi(_delete_request, delete.DeleteShareGroupStateResponse, _results),
 }
 
 
-def answers_of(requests: Sequence[StateRequest], response: Any) -> list[StateAnswer]:
-    """Return the answers to requests of one kind; what the response does not tell of has failed."""
-    told = {(topic.topic_id, one.partition): one for topic in response.results for one in topic.partitions}
+def answers_of(requests: Sequence[StateRequest], response: object) -> list[StateAnswer]:
+    """Return the answers to requests of one kind and group; what the response does not tell of has failed."""
+    first = requests[0]
+    told = {one.key: one for one in WIRE_APIS[type(first)].answers(first.key.group, response)}
     answers = []
     for request in requests:
-        of_partition = told.get((request.key.topic_id, request.key.partition))
-        answers.append(
-            refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, "The share coordinator did not answer.")
-            if of_partition is None
-            else WIRE_APIS[type(request)].answer(request.key, of_partition)
-        )
+        answer = told.get(request.key)
+        if answer is None:
+            message = "The share coordinator did not answer."
+            answer = refused(request, ErrorCode.UNKNOWN_SERVER_ERROR, message)
+        answers.append(answer)
     return answers
 
 

@@ -210,7 +210,7 @@ class ShareStateWorld:
 
     @property
     def states(self) -> dict[SharePartitionKey, ShareState]:
-        return {key: known.state for key, known in self.shard.states.items()}
+        return {key: known.current for key, known in self.shard.states.items()}
 
     @property
     def records(self) -> list[ShareStateRecord]:
@@ -222,6 +222,6 @@ class ShareStateWorld:
         self.coordinator.check_invariants()
         shard, loaded = self.shard, self.loaded()
         loaded.check_invariants()
-        assert {key: known.state for key, known in loaded.states.items()} == self.states
+        assert {key: known.current for key, known in loaded.states.items()} == self.states
         assert shard.next_offset == len(self.rows)
         assert loaded.redundant.start_offset == shard.redundant.start_offset or self.log_start_offset

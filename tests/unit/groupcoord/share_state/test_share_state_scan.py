@@ -33,7 +33,7 @@ def test_a_record_that_cannot_be_read_is_left_out() -> None:
 def test_updates_without_their_snapshot_are_a_state() -> None:
     shard, _ = scanned(bytes(build_batch([(*ROWS[1], 0, ())]))).finish()
 
-    assert shard.states[KEY].state.batches == (batch(20, 29),)
+    assert shard.states[KEY].current.batches == (batch(20, 29),)
     assert shard.redundant.start_offset is None
 
 
