@@ -52,6 +52,8 @@ class Moves(NamedTuple):
                 window.delivery_complete_count += window.counted(index)
             if target == ARCHIVED and why is not None:
                 self.archived.append(ArchivedRecords(records.firsts[index], records.lasts[index], count, why))
+        if self.ranges and self.ranges[-1][1] + 1 == first:
+            first = self.ranges.pop()[0]
         self.ranges.append((first, last))
 
 

@@ -62,9 +62,11 @@ def _limits(asked: Acquisition, max_records: int) -> tuple[int, int]:
 
 def _archive_vanished(window: ShareWindow, fetch_offset: int, base_offset: int) -> None:
     """Archive what is available between the offset of a fetch and what it found: the log was compacted."""
-    if fetch_offset >= base_offset or not window.archive(
-        fetch_offset, base_offset - 1, _AVAILABLE_ONLY, is_counted=True
-    ):
+    if fetch_offset >= base_offset:
+        return
+    if window.gap is not None and fetch_offset <= window.gap.gap_start_offset:
+        window.nothing_before(base_offset)
+    if not window.archive(fetch_offset, base_offset - 1, _AVAILABLE_ONLY, is_counted=True):
         return
     window.records_became_available()
     window.advance_start()
@@ -116,14 +118,14 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
 
 def _is_throttled(asked: Acquisition, first: int, last: int) -> bool:
     """Whether a record that may be acquired here has failed often."""
-    records = asked.window.records
+    records, throttled_from = asked.window.records, asked.config.throttled_from_count
     begin, end = records.span(first, last)
-    return any(
-        records.counts[index] >= asked.config.throttled_from_count
-        and records.states[index] == AVAILABLE
-        and not records.transitions[index]
-        for index in range(begin, end)
-    )
+    index = records.next_available(begin)
+    while 0 <= index < end:
+        if records.counts[index] >= throttled_from:
+            return True
+        index = records.next_available(index + 1)
+    return False
 
 
 def _acquire_again(
@@ -136,13 +138,11 @@ def _acquire_again(
     taken = 0
     most_throttled: int | None = None
     while first <= last:
-        index = records.index_at(first)
-        if index == len(records) or records.firsts[index] > last:
+        index = records.next_available(records.index_at(first))
+        if index < 0 or records.firsts[index] > last:
             break
         begin, end = max(first, records.firsts[index]), min(last, records.lasts[index])
         first = end + 1
-        if records.states[index] != AVAILABLE or records.transitions[index]:
-            continue
         delivered = records.counts[index]
         is_last_delivery = delivery_limit > 2 and delivered == delivery_limit - 1
         if is_last_delivery and taken:
@@ -193,8 +193,7 @@ def _hold(asked: Acquisition, first: int, last: int, delivery_count: int) -> Non
 def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) -> list[AcquiredRecords]:
     """Acquire records of which nothing is in flight, from `first` to `last`."""
     window, records = asked.window, asked.window.records
-    if not records:
-        first = max(first, window.end_offset)
+    first = max(first, window.start_offset)
     if first > last:
         return []
     if max_records < last - first + 1:

@@ -66,14 +66,17 @@ class InFlightRecords:
         """The last batch that begins at this offset or before it, or -1."""
         return bisect_right(self.batch_firsts, offset) - 1
 
+    def next_available(self, index: int) -> int:
+        """This range or the next one behind it that may be acquired; -1 when there is none."""
+        index = self.states.find(AVAILABLE, index)
+        while index >= 0 and self.transitions[index]:
+            index = self.states.find(AVAILABLE, index + 1)
+        return index
+
     def first_available(self) -> int | None:
         """The first offset that may be acquired."""
-        index = self.states.find(AVAILABLE)
-        while index >= 0:
-            if not self.transitions[index]:
-                return self.firsts[index]
-            index = self.states.find(AVAILABLE, index + 1)
-        return None
+        index = self.next_available(0)
+        return self.firsts[index] if index >= 0 else None
 
     def leading_terminal(self) -> int:
         """How many of the first ranges are done with, by moves that nothing can take back."""

@@ -38,6 +38,6 @@ MOVES: Final[dict[RecordState, frozenset[RecordState]]] = {
     _S.ACKNOWLEDGED: frozenset(),
     _S.ARCHIVED: frozenset(),
 }
-# Where a move from ACQUIRED leads that the coordinator refused: back, or on when the lock is over by now.
-TAKEN_BACK_TO: Final = frozenset({_S.ACQUIRED, _S.AVAILABLE, _S.ARCHIVED})
+# Where a move from ACQUIRED leads that the coordinator refused: back, or on when the record is no more.
+TAKEN_BACK_TO: Final = frozenset({_S.ACQUIRED, _S.ARCHIVED})
 TERMINAL: Final = frozenset({_S.ACKNOWLEDGED, _S.ARCHIVED})

@@ -59,14 +59,10 @@ def complete(
     return is_any_available
 
 
-def take_back(
-    window: ShareWindow, config: ShareConfig, number: int, first: int, last: int, now_ms: int
-) -> bool:
-    """Take back the moves of a transition; return whether that made records available, as locks are over."""
+def take_back(window: ShareWindow, number: int, first: int, last: int) -> None:
+    """Take back the moves of a transition: the member holds the records again, until its locks are over."""
     records = window.records
-    records.cut(window.start_offset)
     begin, end = records.span(first, last)
-    is_any_available = False
     for index in range(begin, end):
         if records.transitions[index] != number:
             continue
@@ -75,19 +71,10 @@ def take_back(
             continue
         if records.states[index] in TERMINAL:
             window.delivery_complete_count -= window.counted(index)
-        if records.times_ms[index] > now_ms:
-            records.take_back(index, ACQUIRED)
-            window.locks.add(records.times_ms[index], records.firsts[index], records.lasts[index])
-        elif _is_gone(window, index) or records.counts[index] >= config.delivery_count_limit:
-            records.take_back(index, ARCHIVED)
-            records.holders[index], records.times_ms[index] = None, 0
-            window.delivery_complete_count += window.counted(index)
-        else:
-            records.take_back(index, AVAILABLE)
-            window.free(index, config, now_ms)
-            is_any_available = True
+        records.take_back(index, ACQUIRED)
+        # That entry may have been passed over while the coordinator was asked.
+        window.locks.add(records.times_ms[index], records.firsts[index], records.lasts[index])
     records.merge(begin, end)
-    return is_any_available
 
 
 def _end_lock(
@@ -95,7 +82,7 @@ def _end_lock(
 ) -> StateBatch:
     records = window.records
     first, last, count = records.firsts[index], records.lasts[index], records.counts[index]
-    is_gone = _is_gone(window, index)
+    is_gone = last < window.start_offset  # no longer in the log
     is_at_limit = count >= config.delivery_count_limit
     if not is_gone and not is_at_limit:
         window.free(index, config, now_ms)
@@ -105,11 +92,6 @@ def _end_lock(
     if not is_gone:
         archived.append(ArchivedRecords(first, last, count, ArchiveReason.DELIVERY_LIMIT))
     return StateBatch(first, last, ARCHIVED, count)
-
-
-def _is_gone(window: ShareWindow, index: int) -> bool:
-    """Whether the log no longer has these records: then they are never available again."""
-    return window.records.lasts[index] < window.start_offset
 
 
 def _held_by(window: ShareWindow, member: str) -> list[tuple[int, int]]:

@@ -187,7 +187,7 @@ class SharePartition:
             for batch in batches:
                 acknowledge_batch(moves, member, batch, now_ms, self._limits.max_states)
         except KafkaError as error:
-            self._take_back(moves.number, moves.ranges, now_ms)
+            self._take_back(moves.number, moves.ranges)
             return Outcome(error=error.code, message=error.detail)
         return self._outcome(moves)
 
@@ -219,11 +219,15 @@ class SharePartition:
                 is_any_available = True
         return self._window.advance_start() or is_any_available
 
-    def failed(self, transition: Transition, now_ms: int) -> bool:
-        """Take back what the coordinator has refused; return whether there may be more to acquire."""
+    def failed(self, transition: Transition) -> bool:
+        """Take back what the coordinator has refused; return whether there may be more to acquire.
+
+        Locks that were over meanwhile end with the next `expire`, for which it is time then.
+        """
         if not transition.number:
             return self._window.advance_start()
-        return self._take_back(transition.number, transition.ranges, now_ms)
+        self._take_back(transition.number, transition.ranges)
+        return False
 
     def move_log_start(self, offset: int) -> bool:
         """Archive what the log no longer has; return whether the start offset moved."""
@@ -259,12 +263,9 @@ class SharePartition:
             archived=tuple(moves.archived),
         )
 
-    def _take_back(self, number: int, ranges: Sequence[tuple[int, int]], now_ms: int) -> bool:
-        is_any_available = False
+    def _take_back(self, number: int, ranges: Sequence[tuple[int, int]]) -> None:
         for first, last in ranges:
-            if take_back(self._window, self.config, number, first, last, now_ms):
-                is_any_available = True
-        return is_any_available
+            take_back(self._window, number, first, last)
 
     def _write(self, batches: Sequence[StateBatch]) -> WriteState:
         return WriteState(

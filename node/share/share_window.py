@@ -124,24 +124,30 @@ class ShareWindow:
         else:
             self.gap = None
 
+    def nothing_before(self, offset: int) -> None:
+        """Take note that the log has nothing for the gaps before this offset."""
+        if self.gap is not None and self.gap.gap_start_offset < offset:
+            self.gap.gap_start_offset = offset
+
     def _first_to_fetch(self) -> int | None:
+        available, gap = self.records.first_available(), self._next_gap()
+        if available is None or gap is None:
+            return gap if available is None else available
+        return min(available, gap)
+
+    def _next_gap(self) -> int | None:
+        """The first offset of the next gap; with none the window is over."""
+        if self.gap is None or not self.is_gap_active():
+            return None
         records = self.records
-        available = records.first_available()
-        if not self.is_gap_active():
-            return available
-        assert self.gap is not None
-        gap_start = self.gap.gap_start_offset
-        # Batches that end before the window begins say nothing of it.
-        for place in range(bisect_left(records.batch_lasts, gap_start), len(records.batch_firsts)):
-            first, last = records.batch_firsts[place], records.batch_lasts[place]
-            if available is not None and available < first:
-                return available
-            if first > gap_start:
-                return gap_start
-            if available is not None and available <= last:
-                return available
-            gap_start = max(last + 1, gap_start)
-        return available
+        place = bisect_left(records.batch_lasts, self.gap.gap_start_offset)
+        while place < len(records.batch_firsts) and records.batch_firsts[place] <= self.gap.gap_start_offset:
+            self.gap.gap_start_offset = records.batch_lasts[place] + 1
+            place += 1
+        if self.gap.gap_start_offset > self.end_offset:
+            self.gap = None
+            return None
+        return self.gap.gap_start_offset
 
     # ---- moves of one range
 
@@ -204,13 +210,9 @@ class ShareWindow:
         """Move the start offset over what is done with and forget that; return whether it moved."""
         records = self.records
         count = records.leading_terminal()
-        if count and self.is_gap_active():
-            assert self.gap is not None
-            # A batch that reaches into the window stays whole, as gaps may follow it.
-            gap_start = self.gap.gap_start_offset
-            place = bisect_left(records.batch_lasts, gap_start)
-            if place < len(records.batch_firsts):
-                count = min(count, bisect_left(records.firsts, records.batch_firsts[place]))
+        gap = self._next_gap() if count else None
+        if gap is not None:
+            count = min(count, records.index_at(gap))
         if not count:
             return False
         before = self.start_offset
@@ -220,9 +222,8 @@ class ShareWindow:
             self.delivery_complete_count = 0
         else:
             following = records.firsts[count]
-            if self.is_gap_active():
-                assert self.gap is not None
-                following = min(following, self.gap.gap_start_offset)
+            if gap is not None:
+                following = min(following, gap)
             self.delivery_complete_count -= sum(map(self.counted, range(count)))
             self.start_offset = max(before, following)
         records.drop_front(count)
@@ -233,6 +234,7 @@ class ShareWindow:
         if offset <= self.start_offset:
             return False
         offset = min(offset, MAX_OFFSET)
+        self.nothing_before(offset)
         records = self.records
         if not records:
             self.start_offset = self.end_offset = offset

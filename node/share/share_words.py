@@ -13,7 +13,7 @@ MAX_DELIVERY_COUNT: Final = 32_767  # an int16 in the messages
 MIN_THROTTLED_DELIVERY_COUNT: Final = 2
 # Ranges of offsets with a state of their own, of some 60 bytes each. A group holds no more records than
 # `group.share.partition.max.record.locks` (10,000 at most), but for the end of a batch, which may be long.
-MAX_STATES: Final = 40_000
+MAX_STATES: Final = 20_000
 
 
 class AcknowledgeType(IntEnum):

@@ -19,6 +19,7 @@ from ottla.node.share.share_words import (
     ShareLimits,
     Transition,
 )
+from tests.share_watch import ShareWatch
 
 KEY: Final = SharePartitionKey("group", bytes(16), 0)
 MEMBERS: Final = ("m1", "m2", "m3")
@@ -45,11 +46,17 @@ class Session:
             partition_max_record_locks=10_000 if is_roomy else self.random.choice([10, 40, 200]),
         )
         self.is_deleted = is_deleted
+        self.deleted_to = 0
         # Nothing is said of records that nobody holds.
         self.is_sensible = is_roomy
         self.lines: list[str] = []
         self.answers: list[str] = []
         self.waiting: list[Transition] = []
+        self.watch = ShareWatch(
+            lock_duration_ms=self.config.record_lock_duration_ms,
+            delivery_count_limit=self.config.delivery_count_limit,
+        )
+        self.written: dict[int, list[StateBatch]] = {}  # by transition
         self.now_ms = 0
         self.has_aborted = has_aborted
         self.log = self._make_log(is_compacted)
@@ -59,6 +66,10 @@ class Session:
         start = states[0].first_offset if states else 0
         if states and self.random.random() < 0.3:
             start = max(start - self.random.randint(1, 10), 0)
+        self.first_offset = start
+        self.done_before = {
+            offset for first, last, state, _ in states if state for offset in range(first, last + 1)
+        }
         self.core.restore(StateRead(KEY, state_epoch=3, start_offset=start, batches=tuple(states)), 0)
         self._answer(
             "new",
@@ -86,7 +97,7 @@ class Session:
         first = self.random.choice([0, 20])
         for _ in range(self.random.randint(1, 6)):
             last = first + self.random.randint(0, 9)
-            count = self.random.randint(1, self.config.delivery_count_limit)
+            count = self.random.randint(1, self.config.delivery_count_limit - 1)
             states.append(StateBatch(first, last, self.random.choice([0, 0, 2, 4]), count))
             first = last + 1 + (self.random.randint(1, 6) if self.random.random() < 0.5 else 0)
         return states
@@ -132,6 +143,8 @@ class Session:
             never_delivered=aborted,
         )
         acquired = self.core.acquire(member, self.now_ms, fetched, most, batch_size, is_strict)
+        for first, last, count in acquired:
+            self.watch.acquired(member, first, last, count, self.now_ms)
         told = "".join(f"{first}-{last}:{count}," for first, last, count in acquired)
         self._answer(
             f"acquired={told}",
@@ -156,6 +169,8 @@ class Session:
             return
         batches = [self._some_batch(held) for _ in range(self.random.choice([1, 1, 1, 2, 3]))]
         outcome = self.core.acknowledge(member, batches, self.now_ms)
+        if not outcome.error:
+            self._watch_renewals(member, batches)
         words = ",".join(f"{first}-{last}:{'.'.join(map(str, types))}" for first, last, types in batches)
         self._answer(self._told(outcome), "ack", member, words)
 
@@ -167,7 +182,8 @@ class Session:
         duration_ms = self.random.choice([1, 30, 99, 100, 1_000])
         self.now_ms += duration_ms
         outcome = self.core.expire(self.now_ms)
-        written = outcome.write.batches if outcome.write else ()
+        written = list(outcome.write.batches) if outcome.write else []
+        self._watch_written(written)
         if outcome.transition is not None:
             self.core.persisted(outcome.transition, self.now_ms)
         self._answer(f"expired={ranges(written)}", "tick", duration_ms)
@@ -176,14 +192,70 @@ class Session:
         number = self.random.randrange(len(self.waiting))
         transition = self.waiting.pop(number)
         is_written = self.random.random() < 0.8
-        tell = self.core.persisted if is_written else self.core.failed
-        tell(transition, self.now_ms)
+        written = self.written.pop(transition.number)
+        if is_written:
+            self.core.persisted(transition, self.now_ms)
+            self._watch_written(written)
+        else:
+            self.core.failed(transition)
+            # Locks that are over meanwhile, which Kafka ends at once.
+            outcome = self.core.expire(self.now_ms)
+            self._watch_written(outcome.write.batches if outcome.write else ())
         self._answer("settled", "settle", number, "ok" if is_written else "failed")
 
     def move_log_start(self, offset: int) -> None:
         self.log = [batch for batch in self.log if batch[1] >= offset]
+        self.deleted_to = offset
         self.core.move_log_start(offset)
         self._answer("moved", "log", offset)
+
+    def drain(self) -> None:
+        """Let a member accept all that is left, and see that nothing was lost."""
+        while self.waiting:
+            self.settle()
+        self.now_ms += 10_000
+        self.core.persisted(Transition(0), self.now_ms)
+        written = self.core.expire(self.now_ms)
+        self._watch_written(list(written.write.batches) if written.write else [])
+        self.core.persisted(Transition(0), self.now_ms)
+        never_idle = 10_000
+        while (fetch_offset := self.core.next_fetch_offset()) <= self.log[-1][1]:
+            read = [batch for batch in self.log if batch[1] >= fetch_offset][:1]
+            aborted = [batch for batch in read if batch[0] in self.aborted]
+            bounds = [[first for first, _ in read], [last for _, last in read]]
+            fetched = FetchedRecords(fetch_offset, *bounds, never_delivered=aborted)
+            acquired = self.core.acquire("m1", self.now_ms, fetched, 500, 500, False)
+            for first, last, count in acquired:
+                self.watch.acquired("m1", first, last, count, self.now_ms)
+                one = AcknowledgementBatch(first, last, [1])
+                outcome = self.core.acknowledge("m1", [one], self.now_ms)
+                assert outcome.write is not None and outcome.transition is not None, outcome
+                self.core.persisted(outcome.transition, self.now_ms)
+                self._watch_written(list(outcome.write.batches))
+            self.core.check_invariants()
+            self.watch.start_offset(self.core.start_offset)
+            never_idle -= 1
+            assert never_idle, "this never ends"
+        delivered = [batch for batch in self.log if batch[0] not in self.aborted]
+        self.watch.none_lost(
+            offset
+            for first, last in delivered
+            for offset in range(max(first, self.first_offset, self.deleted_to), last + 1)
+            if offset not in self.done_before
+        )
+
+    # ---- what share groups promise
+
+    def _watch_renewals(self, member: str, batches: Iterable[AcknowledgementBatch]) -> None:
+        for first, last, types in batches:
+            for offset in range(max(first, self.core.start_offset), last + 1):
+                kind = types[offset - first] if len(types) > 1 else types[0]
+                if kind == 4 and self.core.holder_of(offset) == member:
+                    self.watch.renewed(member, offset, offset, self.now_ms)
+
+    def _watch_written(self, batches: Iterable[StateBatch]) -> None:
+        for first, last, state, _ in batches:
+            (self.watch.done if state else self.watch.released)(first, last)
 
     # ---- words
 
@@ -222,11 +294,13 @@ class Session:
         assert outcome.transition is not None
         self.waiting.append(outcome.transition)
         write = outcome.write
+        self.written[outcome.transition.number] = list(write.batches)
         return f"written={write.start_offset}/{write.delivery_complete_count}/{ranges(write.batches)}"
 
     def _answer(self, answer: str, *words: object) -> None:
         core = self.core
         core.check_invariants()
+        self.watch.start_offset(core.start_offset)
         self.lines.append(" ".join(map(str, words)))
         start, end, following = core.start_offset, core.end_offset, core.next_fetch_offset()
         may_acquire = str(core.may_acquire()).lower()

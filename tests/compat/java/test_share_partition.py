@@ -50,9 +50,8 @@ def played(seeds: range, **kinds: bool) -> list[Session]:
     return sessions
 
 
-@pytest.mark.parametrize("has_gaps", [False, True])
-def test_java_answers_the_same(ask_java: AskJava, has_gaps: bool) -> None:
-    sessions = played(range(400), has_gaps=has_gaps)
+def test_java_answers_the_same(ask_java: AskJava) -> None:
+    sessions = played(range(500))
 
     reasons = set()
     for line, ours, theirs in judged(ask_java, sessions):
@@ -67,9 +66,10 @@ def test_java_answers_the_same(ask_java: AskJava, has_gaps: bool) -> None:
     assert reasons == {"no floor"}
 
 
-@pytest.mark.parametrize("kind", ["is_compacted", "has_aborted"])
+@pytest.mark.parametrize("kind", ["has_gaps", "is_compacted", "has_aborted"])
 def test_java_differs_in_nothing_but_that_our_start_offset_moves_sooner(ask_java: AskJava, kind: str) -> None:
-    """What is archived without being written moves our start offset at once, Kafka's with the next write."""
+    """Ours goes over what is archived without being written, and up to the next gap; Kafka's waits for a
+    write, and before a batch that a gap might follow."""
     sessions = played(range(400), is_roomy=True, **{kind: True})
 
     sooner = 0

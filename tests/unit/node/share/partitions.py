@@ -79,8 +79,10 @@ class Partition:
     def settle(self, outcome: Outcome, *, is_written: bool = True) -> bool:
         """Tell the partition what became of a write."""
         assert outcome.transition is not None, outcome
-        tell = self.core.persisted if is_written else self.core.failed
-        there_is_more = tell(outcome.transition, self.now_ms)
+        if is_written:
+            there_is_more = self.core.persisted(outcome.transition, self.now_ms)
+        else:
+            there_is_more = self.core.failed(outcome.transition)
         self.check()
         return there_is_more
 

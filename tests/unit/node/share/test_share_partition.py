@@ -159,8 +159,10 @@ def test_what_was_not_written_is_available_when_its_lock_is_over() -> None:
     outcome = partition.say(0, 9, ACCEPT)
 
     assert partition.wait(LOCK_MS).write is None
-    assert partition.settle(outcome, is_written=False)
+    partition.settle(outcome, is_written=False)
 
+    assert partition.core.next_expiry() == NOW_MS + LOCK_MS  # at once
+    assert partition.wait(0).write is not None
     assert partition.states == [(0, 9, AVAILABLE, 1)]
 
 
@@ -315,10 +317,33 @@ def test_the_state_is_taken_up_again_with_its_gaps() -> None:
     assert partition.fetch("m1") == [(20, 24, 1)]
     assert partition.core.next_fetch_offset() == 30
     partition.done(10, 24, ACCEPT)
-    assert partition.window == (25, 29)  # as long as there may be gaps
-    partition.fetch("m1")
-    partition.done(30, 39, ACCEPT)
-    assert partition.window == (40, 40)
+    assert partition.window == (30, 30)
+
+
+def test_a_window_that_was_full_when_the_leader_went_moves_on() -> None:
+    # In Kafka it would stand for ever: the last batch stays, as there might be a gap behind it.
+    config = ShareConfig(partition_max_record_locks=20)
+    partition = Partition(config=config, batches=[StateBatch(0, 4, AVAILABLE, 1), StateBatch(10, 29, 2, 1)])
+    assert partition.fetch("m1") == [(0, 4, 2), (5, 9, 1)]
+
+    partition.done(0, 9, ACCEPT)
+
+    assert partition.core.may_acquire()
+    assert partition.window == (30, 30)
+
+
+def test_gaps_that_compaction_left_are_passed_over() -> None:
+    states = [StateBatch(0, 4, ACKNOWLEDGED, 1), StateBatch(15, 19, ACKNOWLEDGED, 1)]
+    partition = Partition(
+        batches=[*states, StateBatch(25, 29, AVAILABLE, 1)], log=[(15, 19), (20, 24), (25, 29)]
+    )
+    assert partition.core.next_fetch_offset() == 5
+
+    assert partition.fetch() == []  # nothing but what is done with; but it is known now
+
+    assert partition.core.next_fetch_offset() == 20
+    assert partition.fetch() == [(20, 24, 1)]
+    assert partition.fetch() == [(25, 29, 2)]
 
 
 @pytest.mark.parametrize(
