@@ -63,7 +63,9 @@ class Shard:
         """`partitions_of` tells how many partitions the topic of an id has, 0 if there is none."""
         self.config = config
         self.partitions_of = partitions_of
-        self.next_offset = 0  # of the next record; whoever appends sets it before the first one
+        # Of the next record; and up to which the log was cut last. Whoever appends sets both at first.
+        self.next_offset = 0
+        self.pruned_offset = 0
         self.states: dict[SharePartitionKey, KnownState] = {}
         # Derived.
         self.by_topic: dict[bytes, dict[SharePartitionKey, None]] = {}
@@ -72,7 +74,6 @@ class Shard:
         # Soft.
         self.cold: deque[SharePartitionKey] = deque()  # to be looked at in this round
         self.forgotten: dict[bytes, None] = {}  # topics that are gone, of which states are left
-        self.pruned_offset = 0  # up to which the log was cut last
 
     def replay(self, record: ShareStateRecord) -> None:
         """The one way that durable state changes."""

@@ -13,6 +13,7 @@ from ottla.groupcoord.share_state.share_state_words import (
     DeleteState,
     InitializeState,
     ReadState,
+    ReadStateSummary,
     SharePartitionKey,
     StateBatch,
     StateRead,
@@ -167,6 +168,8 @@ async def _ask(persister: SharePersister, requests: Sequence[StateRequest]) -> l
                 answers += await persister.write([request])
             case ReadState():
                 answers += await persister.read([request])
+            case ReadStateSummary():
+                answers += await persister.read_summary([request])
             case DeleteState():
                 answers += await persister.delete([request])
     return answers
