@@ -111,7 +111,12 @@ class ShareFetch:
         return Located(led, offset, found)
 
     def is_enough(self, located: Sequence[Located]) -> bool:
-        """Return whether the answer is worth sending: enough bytes, or an error that was met just now."""
+        """Return whether the answer is worth sending: enough bytes, or something that must not wait.
+
+        What could not be begun waits, as in Apache Kafka: its client would ask again at once.
+        """
+        if any(led.is_gone and led.failure is None for led in self.led.values()):
+            return True
         if any(one.error is not ErrorCode.NONE and place in self.led for place, one in self.results.items()):
             return True
         return sum(one.found.readable_bytes for one in located) >= max(1, self.params.min_bytes)

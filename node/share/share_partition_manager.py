@@ -516,7 +516,7 @@ class SharePartitionManager:
         if result.error is ErrorCode.NONE:
             is_more = led.core.persisted(outcome.transition, self._now_ms())
         else:
-            is_more = led.core.failed(outcome.transition, self._now_ms())
+            is_more = led.core.failed(outcome.transition)
             refusal = Refusal(*write_error(result))
             if refusal.error in _FENCED and not led.is_gone:
                 log.info("%s is fenced: %s", led.core.key.coordinator_key, refusal.message)
