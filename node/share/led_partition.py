@@ -23,6 +23,7 @@ class LedPartition:
         "failure",
         "is_gone",
         "leader_epoch",
+        "lock_timeouts",
         "partition",
         "waiting",
     )
@@ -34,6 +35,7 @@ class LedPartition:
         self.waiting: dict[DelayedFetch, None] = {}  # in the order in which they came
         self.claimed_by: object | None = None  # the fetch that is about to acquire, before others look
         self.is_gone = False
+        self.lock_timeouts = 0  # records whose lock ended
         self.counted_bytes = 0  # of `used_bytes`, by the manager
         self.failure: KafkaError | None = None  # why its state could not be read
 

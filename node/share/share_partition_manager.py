@@ -597,9 +597,9 @@ class SharePartitionManager:
             return
         outcome = led.core.expire(self._now_ms())
         if outcome.write is not None:
-            self.counters.lock_timeouts += sum(
-                one.last_offset - one.first_offset + 1 for one in outcome.write.batches
-            )
+            count = sum(one.last_offset - one.first_offset + 1 for one in outcome.write.batches)
+            led.lock_timeouts += count
+            self.counters.lock_timeouts += count
         self._write(led, outcome)
 
     # ---- life --------------------------------------------------------------------------------------------

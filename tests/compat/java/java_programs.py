@@ -37,6 +37,7 @@ _OF_THE_BROKER = (
     ),
     *(
         "RegexJudge",
+        "ShareMembers",
         "SharePartitionJudge",
         "ShareStateJudge",
         "TransactionDecisionJudge",
