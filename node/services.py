@@ -21,6 +21,8 @@ from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.group_topics import topics_changed
 from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.coordinators.share_persister import SharePersister
+from ottla.node.coordinators.share_state_runtime import ShareStateRuntime
 from ottla.node.coordinators.txn_gate import TxnGate
 from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.counters.election_counters import ElectionCounters
@@ -126,6 +128,8 @@ class Services:
     group_lag: GroupLag
     marker_writer: MarkerWriter
     marker_sender: MarkerSender
+    share_states: ShareStateRuntime
+    share_persister: SharePersister
     txns: TxnRuntime
     txn_gate: TxnGate
     client_metrics: ClientInstances
@@ -160,7 +164,7 @@ class Services:
     @property
     def serves_share_groups(self) -> bool:
         """Return whether there may be share groups (KIP-932)."""
-        return self.metadata.image.features.get("share.version", 0) >= 1
+        return self.metadata.image.share_version >= 1
 
     @property
     def has_authorizer(self) -> bool:
@@ -170,6 +174,8 @@ class Services:
     def close(self) -> None:
         """Answer what waits, and take nothing more."""
         self.groups.close()
+        self.share_persister.close()
+        self.share_states.close()
         self.txns.close()
         self.txn_gate.close()
         self.marker_sender.close()
@@ -180,13 +186,16 @@ class Services:
     def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Have the coordinators, and subscriptions to client metrics, follow a change of the metadata."""
         self.groups.refresh()
+        self.share_states.refresh()
+        self.share_persister.refresh()
         self.txns.refresh()
         self.marker_sender.refresh()
         self.txn_gate.refresh()
         self.client_metrics.subscriptions.update(image, changes.configs)
-        deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
+        deleted = [one.before for one in changes.topics if one.before is not None and one.after is None]
         if deleted:
-            self.groups.forget_topics(deleted)
+            self.groups.forget_topics([topic.name for topic in deleted])
+            self.share_states.forget_topics([topic.topic_id for topic in deleted])
         changed = topics_changed(image, changes)
         if changed is not None:
             self.groups.change_topics(changed)

@@ -234,6 +234,15 @@ class BrokerConfig:
     transaction_partition_verification_enable: bool
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_replication_factor: int
+    share_coordinator_state_topic_min_isr: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_state_topic_compression_codec: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_write_timeout_ms: int
+    share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_cold_partition_snapshot_interval_ms: int
     unstable_api_versions_enable: bool
     ottla_transaction_hold_ms: int
     ottla_rest_listeners: tuple[RestAddress, ...]  # empty: no REST API

@@ -68,15 +68,11 @@ NOT_HONOURED: Final = frozenset(
     sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url
     sasl.server.callback.handler.class security.providers server.max.startup.time.ms
     share.coordinator.append.linger.ms share.coordinator.cached.buffer.max.bytes
-    share.coordinator.cold.partition.snapshot.interval.ms share.coordinator.load.buffer.size
-    share.coordinator.snapshot.update.records.per.snapshot share.coordinator.state.topic.compression.codec
-    share.coordinator.state.topic.min.isr share.coordinator.state.topic.num.partitions
-    share.coordinator.state.topic.prune.interval.ms share.coordinator.state.topic.replication.factor
-    share.coordinator.state.topic.segment.bytes share.coordinator.threads share.coordinator.write.timeout.ms
-    share.fetch.purgatory.purge.interval.requests socket.connection.setup.timeout.max.ms
-    socket.connection.setup.timeout.ms socket.receive.buffer.bytes ssl.engine.factory.class
-    ssl.keymanager.algorithm ssl.protocol ssl.provider ssl.secure.random.implementation
-    ssl.trustmanager.algorithm transaction.state.log.load.buffer.size unstable.feature.versions.enable
+    share.coordinator.load.buffer.size share.coordinator.threads share.fetch.purgatory.purge.interval.requests
+    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms socket.receive.buffer.bytes
+    ssl.engine.factory.class ssl.keymanager.algorithm ssl.protocol ssl.provider
+    ssl.secure.random.implementation ssl.trustmanager.algorithm transaction.state.log.load.buffer.size
+    unstable.feature.versions.enable
     """.split()  # noqa: SIM905 - a table of names reads better without 270 pairs of quotes
 )
 

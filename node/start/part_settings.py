@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, MigrationPolicy
+from ottla.groupcoord.share_state.share_state_config import ShareCoordinatorConfig
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
 from ottla.node.net.connection_quota import ConnectionLimits
 from ottla.node.quota.client_quotas import ClientQuotas
@@ -105,5 +106,19 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
         ),
         transaction_two_phase_commit_enable=config.transaction_two_phase_commit_enable,
         ottla_transaction_hold_ms=config.ottla_transaction_hold_ms,
+        max_batch_bytes=config.message_max_bytes,
+    )
+
+
+def share_coordinator_config(config: BrokerConfig) -> ShareCoordinatorConfig:
+    """What the share coordinators need to know of the configuration."""
+    return ShareCoordinatorConfig(
+        share_coordinator_snapshot_update_records_per_snapshot=(
+            config.share_coordinator_snapshot_update_records_per_snapshot
+        ),
+        share_coordinator_state_topic_prune_interval_ms=config.share_coordinator_state_topic_prune_interval_ms,
+        share_coordinator_cold_partition_snapshot_interval_ms=(
+            config.share_coordinator_cold_partition_snapshot_interval_ms
+        ),
         max_batch_bytes=config.message_max_bytes,
     )

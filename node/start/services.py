@@ -20,6 +20,8 @@ from ottla.node.coordinators.group_lag import GroupLag
 from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.coordinators.share_persister import SharePersister
+from ottla.node.coordinators.share_state_runtime import ShareStateRuntime
 from ottla.node.coordinators.txn_gate import TxnGate
 from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.log_care.damaged_replicas import DamagedReplicas
@@ -27,7 +29,7 @@ from ottla.node.log_care.log_maintenance import LogMaintenance
 from ottla.node.log_care.segment_repair import SegmentRepair
 from ottla.node.memory.freed_objects import FreedObjects
 from ottla.node.metadata.metadata_publisher import controller_config, log_config_of
-from ottla.node.metadata.topic_creation import offsets_topic, transactions_topic
+from ottla.node.metadata.topic_creation import offsets_topic, share_state_topic, transactions_topic
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener
 from ottla.node.replica.follower_fetcher import FetcherWorld
@@ -47,6 +49,7 @@ from ottla.node.start.part_settings import (
     coordinator_config,
     fetcher_settings,
     rate_limits,
+    share_coordinator_config,
     transaction_config,
 )
 
@@ -123,6 +126,27 @@ def make_services(
     def has_room_for_ids() -> bool:
         return groups.used_bytes + txns.used_bytes < base.memory.groups_and_ids
 
+    share_state_bytes = NodeBytes(base.memory.share_states)
+    share_states = ShareStateRuntime(
+        config=share_coordinator_config(config),
+        replicas=replicas,
+        image=lambda: parts.image,
+        create_topic=lambda: create_topic(
+            parts.metadata, share_state_topic(parts.image, base.config, world.unique)
+        ),
+        clock=world.clock,
+        num_partitions=config.share_coordinator_state_topic_num_partitions,
+        commit_timeout_ms=config.share_coordinator_write_timeout_ms,
+        compression=Compression(config.share_coordinator_state_topic_compression_codec),
+        states=share_state_bytes,
+    )
+    share_persister = SharePersister(
+        node_id=config.node_id,
+        coordinators=share_states,
+        connect=base.peers.client,
+        request_timeout_ms=config.request_timeout_ms,
+        chance=world.chance,
+    )
     groups = GroupRuntime(
         config=coordinator_config(config),
         replicas=replicas,
@@ -142,6 +166,7 @@ def make_services(
         offsets=offsets,
         has_room=has_room_for_ids,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
+        persister=share_persister,
     )
     marker_writer = MarkerWriter(
         replicas=replicas, groups=groups, is_cut_off=lambda: base.state.is_cut_off, clock=world.clock
@@ -246,6 +271,7 @@ def make_services(
     )
     base.memory_uses.count("group_members", members)
     base.memory_uses.count("committed_offsets", offsets)
+    base.memory_uses.count("share_states", share_state_bytes)
     base.memory_uses.count_by("cleaners", lambda: maintenance.used_key_bytes, lambda: cleaner_key_bytes(base))
     return Services(
         state=base.state,
@@ -282,6 +308,8 @@ def make_services(
         producer_ids=parts.producer_ids,
         groups=groups,
         group_lag=group_lag,
+        share_states=share_states,
+        share_persister=share_persister,
         marker_writer=marker_writer,
         marker_sender=marker_sender,
         txns=txns,

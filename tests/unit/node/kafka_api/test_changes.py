@@ -44,6 +44,12 @@ OF_CLIENTS: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
+    # What nodes ask of each other for share groups.
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
 }
 # That only read, but may have to look at all groups or ids for it.
 READERS: Final = {
