@@ -27,13 +27,13 @@ timer_commands      what timers bring
 java_hash_order     the order in which Java's hash maps go through their keys
 assignors           who shall own which partition: `uniform`, `range` and `simple`
 offsets             what is asked of committed offsets, answered and recorded
+coordinator_effects  the effects of every coordinator: records, answers, timers
+share_state         what is asked of the state of share-partitions, answered and recorded
 classic             what members of the classic protocol ask and are answered
 consumer            what members of the consumer protocol (KIP-848) ask and are answered, and its records
 share               what is asked of share groups (KIP-932) and answered, and their records
 record_codec        records to bytes and back
 commands            all that a shard can be asked
-coordinator_effects  the effects of every coordinator: records, answers, timers
-share_state         what is asked of the state of share-partitions, answered and recorded
 effects             what a shard of groups asks of the world
 
 State:
@@ -42,8 +42,8 @@ subscribed_topics   the topics that a group subscribes to, counted
 offsets             the committed offsets of a shard, and those of open transactions
 classic             a classic group and its members
 consumer            a consumer group
-share_state         the states of a shard of share-partitions
 share               a share group
+share_state         the states of a shard of share-partitions
 held_heartbeats     heartbeats that wait until there is something to tell
 shard               groups and offsets of one partition; replay
 
@@ -60,5 +60,4 @@ describe_groups     DescribeGroups, ListGroups
 coordinator         one shard: dispatch, replay, start, stop
 share_state         the share coordinator: requests, snapshots, pruning
 transactions        transactional ids, by their own map
-share_state         the state of share-partitions, by its own map
 """

@@ -292,7 +292,8 @@ class Coordinator:
             case ShareGroup():
                 if isinstance(command, JoinGroup):
                     raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-                raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"Group {command.group_id} not found.")
+                # To those who have joined it is no group.
+                return _decide_in_classic_group(self.shard, None, command, now_ms)
 
 
 def _decide_in_classic_group(

@@ -13,9 +13,16 @@ record is the strings of its key and its value; None is a tombstone.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
-from ottla.groupcoord.record_layout import Layout, decode_by_layout, encode_key_of, encode_value_of
+from ottla.groupcoord.record_layout import (
+    Kind,
+    Layout,
+    Layouts,
+    decode_by_layout,
+    encode_key_of,
+    encode_value_of,
+)
 from ottla.logstore.words import schema, schema_compiler
 from ottla.logstore.words.schema import Buffer, message, struct
 from ottla.logstore.words.schema_encode import checked_uuid, uvarint
@@ -193,7 +200,7 @@ ConsumerGroupRecord: TypeAlias = (
 )
 
 
-LAYOUTS: Mapping[type[Any], Layout] = {
+LAYOUTS: Layouts = {
     ConsumerGroupMetadataRecord: Layout(3, ConsumerGroupKey, ConsumerGroupMetadataValue),
     ConsumerGroupPartitionMetadataRecord: Layout(4, ConsumerGroupKey, ConsumerGroupPartitionMetadataValue),
     ConsumerGroupMemberMetadataRecord: Layout(5, ConsumerGroupMemberKey, ConsumerGroupMemberMetadataValue),
@@ -213,7 +220,7 @@ LAYOUTS: Mapping[type[Any], Layout] = {
 # From so many topics on, an assignment is encoded by shapes.
 MANY_TOPICS: Final = 64
 _EPOCHS_AND_STATE_BYTES: Final = 9  # what an assignment begins with
-RECORDS: Mapping[int, type[Any]] = {layout.kind: record for record, layout in LAYOUTS.items()}
+RECORDS: Mapping[int, Kind] = {layout.kind: record for record, layout in LAYOUTS.items()}
 
 
 # ---- bytes -------------------------------------------------------------------------------------------------

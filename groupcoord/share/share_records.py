@@ -9,9 +9,16 @@
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import NamedTuple, TypeAlias, cast
 
-from ottla.groupcoord.record_layout import Layout, decode_by_layout, encode_key_of, encode_value_of
+from ottla.groupcoord.record_layout import (
+    Kind,
+    Layout,
+    Layouts,
+    decode_by_layout,
+    encode_key_of,
+    encode_value_of,
+)
 from ottla.logstore.words import schema
 from ottla.logstore.words.schema import Buffer, message, struct
 
@@ -131,7 +138,7 @@ ShareGroupRecord: TypeAlias = (
     | ShareGroupStatePartitionMetadataRecord
 )
 
-SHARE_LAYOUTS: Mapping[type[Any], Layout] = {
+SHARE_LAYOUTS: Layouts = {
     ShareGroupMemberMetadataRecord: Layout(10, ShareGroupMemberKey, ShareGroupMemberMetadataValue),
     ShareGroupMetadataRecord: Layout(11, ShareGroupKey, ShareGroupMetadataValue),
     ShareGroupTargetAssignmentMetadataRecord: Layout(
@@ -145,7 +152,7 @@ SHARE_LAYOUTS: Mapping[type[Any], Layout] = {
     ),
     ShareGroupStatePartitionMetadataRecord: Layout(15, ShareGroupKey, ShareGroupStatePartitionMetadataValue),
 }
-SHARE_RECORDS: Mapping[int, type[Any]] = {layout.kind: record for record, layout in SHARE_LAYOUTS.items()}
+SHARE_RECORDS: Mapping[int, Kind] = {layout.kind: record for record, layout in SHARE_LAYOUTS.items()}
 
 
 def encode_share_key(record: ShareGroupRecord) -> bytes:

@@ -13,7 +13,7 @@ def validate_share_heartbeat(command: ShareGroupHeartbeat) -> None:
     """INVALID_REQUEST for what no share group could take."""
     member_id = command.member_id
     units = len(member_id.encode("utf-16-be", errors="surrogatepass")) // 2
-    refuse_if(not 0 < units <= MAX_MEMBER_ID_UNITS, "Invalid member id in the request.")
+    refuse_if(not 0 < units <= MAX_MEMBER_ID_UNITS, "")  # Kafka has no words for it
     refuse_if(is_blank(member_id), "MemberId can't be empty.")
     refuse_if(is_blank(command.group_id), "GroupId can't be empty.")
     refuse_if(is_blank(command.rack_id), "RackId can't be empty.")

@@ -4,7 +4,7 @@ The share coordinators know where, and the leaders of the partitions where these
 topics a group is asked of all share-partitions that it has; partitions that have no state start at -1.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.groupcoord.request_token import Token
@@ -36,7 +36,7 @@ from ottla.node.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponseTopic,
 )
 from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, TOPIC, RequestLimits
-from ottla.node.work.turns import Steps, take_turns
+from ottla.node.work.turns import Steps, listed, take_turns
 
 API: Final = ApiDescription(
     versions=(0, 1),
@@ -59,41 +59,67 @@ class _Topic(NamedTuple):
     partitions: Sequence[int]
 
 
+class _Group(NamedTuple):
+    """A group that is asked for: its topics that exist, and answers about those that do not."""
+
+    group_id: str
+    topics: list[_Topic]
+    left: list[DescribeShareGroupOffsetsResponseTopic]
+
+    def share_partitions(self) -> Iterator[SharePartitionKey]:
+        """The share-partitions that are asked for."""
+        for topic in self.topics:
+            for partition in topic.partitions:
+                yield SharePartitionKey(self.group_id, topic.topic_id, partition)
+
+
 async def handle(
     services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(
-        groups=[await _describe(services, context.access, group) for group in request.groups]
-    )
-
-
-async def _describe(
-    services: Services, access: Access, group: DescribeShareGroupOffsetsRequestGroup
-) -> DescribeShareGroupOffsetsResponseGroup:
-    group_id = group.group_id
+    access = context.access
     if not services.serves_share_groups:
-        return _refused(group_id, KafkaError(ErrorCode.UNSUPPORTED_VERSION))
-    if not access.allows(AclOperation.DESCRIBE, ResourceType.GROUP, group_id):
-        return _refused(group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-    left: list[DescribeShareGroupOffsetsResponseTopic] = []
-    if group.topics is None:
-        known = await _known_partitions(services, group_id)
-        if isinstance(known, KafkaError):
-            return _refused(group_id, known)
-        asked = await take_turns(_visible(access, known))
-    else:
-        asked = await take_turns(_existing(services, access, group, left))
-    summaries = await services.groups.persister_jobs.read_summary(
-        [
-            ReadStateSummary(SharePartitionKey(group_id, topic.topic_id, partition))
-            for topic in asked
-            for partition in topic.partitions
+        refusal = KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+        return DescribeShareGroupOffsetsResponse(
+            groups=[_refused(group.group_id, refusal) for group in request.groups]
+        )
+    allowed = await listed(
+        access.allows_each(
+            AclOperation.DESCRIBE, ResourceType.GROUP, [group.group_id for group in request.groups]
+        ),
+        is_large=context.is_large,
+    )
+    found: list[_Group | DescribeShareGroupOffsetsResponseGroup] = []
+    for group, is_allowed in zip(request.groups, allowed, strict=True):
+        found.append(
+            await _partitions_of(services, access, group)
+            if is_allowed
+            else _refused(group.group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        )
+    asked = [group for group in found if isinstance(group, _Group)]
+    summaries = {one.key: one for one in await _read(services, asked)}
+    ends = await _ends(services, asked, summaries)
+    return DescribeShareGroupOffsetsResponse(
+        groups=[
+            group
+            if isinstance(group, DescribeShareGroupOffsetsResponseGroup)
+            else await take_turns(_answer(group, summaries, ends))
+            for group in found
         ]
     )
-    found = {(one.key.topic_id, one.key.partition): one for one in summaries}
-    ends = await _ends(services, asked, found)
-    topics = await take_turns(_topics(asked, found, ends))
-    return DescribeShareGroupOffsetsResponseGroup(group_id=group_id, topics=[*topics, *left])
+
+
+async def _partitions_of(
+    services: Services, access: Access, group: DescribeShareGroupOffsetsRequestGroup
+) -> _Group | DescribeShareGroupOffsetsResponseGroup:
+    """What a group is asked for; all that it has, where it names no topics."""
+    left: list[DescribeShareGroupOffsetsResponseTopic] = []
+    if group.topics is not None:
+        topics = await take_turns(_existing(services, access, group, left))
+        return _Group(group.group_id, topics, left)
+    known = await _known_partitions(services, group.group_id)
+    if isinstance(known, KafkaError):
+        return _refused(group.group_id, known)
+    return _Group(group.group_id, await take_turns(_visible(access, known)), left)
 
 
 def _refused(group_id: str, error: KafkaError) -> DescribeShareGroupOffsetsResponseGroup:
@@ -172,6 +198,12 @@ def _without_start(
 # ---- what of them ------------------------------------------------------------------------------------------
 
 
+async def _read(services: Services, asked: Sequence[_Group]) -> list[StateSummary]:
+    """What the share coordinators know, of all groups at once."""
+    requests = [ReadStateSummary(key) for group in asked for key in group.share_partitions()]
+    return await services.groups.persister_jobs.read_summary(requests) if requests else []
+
+
 def _has_lag(summary: StateSummary | None) -> bool:
     return (
         summary is not None
@@ -182,14 +214,15 @@ def _has_lag(summary: StateSummary | None) -> bool:
 
 
 async def _ends(
-    services: Services, asked: Sequence[_Topic], found: Mapping[tuple[bytes, int], StateSummary]
+    services: Services, asked: Sequence[_Group], summaries: Mapping[SharePartitionKey, StateSummary]
 ) -> dict[TopicPartition, int]:
     """Where the partitions end whose lag can be told."""
     places = [
         GroupOffset(TopicPartition(topic.name, partition), None)
-        for topic in asked
+        for group in asked
+        for topic in group.topics
         for partition in topic.partitions
-        if _has_lag(found.get((topic.topic_id, partition)))
+        if _has_lag(summaries.get(SharePartitionKey(group.group_id, topic.topic_id, partition)))
     ]
     if not places:
         return {}
@@ -197,22 +230,22 @@ async def _ends(
     return {place.partition: lag.log_end_offset for place, lag in lags.items()}
 
 
-def _topics(
-    asked: Sequence[_Topic],
-    found: Mapping[tuple[bytes, int], StateSummary],
+def _answer(
+    group: _Group,
+    summaries: Mapping[SharePartitionKey, StateSummary],
     ends: Mapping[TopicPartition, int],
-) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
+) -> Steps[DescribeShareGroupOffsetsResponseGroup]:
     topics = []
-    for name, topic_id, partitions in asked:
+    for name, topic_id, partitions in group.topics:
         told = []
         for partition in partitions:
             yield
-            summary = found.get((topic_id, partition))
+            summary = summaries.get(SharePartitionKey(group.group_id, topic_id, partition))
             told.append(_partition(partition, summary, ends.get(TopicPartition(name, partition))))
         topics.append(
             DescribeShareGroupOffsetsResponseTopic(topic_name=name, topic_id=topic_id, partitions=told)
         )
-    return topics
+    return DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[*topics, *group.left])
 
 
 def _partition(

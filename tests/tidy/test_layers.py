@@ -153,8 +153,7 @@ LAYERED_FOLDERS = tuple(
     sorted(
         folder
         for path in (ROOT / "groupcoord").glob("*/__init__.py")
-        if (folder := str(path.parent.relative_to(ROOT)))
-        not in ("groupcoord/share_state", "groupcoord/transactions")
+        if (folder := str(path.parent.relative_to(ROOT))) != "groupcoord/transactions"
     )
 )
 LAYERS = ("Words", "State", "Decisions")
@@ -164,7 +163,6 @@ MAPS = (
     "metadata_raft",
     "groupcoord",
     *LAYERED_FOLDERS,
-    "groupcoord/share_state",
     "groupcoord/transactions",
     "node",
     *NODE_FOLDERS,
@@ -172,10 +170,7 @@ MAPS = (
     *PIPELINE_FOLDERS,
 )
 # What a package within a package may have of the one around it.
-MAY_SHARE = {
-    "groupcoord/share_state": {"coordinator_effects", "log_scan", "request_token", "shard_bytes"},
-    "groupcoord/transactions": {"coordinator_effects", "log_scan", "request_token", "topic_regex"},
-}
+MAY_SHARE = {"groupcoord/transactions": {"coordinator_effects", "log_scan", "request_token", "topic_regex"}}
 
 
 def modules(package: str) -> list[Path]:
@@ -273,9 +268,7 @@ def test_the_layers_of_groupcoord_point_down_only() -> None:
     places = places_in_groupcoord()
     for path in modules("groupcoord"):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        if path.stem == "__init__" or module.startswith(
-            ("groupcoord.share_state.", "groupcoord.transactions.")
-        ):
+        if path.stem == "__init__" or module.startswith("groupcoord.transactions."):
             continue
         line, folder = places[module]
         for name in imported(path) & places.keys():
