@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from ottla.groupcoord.assignors.all_assignors import ASSIGNORS
 from ottla.groupcoord.assignors.assignor_spec import GroupSpec
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved, TargetComputed
-from ottla.groupcoord.consumer.group_hash import group_hash
+from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.topic_regex import TopicRegex
 from ottla.groupcoord.topics_view import TopicsView
 

@@ -230,6 +230,9 @@ def test_what_was_set_while_the_broker_allowed_it_is_held_within_what_it_allows_
         consumer_session_timeout_ms=50_000,
         consumer_heartbeat_interval_ms=6_000,
         consumer_assignment_interval_ms=700,
+        share_session_timeout_ms=45_000,
+        share_heartbeat_interval_ms=5_000,
+        share_assignment_interval_ms=1_000,
         offsets_retention_ms=7 * 24 * 60 * 60_000,
     )
 

@@ -1,0 +1,54 @@
+"""A log that is not as the coordinator left it is read as far as it can be."""
+
+from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, UpdateRecord, encode_record
+from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
+from ottla.logstore.record import Record, build_batch
+from tests.unit.groupcoord.share_state.share_state_world import KEY, batch, key_of, new_shard
+from tests.unit.groupcoord.share_state.test_share_state_records import SNAPSHOT, UPDATE
+
+ROWS = [
+    encode_record(SnapshotRecord(KEY, SNAPSHOT)),
+    encode_record(UpdateRecord(KEY, UPDATE._replace(batches=(batch(20, 29),)))),
+    encode_record(SnapshotRecord(key_of("h"), SNAPSHOT)),
+]
+
+
+def scanned(*contents: bytes) -> ShareStateScan:
+    scan = ShareStateScan(new_shard())
+    for content in contents:
+        scan.feed(content)
+    return scan
+
+
+def test_a_record_that_cannot_be_read_is_left_out() -> None:
+    rows = [(ROWS[0][0], ROWS[0][1], 0, ()), (b"\x00\x00\x7f", b"", 0, ()), (*ROWS[2], 0, ())]
+
+    shard, unreadable = scanned(bytes(build_batch(rows, base_offset=10))).finish()
+
+    assert list(shard.states) == [KEY, key_of("h")]
+    assert unreadable.count == 1 and "a key is not" in unreadable.first[0]
+    assert shard.next_offset == 13 and shard.redundant.start_offset == 10
+
+
+def test_updates_without_their_snapshot_are_a_state() -> None:
+    shard, _ = scanned(bytes(build_batch([(*ROWS[1], 0, ())]))).finish()
+
+    assert shard.states[KEY].current.batches == (batch(20, 29),)
+    assert shard.redundant.start_offset is None
+
+
+def test_records_of_a_compacted_batch_count_as_its_first() -> None:
+    kept = [Record(offset=17, timestamp=0, key=ROWS[2][0], value=ROWS[2][1])]
+
+    shard, _ = scanned(bytes(build_batch(kept, base_offset=15, last_offset=19))).finish()
+
+    assert shard.redundant.start_offset == 15 and shard.next_offset == 20
+
+
+def test_the_reader_pauses() -> None:
+    pauses: list[int] = []
+    scan = ShareStateScan(new_shard(), lambda: pauses.append(1))
+
+    scan.feed(bytes(build_batch([(*ROWS[1], 0, ())] * 500)))
+
+    assert len(pauses) >= 9
