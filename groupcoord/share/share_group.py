@@ -6,7 +6,8 @@ Partitions are shared, so nobody waits for anybody else to give something up.
 
 The state of a share-partition is with a share coordinator. Of each topic this knows the partitions whose
 state is being *initialized*, those where it *is*, which alone are assigned, and the topics whose state is
-being *deleted*. Records are taken in any order between keys, as of a consumer group.
+being *deleted*. The log may have been compacted: of each key the last record is left, in the order in which
+these were written.
 """
 
 from collections.abc import Collection, Iterable, Mapping
