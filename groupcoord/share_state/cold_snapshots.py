@@ -35,7 +35,7 @@ def snapshot_cold_partitions(shard: Shard, command: SnapshotColdPartitions, now_
         known = states.get(key)
         if known is None or now_ms - known.current.write_time_ms < interval_ms:
             continue
-        if not fits_in_log(shard.config, key, known.current.batches):
+        if not fits_in_log(shard.config, key, len(known.current.batches)):
             continue  # the log took larger records once
         state = replace(known.current, snapshot_epoch=known.current.snapshot_epoch + 1, write_time_ms=now_ms)
         records.append(SnapshotRecord(key, state))

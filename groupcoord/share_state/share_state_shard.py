@@ -10,7 +10,6 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from ottla.groupcoord.shard_bytes import ShardBytes
-from ottla.groupcoord.share_state.combine_batches import Batches
 from ottla.groupcoord.share_state.redundant_offsets import RedundantOffsets
 from ottla.groupcoord.share_state.share_state import ShareState, begun_by, updated
 from ottla.groupcoord.share_state.share_state_config import (
@@ -155,9 +154,9 @@ class Shard:
         assert start_offset is None or start_offset < self.next_offset
 
 
-def fits_in_log(config: ShareCoordinatorConfig, key: SharePartitionKey, batches: Batches) -> bool:
+def fits_in_log(config: ShareCoordinatorConfig, key: SharePartitionKey, batches: int) -> bool:
     """Return whether the log takes a record of so many batches."""
-    return BATCH_OVERHEAD_BYTES + record_size_bytes(key, len(batches)) <= config.max_batch_bytes
+    return BATCH_OVERHEAD_BYTES + record_size_bytes(key, batches) <= config.max_batch_bytes
 
 
 def state_bytes(key: SharePartitionKey, batches: int) -> int:

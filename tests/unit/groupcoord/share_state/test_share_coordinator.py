@@ -252,7 +252,7 @@ def test_an_answer_waits_for_what_it_shows() -> None:
 
 def test_new_states_leave_an_eighth_of_the_memory_to_those_that_are_there() -> None:
     world = ShareStateWorld()
-    node = NodeBytes(limit_bytes=8_500)
+    node = NodeBytes(limit_bytes=6_000)
     world.shard.bytes.attach(node)
     for number in range(7):
         assert world.initialize(key_of(str(number))).error is ErrorCode.NONE
