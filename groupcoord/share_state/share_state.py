@@ -24,6 +24,11 @@ class ShareState:
     write_time_ms: int
     batches: Batches = ()
 
+    @property
+    def is_warm(self) -> bool:
+        """Return whether a request made the last snapshot, not the coordinator itself."""
+        return self.create_time_ms == self.write_time_ms
+
 
 class Update(NamedTuple):
     """What has changed since the snapshot of this epoch."""

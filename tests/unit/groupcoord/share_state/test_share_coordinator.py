@@ -168,6 +168,18 @@ def test_states_of_topics_that_are_gone_are_removed_in_slices() -> None:
     assert list(world.states) == [key_of("g0", 2)]
 
 
+def test_long_names_of_groups_do_not_make_tombstones_too_many_for_a_batch() -> None:
+    world = ShareStateWorld(ShareCoordinatorConfig(max_batch_bytes=1_500))
+    for number in range(9):
+        world.initialize(key_of("g" * 300 + str(number)))
+
+    world.handle(ForgetTopics(topic_ids=frozenset({topic_id(1)})))
+    world.after(1)
+
+    assert not world.states
+    assert len(world.batch_ends) == 9 + 9
+
+
 # ---- the log -----------------------------------------------------------------------------------------------
 
 
@@ -222,6 +234,20 @@ def test_a_share_partition_that_nobody_writes_does_not_keep_the_log() -> None:
     assert first_round == 23 and len(world.rows) == 23, "all are cold already"
     assert world.states[KEY].snapshot_epoch == 1
     assert world.states[KEY].create_time_ms < world.states[KEY].write_time_ms
+
+
+def test_cold_states_that_are_large_do_not_come_in_one_batch() -> None:
+    world = ShareStateWorld(ShareCoordinatorConfig(max_batch_bytes=2_000))
+    for partition in range(2):
+        world.initialize(key_of(partition=partition))
+        world.write(*(batch(at, at) for at in range(0, 120, 2)), key=key_of(partition=partition))
+    before = len(world.batch_ends)
+
+    world.after(FIVE_MINUTES_MS + 1)
+
+    assert len(world.batch_ends) == before + 2
+    assert all(1_000 < len(key) + len(value or b"") < 2_000 for key, value in world.rows[-2:])
+    assert [one.snapshot_epoch for one in world.states.values()] == [1, 1]
 
 
 def test_what_was_not_committed_is_not_there_after_a_crash() -> None:
