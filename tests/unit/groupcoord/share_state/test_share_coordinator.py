@@ -64,6 +64,27 @@ def test_a_read_by_a_later_leader_fences_the_earlier_one() -> None:
     assert world.write(batch(0, 9), leader_epoch=4).error is ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_a_write_moves_no_epoch() -> None:
+    world = ShareStateWorld()
+    world.initialize(state_epoch=1)
+    world.read(leader_epoch=5)
+
+    assert world.write(batch(0, 9), leader_epoch=7, state_epoch=3).error is ErrorCode.NONE
+
+    assert (world.summary().leader_epoch, world.summary().state_epoch) == (5, 1)
+    assert world.write(batch(0, 9), leader_epoch=5, state_epoch=1).error is ErrorCode.NONE
+
+
+def test_a_leader_stays_fenced_when_the_state_begins_anew_and_is_written() -> None:
+    world = ShareStateWorld()
+    world.initialize()
+    world.read(leader_epoch=5)
+    world.initialize(state_epoch=1)
+    world.write(batch(0, 9), leader_epoch=5, state_epoch=1)
+
+    assert world.write(batch(0, 9), leader_epoch=4, state_epoch=1).error is ErrorCode.FENCED_LEADER_EPOCH
+
+
 def test_a_read_of_the_same_leader_writes_nothing() -> None:
     world = ShareStateWorld()
     world.initialize()

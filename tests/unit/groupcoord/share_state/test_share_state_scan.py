@@ -38,7 +38,10 @@ def test_updates_without_their_snapshot_are_a_state() -> None:
 
 
 def test_records_of_a_compacted_batch_count_as_its_first() -> None:
-    kept = [Record(offset=17, timestamp=0, key=ROWS[2][0], value=ROWS[2][1])]
+    kept = [
+        Record(offset=offset, timestamp=0, key=key, value=value)
+        for offset, (key, value) in ((17, ROWS[1]), (18, ROWS[2]))
+    ]
 
     shard, _ = scanned(bytes(build_batch(kept, base_offset=15, last_offset=19))).finish()
 
