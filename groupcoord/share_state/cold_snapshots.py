@@ -43,7 +43,7 @@ def snapshot_cold_partitions(shard: Shard, command: SnapshotColdPartitions, now_
             room_bytes -= record_size_bytes(key, len(known.current.batches))
             if room_bytes < 0:
                 break  # all of a slice is one batch of the log
-            epoch = known.current.snapshot_epoch + 1
+            epoch = known.current.next_snapshot_epoch
             state = replace(known.current, snapshot_epoch=epoch, write_time_ms=now_ms)
             records.append(SnapshotRecord(key, state))
         shard.cold.popleft()

@@ -1,10 +1,12 @@
 """The state of a share-partition, as its last snapshot and the updates since then have it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.groupcoord.share_state.combine_batches import Batches, combine_batches, is_in_order
 from ottla.groupcoord.share_state.share_state_words import NOT_GIVEN
+
+_MAX_EPOCH: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +25,11 @@ class ShareState:
     create_time_ms: int
     write_time_ms: int
     batches: Batches = ()
+
+    @property
+    def next_snapshot_epoch(self) -> int:
+        """Return the epoch of the snapshot after this one; after the last that there is comes 0."""
+        return (self.snapshot_epoch + 1) & _MAX_EPOCH
 
     @property
     def is_warm(self) -> bool:

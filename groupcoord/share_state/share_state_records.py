@@ -140,6 +140,8 @@ def decode_record(key: Buffer, value: Buffer | None) -> ShareStateRecord | None:
     if known is None:
         return None
     if value is None:
+        if known.kind != SNAPSHOT_KEY:
+            raise _corrupt("an update has no value")
         return SnapshotRecord(known.key, None)
     try:
         version = _INT16.unpack_from(value)[0]

@@ -66,7 +66,7 @@ def _initialize(shard: Shard, request: InitializeState, now_ms: int) -> ShareSta
     shard.check_room(request.key, 0)
     known = shard.states.get(request.key)
     state = ShareState(
-        snapshot_epoch=0 if known is None else known.current.snapshot_epoch + 1,
+        snapshot_epoch=0 if known is None else known.current.next_snapshot_epoch,
         state_epoch=request.state_epoch,
         leader_epoch=0,
         start_offset=request.start_offset,
@@ -139,7 +139,7 @@ def _changed(
         return update
     _check_size(shard, key, len(batches))
     snapshot = ShareState(
-        snapshot_epoch=state.snapshot_epoch + 1,
+        snapshot_epoch=state.next_snapshot_epoch,
         state_epoch=state.state_epoch,
         leader_epoch=leader_epoch,
         start_offset=start_offset,

@@ -107,3 +107,10 @@ def test_batches_that_others_wrote_in_no_order_are_put_in_order() -> None:
 
     assert isinstance(decoded, UpdateRecord)
     assert decoded.update.batches == (batch(5, 12, 2, 2), batch(13, 19, 0, 1))
+
+
+def test_an_update_without_a_value_is_refused() -> None:
+    key, _ = encode_record(UpdateRecord(KEY, UPDATE))
+
+    with pytest.raises(KafkaError, match="an update has no value"):
+        decode_record(key, None)
