@@ -72,10 +72,11 @@ def begun_by(update: Update) -> ShareState:
         delivery_complete_count=update.delivery_complete_count,
         create_time_ms=0,
         write_time_ms=0,
-        batches=in_order(update.batches),
+        batches=in_order(update.batches, update.start_offset),
     )
 
 
-def in_order(batches: Batches) -> Batches:
-    """Return batches of a log that others may have written as they should be."""
-    return batches if is_in_order(batches) else combine_batches((), batches, NOT_GIVEN)
+def in_order(batches: Batches, start_offset: int = NOT_GIVEN) -> Batches:
+    """Return batches of a log that others may have written as they should be, from the start offset on."""
+    known = batches if is_in_order(batches) else ()
+    return combine_batches(known, () if known else batches, start_offset)

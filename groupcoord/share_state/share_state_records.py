@@ -187,7 +187,7 @@ def _decode_snapshot(value: Buffer) -> ShareState:
         delivery_complete_count=_read_complete_count(value, position),
         create_time_ms=create_time_ms,
         write_time_ms=write_time_ms,
-        batches=in_order(batches),
+        batches=in_order(batches, start_offset),
     )
 
 

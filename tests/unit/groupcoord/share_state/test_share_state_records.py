@@ -1,5 +1,7 @@
 """Records of `__share_group_state`; Kafka rereads them in tests/compat/java."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.groupcoord.share_state.share_state import ShareState, Update
@@ -114,3 +116,10 @@ def test_an_update_without_a_value_is_refused() -> None:
 
     with pytest.raises(KafkaError, match="an update has no value"):
         decode_record(key, None)
+
+
+def test_batches_before_the_start_are_left_out_of_a_snapshot_that_others_wrote() -> None:
+    decoded = decode_record(*encode_record(SnapshotRecord(KEY, replace(SNAPSHOT, start_offset=8))))
+
+    assert isinstance(decoded, SnapshotRecord) and decoded.state is not None
+    assert decoded.state.batches == (batch(8, 9, 0, 1), *BATCHES[1:])
