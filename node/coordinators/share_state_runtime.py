@@ -135,6 +135,11 @@ class ShareStateRuntime:
 
     # ---- shards --------------------------------------------------------------------------------------
 
+    @property
+    def cores(self) -> list[ShareCoordinator]:
+        """The cores of the shards that are loaded."""
+        return self._runtime.cores
+
     def _shard_parts(self, _: int, __: Partition) -> ShardParts[ShareCoordinator, Command, StateAnswer]:
         return share_state_parts(
             new_shard=self._new_shard,

@@ -64,6 +64,27 @@ def test_a_read_by_a_later_leader_fences_the_earlier_one() -> None:
     assert world.write(batch(0, 9), leader_epoch=4).error is ErrorCode.FENCED_LEADER_EPOCH
 
 
+def test_a_write_moves_no_epoch() -> None:
+    world = ShareStateWorld()
+    world.initialize(state_epoch=1)
+    world.read(leader_epoch=5)
+
+    assert world.write(batch(0, 9), leader_epoch=7, state_epoch=3).error is ErrorCode.NONE
+
+    assert (world.summary().leader_epoch, world.summary().state_epoch) == (5, 1)
+    assert world.write(batch(0, 9), leader_epoch=5, state_epoch=1).error is ErrorCode.NONE
+
+
+def test_a_leader_stays_fenced_when_the_state_begins_anew_and_is_written() -> None:
+    world = ShareStateWorld()
+    world.initialize()
+    world.read(leader_epoch=5)
+    world.initialize(state_epoch=1)
+    world.write(batch(0, 9), leader_epoch=5, state_epoch=1)
+
+    assert world.write(batch(0, 9), leader_epoch=4, state_epoch=1).error is ErrorCode.FENCED_LEADER_EPOCH
+
+
 def test_a_read_of_the_same_leader_writes_nothing() -> None:
     world = ShareStateWorld()
     world.initialize()
@@ -168,6 +189,18 @@ def test_states_of_topics_that_are_gone_are_removed_in_slices() -> None:
     assert list(world.states) == [key_of("g0", 2)]
 
 
+def test_long_names_of_groups_do_not_make_tombstones_too_many_for_a_batch() -> None:
+    world = ShareStateWorld(ShareCoordinatorConfig(max_batch_bytes=1_500))
+    for number in range(9):
+        world.initialize(key_of("g" * 300 + str(number)))
+
+    world.handle(ForgetTopics(topic_ids=frozenset({topic_id(1)})))
+    world.after(1)
+
+    assert not world.states
+    assert len(world.batch_ends) == 9 + 9
+
+
 # ---- the log -----------------------------------------------------------------------------------------------
 
 
@@ -224,6 +257,20 @@ def test_a_share_partition_that_nobody_writes_does_not_keep_the_log() -> None:
     assert world.states[KEY].create_time_ms < world.states[KEY].write_time_ms
 
 
+def test_cold_states_that_are_large_do_not_come_in_one_batch() -> None:
+    world = ShareStateWorld(ShareCoordinatorConfig(max_batch_bytes=2_000))
+    for partition in range(2):
+        world.initialize(key_of(partition=partition))
+        world.write(*(batch(at, at) for at in range(0, 120, 2)), key=key_of(partition=partition))
+    before = len(world.batch_ends)
+
+    world.after(FIVE_MINUTES_MS + 1)
+
+    assert len(world.batch_ends) == before + 2
+    assert all(1_000 < len(key) + len(value or b"") < 2_000 for key, value in world.rows[-2:])
+    assert [one.snapshot_epoch for one in world.states.values()] == [1, 1]
+
+
 def test_what_was_not_committed_is_not_there_after_a_crash() -> None:
     world = ShareStateWorld(commits=False)
     world.initialize()
@@ -252,7 +299,7 @@ def test_an_answer_waits_for_what_it_shows() -> None:
 
 def test_new_states_leave_an_eighth_of_the_memory_to_those_that_are_there() -> None:
     world = ShareStateWorld()
-    node = NodeBytes(limit_bytes=8_500)
+    node = NodeBytes(limit_bytes=6_000)
     world.shard.bytes.attach(node)
     for number in range(7):
         assert world.initialize(key_of(str(number))).error is ErrorCode.NONE
