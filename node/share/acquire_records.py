@@ -64,7 +64,8 @@ def _archive_vanished(window: ShareWindow, fetch_offset: int, base_offset: int) 
     """Archive what is available between the offset of a fetch and what it found: the log was compacted."""
     if fetch_offset >= base_offset:
         return
-    if window.gap is not None and fetch_offset <= window.gap.gap_start_offset:
+    gap = window.next_gap()
+    if gap is not None and fetch_offset <= gap:
         window.nothing_before(base_offset)
     if not window.archive(fetch_offset, base_offset - 1, _AVAILABLE_ONLY, is_counted=True):
         return
