@@ -94,6 +94,11 @@ class SharePartition:
         """How many batches of records are in flight."""
         return len(self._window.records.batch_firsts)
 
+    @property
+    def in_flight_range_count(self) -> int:
+        """How many ranges of offsets in flight have a state of their own."""
+        return len(self._window.records)
+
     def states(self) -> list[StateBatch]:
         """The states of all that is in flight, also those that only exist here, in order."""
         records = self._window.records
