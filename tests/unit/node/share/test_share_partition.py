@@ -524,9 +524,9 @@ def test_a_lower_limit_archives_what_was_delivered_more_often() -> None:
 
     partition.core.config = ShareConfig(delivery_count_limit=2)
 
-    assert partition.fetch() == [(0, 4, 4)]
-    outcome = partition.say(0, 4, RELEASE)
-    assert outcome.archived == (ArchivedRecords(0, 4, 4, ArchiveReason.DELIVERY_LIMIT),)
+    assert partition.fetch() == [(0, 1, 4)]
+    outcome = partition.say(0, 1, RELEASE)
+    assert outcome.archived == (ArchivedRecords(0, 1, 4, ArchiveReason.DELIVERY_LIMIT),)
 
 
 @pytest.mark.parametrize(("first", "last"), [(-(2**63), -1), (-5, 3), (0, 2**63 - 1), (2**63 - 1, 2**63 - 1)])
