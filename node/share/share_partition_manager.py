@@ -359,7 +359,7 @@ class SharePartitionManager:
                 return
             core.restore(read, initial)
         except KafkaError as error:
-            log.info("The state of %s could not be read: %s", core.key.coordinator_key, error)
+            log.debug("The state of %s could not be read: %s", core.key.coordinator_key, error)
             led.failure = error
             if not led.is_gone:
                 self._drop(led, wakes=False)
@@ -519,7 +519,7 @@ class SharePartitionManager:
             is_more = led.core.failed(outcome.transition)
             refusal = Refusal(*write_error(result))
             if refusal.error in _FENCED and not led.is_gone:
-                log.info("%s is fenced: %s", led.core.key.coordinator_key, refusal.message)
+                log.debug("%s is fenced: %s", led.core.key.coordinator_key, refusal.message)
                 self._drop(led)
         if not led.is_gone:
             self._schedule(led)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import ErrorCode
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually, only
@@ -86,6 +87,18 @@ def member_of(broker: EmbeddedBroker) -> Iterator[Callable[[str], Member]]:
     config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
     resources = [{"resource_type": 32, "resource_name": GROUP, "configs": [config]}]
     wire.call("incremental_alter_configs", 1, resources=resources)
+    # As the coordinator of the group does when its first member subscribes to the topic.
+    partition = {"partition": 0, "state_epoch": 0, "start_offset": -1}
+    begun = {"topic_id": made.topic_id, "partitions": [partition]}
+    place = SharePartitionKey(GROUP, bytes(made.topic_id), 0).coordinator_key
+    eventually(
+        lambda: wire.call("find_coordinator", 6, key_type=2, coordinator_keys=[place]),
+        lambda answer: only(answer.coordinators).error_code == ErrorCode.NONE,
+    )
+    eventually(
+        lambda: wire.call("initialize_share_group_state", 0, group_id=GROUP, topics=[begun]),
+        lambda answer: only(only(answer.results).partitions).error_code == ErrorCode.NONE,
+    )
     produce(wire, 10)
     members: list[Member] = []
 
