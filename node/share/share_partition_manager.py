@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from ottla.groupcoord.share_state.share_state_words import (
     NOT_GIVEN,
@@ -56,17 +56,19 @@ _FENCED: Final = frozenset(
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 class InThread(Protocol):
     """Does in a thread what may wait for a disk."""
 
-    def __call__(self, work: Callable[[], Any], /) -> Awaitable[Any]: ...
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
 
 
 class StartTask(Protocol):
     """Begins something that ends with the node at the latest."""
 
-    def __call__(self, work: Coroutine[Any, Any, Any], /) -> Awaitable[Any]: ...
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
 
 
 class StatePersister(Protocol):
@@ -584,7 +586,7 @@ class SharePartitionManager:
         if self._timers is None:
             self._timers = TimerQueue()
         delay_ms = max(0, due_ms - self._now_ms())
-        self._timers.start(led.core.key, delay_ms, partial(self._expire, led))
+        self._timers.start(led.core.key, delay_ms, partial(self.expire, led.core.key))
 
     def _count_bytes(self, led: LedPartition) -> None:
         if not led.is_gone:
@@ -592,8 +594,10 @@ class SharePartitionManager:
             self._led_bytes += used_bytes - led.counted_bytes
             led.counted_bytes = used_bytes
 
-    def _expire(self, led: LedPartition) -> None:
-        if led.is_gone:
+    def expire(self, key: SharePartitionKey) -> None:
+        """Free the records of a share-partition whose lock is over."""
+        led = self._led.get(key)
+        if led is None:
             return
         outcome = led.core.expire(self._now_ms())
         if outcome.write is not None:

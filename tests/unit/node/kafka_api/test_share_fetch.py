@@ -287,37 +287,14 @@ def test_locks_that_end_wake_who_waits() -> None:
         await world.ready("m2")
         world.append(count=4)
         await world.fetch("m1", 2)
-        led = world.shares.share_partitions[world.key()]
         waiting = asyncio.ensure_future(world.fetch("m2", 2, max_wait_ms=SOON_MS))
         await world.rest()
 
         world.clock.advance(15_000)
-        world.shares._expire(led)
+        world.shares.expire(world.key())
 
         assert acquired(only(await waiting)) == [(0, 3, 2)]
         assert world.shares.counters.lock_timeouts == 4
-
-    play(story)
-
-
-def test_a_lock_ends_by_a_timer_of_the_node() -> None:
-    async def story(world: ShareWorld) -> None:
-        world.create_topic()
-        await world.ready("m1")
-        await world.ready("m2")
-        world.append(count=4)
-        await world.fetch("m1", 2)
-        world.clock.advance(29_990)
-        await world.fetch("m1", 3)
-        world.shares._schedule(world.shares.share_partitions[world.key()])
-        waiting = asyncio.ensure_future(world.fetch("m2", 2, max_wait_ms=SOON_MS))
-        await world.rest()
-        world.clock.advance(10)
-
-        assert world.shares.share_partitions[world.key()].core.next_expiry() == world.clock.now_ms()
-        world.shares._expire(world.shares.share_partitions[world.key()])
-
-        assert acquired(only(await waiting)) == [(0, 3, 2)]
 
     play(story)
 
