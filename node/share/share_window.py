@@ -120,7 +120,7 @@ class ShareWindow:
         if self.gap is None:
             return
         if self.is_gap_active() and offset <= self.gap.end_offset:
-            self.gap.gap_start_offset = offset
+            self.nothing_before(offset)
         else:
             self.gap = None
 
@@ -130,12 +130,12 @@ class ShareWindow:
             self.gap.gap_start_offset = offset
 
     def _first_to_fetch(self) -> int | None:
-        available, gap = self.records.first_available(), self._next_gap()
+        available, gap = self.records.first_available(), self.next_gap()
         if available is None or gap is None:
             return gap if available is None else available
         return min(available, gap)
 
-    def _next_gap(self) -> int | None:
+    def next_gap(self) -> int | None:
         """The first offset of the next gap; with none the window is over."""
         if self.gap is None or not self.is_gap_active():
             return None
@@ -210,7 +210,7 @@ class ShareWindow:
         """Move the start offset over what is done with and forget that; return whether it moved."""
         records = self.records
         count = records.leading_terminal()
-        gap = self._next_gap() if count else None
+        gap = self.next_gap() if count else None
         if gap is not None:
             count = min(count, records.index_at(gap))
         if not count:

@@ -50,7 +50,10 @@ class ShareModel:
         complete = sum(
             1 for offset, each in self.records.items() if offset >= self.start and each.state in TERMINAL
         )
-        told = [said, self.start, self.end, self.following, str(self.may_acquire).lower(), complete]
+        following = self.following
+        if self.is_gap_active and not self.gaps:
+            self.gap = None  # all is known
+        told = [said, self.start, self.end, following, str(self.may_acquire).lower(), complete]
         return " ".join([*map(str, told), self.states(self.start)])
 
     def states(self, start: int) -> str:
@@ -138,7 +141,7 @@ class ShareModel:
             if offset in self.records and self.records[offset].state == AVAILABLE:
                 self.records[offset].state = ARCHIVED
         if fetch < base:
-            if self.gap is not None and fetch <= self.gap[1]:
+            if self.gaps and fetch <= self.gaps[0]:
                 self.pass_gaps(base)
             self.advance()
         gone = {each.split(":")[1] for each in listed(aborted)}
@@ -279,7 +282,8 @@ class ShareModel:
 
     def seen_to(self, offset: int) -> None:
         if self.gap is not None:
-            self.gap = (self.gap[0], offset) if self.is_gap_active and offset <= self.gap[0] else None
+            is_inside = self.is_gap_active and offset <= self.gap[0]
+            self.gap = (self.gap[0], max(self.gap[1], offset)) if is_inside else None
 
     def pass_gaps(self, offset: int) -> None:
         if self.gap is not None:
