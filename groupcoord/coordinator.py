@@ -98,6 +98,7 @@ from ottla.groupcoord.share.decide_share_command import decide_share_command
 from ottla.groupcoord.share.delete_share_groups import delete_groups_of_any_kind
 from ottla.groupcoord.share.share_commands import ShareGroupHeartbeat
 from ottla.groupcoord.share.share_group import ShareGroup
+from ottla.groupcoord.share.share_group_heartbeat import share_target_computed
 from ottla.groupcoord.share.share_membership import sessions_of_loaded, start_share_session
 from ottla.groupcoord.share.share_states import look_for_deleted_topics
 from ottla.groupcoord.timer_commands import (
@@ -256,6 +257,8 @@ class Coordinator:
             case FinishDowngrade():
                 return finish_downgrade(shard, command, now_ms)
             case TargetComputed():
+                if shard.share_group(command.group_id) is not None:
+                    return share_target_computed(shard, command, now_ms)
                 return target_computed(shard, command, now_ms)
             case RegexesResolved():
                 return regexes_resolved(shard, command, now_ms)

@@ -70,6 +70,8 @@ class CoordinatorConfig:
     # Members and partitions of a group beyond which its target is made in a thread: on the loop these take
     # some 10 ms.
     largest_inline_target: int = 10_000
+    # Partitions and subscriptions of a share group beyond which its target is made in a thread: as long.
+    largest_inline_share_target: int = 1_000
     # Members that wait in their first join have no session yet; after this long without an answer they are
     # dropped.
     new_member_join_timeout_ms: int = 5 * 60_000

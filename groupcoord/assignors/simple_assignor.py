@@ -96,16 +96,20 @@ def _assign_by_topic(
     if not subscribers:
         return {member.member_id: {} for member in members}
     held = [dict(member.assigned) for member in members]
+    holders: dict[bytes, list[int]] = {}
+    for number, member in enumerate(members):
+        for topic_id in member.assigned:
+            holders.setdefault(topic_id, []).append(number)
     for topic_id, numbers in subscribers.items():
         wanted = partitions.get(topic_id, ())
         sharing = _Sharing(len(wanted), numbers, hash_of_int)
-        for number, member in enumerate(members):
-            for partition in _numbers_in_order(member.assigned.get(topic_id, frozenset())):
+        for number in holders.get(topic_id, ()):
+            for partition in _numbers_in_order(members[number].assigned[topic_id]):
                 sharing.hold(number, partition)
         sharing.revoke_from_overfilled(sharing.holders())
         sharing.revoke_from_overshared()
         sharing.assign_remaining(wanted, {number for number in numbers if sharing.lacks(number)})
-        for number in range(len(members)):
+        for number in sharing.holders():
             one = sharing.held_by(number)
             if one:
                 held[number][topic_id] = frozenset(one)

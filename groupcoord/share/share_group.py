@@ -6,7 +6,8 @@ Partitions are shared, so nobody waits for anybody else to give something up.
 
 The state of a share-partition is with a share coordinator. Of each topic this knows the partitions whose
 state is being *initialized*, those where it *is*, which alone are assigned, and the topics whose state is
-being *deleted*. Records are taken in any order between keys, as of a consumer group.
+being *deleted*. The log may have been compacted: of each key the last record is left, in the order in which
+these were written.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -80,6 +81,9 @@ class ShareGroup:
         self.initializing_since_ms: dict[bytes, int] = {}
         # Soft state: what the hash says may not be so any more. True at first: nobody saw it being made.
         self.is_metadata_stale = True
+        # Soft state: heartbeats that say nothing new have nothing to do, until a record or a topic comes.
+        self.is_quiet = False
+        self.computing_epoch: int | None = None  # soft: for which a thread is making a target
         self.topics = SubscribedTopics(group_id, groups_by_topic)
         self._groups_by_state = groups_by_state
 
@@ -155,6 +159,7 @@ class ShareGroup:
 
     def replay(self, record: ShareGroupRecord) -> None:
         """A record of this group; the group's own tombstone is its owner's business (`forget`)."""
+        self.is_quiet = False
         match record:
             case ShareGroupMetadataRecord(_, value):
                 if value is not None:

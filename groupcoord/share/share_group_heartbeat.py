@@ -4,12 +4,14 @@ What is found to have changed is one batch of records, in Kafka's order. Share-p
 yet are asked for behind it.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from ottla.groupcoord.assignment import Assignment, listed
+from ottla.groupcoord.assignment import Assignment, TopicPartitions, listed
 from ottla.groupcoord.checked_append import check_subscription, checked_append
-from ottla.groupcoord.effects import Effect, Reply
+from ottla.groupcoord.consumer.consumer_commands import TargetComputed
+from ottla.groupcoord.effects import Effect, Reply, RunTask
 from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
@@ -24,7 +26,13 @@ from ottla.groupcoord.share.share_membership import (
 )
 from ottla.groupcoord.share.share_results import ShareGroupHeartbeatResult
 from ottla.groupcoord.share.share_states import begin_states, initialize_effect, missing_states
-from ottla.groupcoord.share.share_target import compute_share_target, of_subscribed
+from ottla.groupcoord.share.share_target import (
+    apply_share_target,
+    compute_share_target,
+    is_large_share_target,
+    of_subscribed,
+    share_target_task,
+)
 from ottla.groupcoord.share.validate_share_heartbeat import validate_share_heartbeat
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
@@ -36,6 +44,8 @@ def share_group_heartbeat(shard: Shard, command: ShareGroupHeartbeat, now_ms: in
     if command.member_epoch == LEAVE_EPOCH:
         return _leave(shard, command)
     group = _group(shard, command)
+    if _says_nothing_new(group, command):
+        return [start_share_session(shard, group, command.member_id), _reply(shard, group, command)]
     before = _member(shard, group, command)
     after = _updated(before, command)
     is_new = command.member_id not in group.members
@@ -57,14 +67,17 @@ def share_group_heartbeat(shard: Shard, command: ShareGroupHeartbeat, now_ms: in
             epoch += 1
             records.append(share_epoch_record(group.group_id, epoch, metadata_hash))
         group.is_metadata_stale = False
-    target_epoch, target = _target(shard, group, epoch, after, records, now_ms)
+    target_epoch, target, tasks = _target(shard, group, epoch, after, records, now_ms)
     moved = _reconciled(shard, after, target_epoch, target, is_changed=bumps)
     if moved != after:
         records.append(moved.current_assignment_record(group.group_id))
     wanted = missing_states(shard, group, names, now_ms)
     records += begin_states(group, wanted)
     effects = checked_append(shard, records)
-    effects.append(start_share_session(shard, group, command.member_id))
+    if tasks:
+        group.computing_epoch = epoch
+    effects += [*tasks, start_share_session(shard, group, command.member_id)]
+    group.is_quiet = not records and epoch == group.assignment_epoch and not _is_initializing(group)
     if wanted:
         effects.append(initialize_effect(shard, group.group_id, epoch, wanted))
     shows = (
@@ -72,13 +85,55 @@ def share_group_heartbeat(shard: Shard, command: ShareGroupHeartbeat, now_ms: in
         or command.subscribed_topic_names is not None
         or moved.assigned != before.assigned
     )
-    result = ShareGroupHeartbeatResult(
-        member_id=moved.member_id,
-        member_epoch=moved.member_epoch,
-        heartbeat_interval_ms=shard.group_config(group.group_id).share_heartbeat_interval_ms,
-        assignment=listed(moved.assigned) if shows else None,
+    assignment = listed(moved.assigned) if shows else None
+    return [*effects, _reply(shard, group, command, moved.member_epoch, assignment)]
+
+
+def _says_nothing_new(group: ShareGroup, command: ShareGroupHeartbeat) -> bool:
+    """Return whether nothing is to be looked at: most heartbeats are like this."""
+    member = group.members.get(command.member_id)
+    return (
+        group.is_quiet
+        and not group.is_metadata_stale
+        and member is not None
+        and command.subscribed_topic_names is None
+        and command.rack_id is None
+        and command.member_epoch == member.member_epoch == group.assignment_epoch
+        and (member.client_id, member.client_host) == (command.client_id, command.client_host)
     )
-    return [*effects, Reply(command.token, result, shows_state=True)]
+
+
+def _reply(
+    shard: Shard,
+    group: ShareGroup,
+    command: ShareGroupHeartbeat,
+    member_epoch: int | None = None,
+    assignment: Sequence[TopicPartitions] | None = None,
+) -> Reply[ShareGroupHeartbeatResult]:
+    result = ShareGroupHeartbeatResult(
+        member_id=command.member_id,
+        member_epoch=command.member_epoch if member_epoch is None else member_epoch,
+        heartbeat_interval_ms=shard.group_config(group.group_id).share_heartbeat_interval_ms,
+        assignment=assignment,
+    )
+    return Reply(command.token, result, shows_state=True)
+
+
+def share_target_computed(shard: Shard, command: TargetComputed, now_ms: int) -> list[Effect]:
+    """A thread made a target. It counts for its epoch, also if the group has gone on."""
+    group = shard.share_group(command.group_id)
+    if group is None or group.computing_epoch != command.epoch:
+        return []  # another group of this name
+    group.computing_epoch = None
+    if group.is_empty or group.assignment_epoch >= command.epoch:
+        return []
+    try:
+        return checked_append(
+            shard,
+            apply_share_target(group, group.members, command.targets, epoch=command.epoch, now_ms=now_ms),
+        )
+    except KafkaError:
+        return []  # the next heartbeat that asks for one is told so
 
 
 def _leave(shard: Shard, command: ShareGroupHeartbeat) -> list[Effect]:
@@ -159,6 +214,10 @@ def _updated(member: ShareMember, command: ShareGroupHeartbeat) -> ShareMember:
 # ---- what --------------------------------------------------------------------------------------------------
 
 
+def _is_initializing(group: ShareGroup) -> bool:
+    return group.states is not None and bool(group.states.initializing)
+
+
 def _has_unassigned_states(group: ShareGroup) -> bool:
     """Return whether the targets differ from the partitions of subscribed topics that are initialized."""
     states = group.states or ShareStates()
@@ -181,21 +240,24 @@ def _target(
     after: ShareMember,
     records: list[GroupRecord],
     now_ms: int,
-) -> tuple[int, Assignment]:
+) -> tuple[int, Assignment, list[Effect]]:
     """A new target if the group epoch is newer than the last one's, at most one in an assignment interval;
-    later heartbeats look again. Its epoch, and what of it is the member's.
+    later heartbeats look again. Its epoch, what of it is the member's, and perhaps a task that makes it.
     """
     kept = group.targets.get(after.member_id, {})
-    if group.assignment_epoch >= epoch:
-        return group.assignment_epoch, kept
+    if group.assignment_epoch >= epoch or group.computing_epoch is not None:
+        return group.assignment_epoch, kept, []
     interval_ms = shard.group_config(group.group_id).share_assignment_interval_ms
     # More than the interval is left where the clock was set back since.
     left_ms = group.assignment_timestamp_ms + interval_ms - now_ms
     if group.assignment_timestamp_ms and 0 < left_ms <= interval_ms:
-        return group.assignment_epoch, kept
+        return group.assignment_epoch, kept, []
+    if is_large_share_target(group, shard.config.largest_inline_share_target):
+        task = share_target_task(group, shard.topics, epoch=epoch, changed=after)
+        return group.assignment_epoch, kept, [RunTask(task)]
     made = compute_share_target(group, shard.topics, epoch=epoch, now_ms=now_ms, changed=after)
     records += made.records
-    return epoch, made.targets.get(after.member_id, {})
+    return epoch, made.targets.get(after.member_id, {}), []
 
 
 def _reconciled(

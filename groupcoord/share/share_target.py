@@ -1,10 +1,11 @@
 """The target of a share group: who shall have what, made by the assignor `simple` for one group epoch."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from ottla.groupcoord.assignment import Assignment
-from ottla.groupcoord.assignors.simple_assignor import ShareGroupSpec, ShareMemberSpec, assign_simple
+from ottla.groupcoord.assignors.simple_assignor import SIMPLE, ShareGroupSpec, ShareMemberSpec, assign_simple
+from ottla.groupcoord.consumer.executor_tasks import AssignPartitions
 from ottla.groupcoord.java_hash_order import JavaHashMap, hash_of_string, table_for_copy
 from ottla.groupcoord.share.share_group import ShareGroup, ShareStates
 from ottla.groupcoord.share.share_member import ShareMember, listed_for_record
@@ -31,15 +32,49 @@ def compute_share_target(
     """The target for that group epoch, with one member as it is about to be."""
     members = {**group.members, changed.member_id: changed}
     computed = assign_simple(_spec(group, members.values(), topics))
+    return ShareTarget(apply_share_target(group, members, computed, epoch=epoch, now_ms=now_ms), computed)
+
+
+def apply_share_target(
+    group: ShareGroup,
+    member_ids: Iterable[str],
+    computed: Mapping[str, Assignment],
+    *,
+    epoch: int,
+    now_ms: int,
+) -> list[ShareGroupRecord]:
+    """Records of a target for these members; who came after it was made has nothing in it."""
     records: list[ShareGroupRecord] = []
-    for member_id in sorted(members):
+    for member_id in sorted(member_ids):
         target = computed.get(member_id, {})
         if group.targets.get(member_id) != target:
             value = ShareGroupTargetAssignmentMemberValue(topic_partitions=listed_for_record(target))
             records.append(ShareGroupTargetAssignmentMemberRecord(group.group_id, member_id, value))
     epoch_value = ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
-    records.append(ShareGroupTargetAssignmentMetadataRecord(group.group_id, epoch_value))
-    return ShareTarget(records, computed)
+    return [*records, ShareGroupTargetAssignmentMetadataRecord(group.group_id, epoch_value)]
+
+
+def is_large_share_target(group: ShareGroup, limit: int) -> bool:
+    """Return whether the assignor would hold the loop up."""
+    states = group.states or ShareStates()
+    return (
+        sum(len(one.partitions) for one in states.initialized.values()) + sum(group.topics.counts.values())
+        > limit
+    )
+
+
+def share_target_task(
+    group: ShareGroup, topics: TopicsView, *, epoch: int, changed: ShareMember
+) -> AssignPartitions:
+    """Return what `compute_share_target` does as a task for a thread."""
+    members = {**group.members, changed.member_id: changed}
+    return AssignPartitions(
+        group_id=group.group_id,
+        client_host=changed.client_host,
+        epoch=epoch,
+        assignor=SIMPLE,
+        spec=_spec(group, members.values(), topics),
+    )
 
 
 def of_subscribed(target: Assignment, member: ShareMember, topics: TopicsView) -> Assignment:

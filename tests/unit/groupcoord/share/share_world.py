@@ -10,6 +10,7 @@ from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
 from ottla.groupcoord.commands import Command
 from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
+from ottla.groupcoord.consumer.executor_tasks import run_task
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import (
     AskPersister,
@@ -18,6 +19,7 @@ from ottla.groupcoord.effects import (
     InitializeShareState,
     Refuse,
     Result,
+    RunTask,
 )
 from ottla.groupcoord.share.share_commands import (
     AlterShareGroupOffsets,
@@ -87,6 +89,8 @@ class ShareWorld:
         self.persister = Persister()
         self.holds_jobs = False
         self.held: list[AskPersister] = []
+        self.holds_tasks = False
+        self.tasks: list[RunTask] = []
         self._version = 0
         self.topics: dict[str, int] = {}
         self.ids: dict[str, bytes] = {}
@@ -119,12 +123,16 @@ class ShareWorld:
         """Lose the process and what the share coordinators were asked; then the shard is loaded again."""
         self.groups.restart()
         self.held.clear()
+        self.tasks.clear()
         self.groups.handle(TopicsChanged(topics=self._view(), has_new_topics=True, changed=frozenset()))
 
     def _take_jobs(self, effects: Sequence[Effect]) -> None:
         self.held += [
             effect for effect in effects if isinstance(effect, InitializeShareState | DeleteShareState)
         ]
+        self.tasks += [effect for effect in effects if isinstance(effect, RunTask)]
+        while self.tasks and not self.holds_tasks:
+            self.groups.handle(run_task(self.tasks.pop(0).task))
         if not self.holds_jobs:
             self.release_jobs()
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ottla.groupcoord.consumer.executor_tasks import run_task
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.logstore.words.errors import ErrorCode
@@ -122,6 +123,33 @@ def test_a_clock_that_was_set_back_holds_no_target_up() -> None:
     world.groups.now_ms -= 3_600_000
 
     assert has(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
+
+
+def test_a_large_target_is_made_in_a_thread() -> None:
+    config = CoordinatorConfig(group_share_assignment_interval_ms=0, largest_inline_share_target=4)
+    world = ShareWorld(config)
+    world.holds_tasks = True
+    world.join("m", "a")
+
+    waits = world.stay("m", 2)
+    again = world.stay("m", 2)
+    assert (waits.member_epoch, again.member_epoch, len(world.tasks)) == (2, 2, 1)
+    world.holds_tasks = False
+    world.groups.handle(run_task(world.tasks.pop(0).task))
+
+    assert has(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
+
+
+def test_a_quiet_group_notices_all_that_changes() -> None:
+    world = ShareWorld(topics={"a": 1})
+    epoch = world.stay("m", world.join("m", "a", "b").member_epoch).member_epoch
+    world.stay("m", epoch)
+    assert world.group().is_quiet
+
+    world.set_topics({"a": 1, "b": 1})
+    epoch = world.stay("m", epoch).member_epoch
+
+    assert has(world.stay("m", epoch)) == {"a": [0], "b": [0]}
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------
