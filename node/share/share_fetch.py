@@ -192,7 +192,7 @@ class ShareFetch:
                 self.results.setdefault(one.led.place, Acquired(topic=topic))
                 continue
             locked.append(one.led)
-            left -= sum(each.count for each in acquired)
+            left -= sum(each.record_count for each in acquired)
             begin, end = batches.span(acquired[0].first_offset, acquired[-1].last_offset)
             content = _part(one.content, begin, end)
             one.led.partition.counters.bytes_out += len(content)
