@@ -36,9 +36,12 @@ from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
 from ottla.node.work.fair_pool import FairPool
+from ottla.node.work.turns import give_way
 
 # A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
 MAX_COLD_READS: Final = 10
+# Share-partitions that begin or end in one turn of the loop: some 60 us each.
+MAX_BEGUN: Final = 256
 # A new leader learns within some round trips how much was committed before it.
 END_OFFSET_TRIES: Final = 40
 END_OFFSET_PAUSE_S: Final = 0.05
@@ -177,12 +180,20 @@ class SharePartitionManager:
         fetch = ShareFetch(params, settings.isolation, led, results)
         if not wanted or params.max_records <= 0 or params.max_bytes <= 0 or self._is_closed:
             return fetch
+        begun = 0
         for place, topic in wanted.items():
+            key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
+            one = self._find(key)
+            if one is None and begun == MAX_BEGUN:
+                continue  # the turn of the rest comes with the next fetches
             try:
-                one = led[place] = self._find_or_lead(params, place, topic)
+                if one is None:
+                    begun += 1
+                    one = self._lead(key, topic, params.connection)
             except KafkaError as error:
                 results[place] = Acquired(error=error.code, topic=topic)
                 continue
+            led[place] = one
             one.core.config = settings.config
         self._count_fetches(wanted.values())
         if not led:
@@ -325,17 +336,19 @@ class SharePartitionManager:
 
     # ---- leading -----------------------------------------------------------------------------------------
 
-    def _find_or_lead(self, params: ShareFetchParams, place: TopicIdPartition, topic: str) -> LedPartition:
-        """Return a share-partition that is in use; or begin to use it, and to read its state."""
-        key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
+    def _find(self, key: SharePartitionKey) -> LedPartition | None:
+        """Return a share-partition that is in use."""
         led = self._led.get(key)
-        if led is not None and led.still_leads():
+        if led is None or led.still_leads():
             return led
-        if led is not None:
-            self._drop(led)
-        partition = self._replicas.partition((topic, place.partition))
+        self._drop(led)
+        return None
+
+    def _lead(self, key: SharePartitionKey, topic: str, connection: ConnectionInfo) -> LedPartition:
+        """Begin to use a share-partition, and to read its state."""
+        partition = self._replicas.partition((topic, key.partition))
         partition.check_leader()
-        if partition.topic_id != place.topic_id:
+        if partition.topic_id != key.topic_id:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if self._led_bytes + LED_BYTES > self._limit_bytes:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "There is no memory for more share-partitions.")
@@ -345,7 +358,7 @@ class SharePartitionManager:
         self._count_bytes(led)
         self._of_partition.setdefault(partition.topic_partition, set()).add(key)
         self._of_group.setdefault(key.group, set()).add(key)
-        self._start_task(self._load(led, params.connection))
+        self._start_task(self._load(led, connection))
         return led
 
     async def _load(self, led: LedPartition, connection: ConnectionInfo) -> None:
@@ -553,13 +566,33 @@ class SharePartitionManager:
             return None
         for fetch in list(self._waiting.get(key, {})):
             self._wake(fetch)
-        for place in session.partitions:
+        places = list(session.partitions)
+        self._give_back(key, places[:MAX_BEGUN])
+        if len(places) > MAX_BEGUN and not self._is_closed:
+            self._start_task(self._give_back_rest(key, places[MAX_BEGUN:]))
+        else:
+            self._drop_unused(key.group)
+        return session
+
+    def _give_back(self, key: SessionKey, places: Iterable[TopicIdPartition]) -> None:
+        for place in places:
             led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
             if led is not None and led.core.is_active:
                 self._write(led, led.core.release_all(key.member))
-        if not self.sessions.has_group(key.group):
-            self._drop_all(self._of_group.get(key.group, ()))
-        return session
+
+    async def _give_back_rest(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> None:
+        """Give back what a member holds of very many partitions, some in each turn of the loop."""
+        for start in range(0, len(places), MAX_BEGUN):
+            await give_way()
+            if self.sessions.find(key) is not None:
+                return  # the member is there again, and what it has now is its own
+            self._give_back(key, places[start : start + MAX_BEGUN])
+        self._drop_unused(key.group)
+
+    def _drop_unused(self, group: str) -> None:
+        """Drop the share-partitions of a group of which no member has a session here."""
+        if not self.sessions.has_group(group):
+            self._drop_all(self._of_group.get(group, ()))
 
     def connection_closed(self, number: int) -> None:
         """End the sessions that began over this connection."""

@@ -6,9 +6,12 @@ from typing import Any
 import pytest
 
 from ottla.logstore.compression import Compression
+from ottla.logstore.disk import FileRecords
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
+from ottla.node.share.share_partition_manager import MAX_BEGUN
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
 from tests.unit.node.kafka_api.share_world import GROUP, TOPIC_ID, ShareWorld, acquired, play
 from tests.unit.node.replica.replica_world import OTHER_ID, batch
@@ -787,6 +790,46 @@ def test_without_memory_for_share_partitions_none_begins() -> None:
         assert ErrorCode.UNKNOWN_SERVER_ERROR in codes
 
     play(story, limit_bytes=6_000)
+
+
+def test_very_many_partitions_begin_and_end_some_at_a_time() -> None:
+    async def story(world: ShareWorld) -> None:
+        count = MAX_BEGUN + 10
+        world.create_topic(partitions=count)
+        for index in range(count):
+            world.append(index=index)
+        await world.fetch("m1", 0, *range(count))
+        assert len(world.shares) == MAX_BEGUN
+
+        await world.fetch("m1", 1)
+        assert len(world.shares) == count
+        await world.rest()
+        await world.fetch("m1", 2)
+        world.shares.connection_closed(1)
+        while len(world.shares):
+            await asyncio.sleep(0.001)
+        world.shares.sessions.check_invariants()
+
+    play(story)
+
+
+def test_large_records_go_from_their_file_to_the_socket() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.log_manager.disk.is_sendable = True
+        world.create_topic()
+        await world.ready()
+        for _ in range(3):
+            world.append(value=bytes(MIN_SENT_FILE_BYTES))
+        size = len(batch(1, value=bytes(MIN_SENT_FILE_BYTES)))
+        await world.fetch("m1", 2, max_records=1)
+
+        data = only(await world.fetch("m1", 3))
+
+        assert acquired(data) == [(1, 2, 1)]
+        assert isinstance(data.records, FileRecords)
+        assert (data.records.position, data.records.size) == (size, 2 * size)
+
+    play(story)
 
 
 def test_a_group_is_named_in_the_state_that_is_asked_for() -> None:
