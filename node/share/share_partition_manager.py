@@ -240,7 +240,8 @@ class SharePartitionManager:
         try:
             await self._in_thread(partial(_run_all, reads))
         finally:
-            self._release(fetch, claimed)
+            # Others look after this one's attempt, which is made in this turn of the loop.
+            asyncio.get_running_loop().call_soon(self._release, fetch, claimed)
 
     async def _sleep(self, fetch: ShareFetch, seconds: float) -> None:
         """Wait until there is enough to acquire, and claim it."""

@@ -832,6 +832,32 @@ def test_large_records_go_from_their_file_to_the_socket() -> None:
     play(story)
 
 
+@pytest.mark.parametrize("max_wait_ms", [0, SOON_MS])
+def test_records_that_are_not_in_memory_are_read_in_a_thread(max_wait_ms: int) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        for _ in range(3):
+            world.append(count=10)
+        world.log_manager.disk.is_cached = False
+
+        both = await asyncio.gather(
+            world.fetch("m1", 2, max_records=10, max_wait_ms=max_wait_ms),
+            world.fetch("m2", 2, max_records=20, max_wait_ms=SOON_MS),
+        )
+
+        given = sorted(place for one in both for place in acquired(only(one)))
+        assert given == [(0, 9, 1), (10, 29, 1)] or max_wait_ms
+        assert sum(last - first + 1 for first, last, _ in given) == 30
+        for one in both:
+            assert offsets_in(only(one)) == [
+                base for base in (0, 10, 20) if acquired(only(one))[0][0] <= base <= acquired(only(one))[0][1]
+            ]
+
+    play(story)
+
+
 def test_a_group_is_named_in_the_state_that_is_asked_for() -> None:
     async def story(world: ShareWorld) -> None:
         world.create_topic()
