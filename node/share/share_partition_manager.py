@@ -597,9 +597,22 @@ class SharePartitionManager:
 
     def connection_closed(self, number: int) -> None:
         """End the sessions that began over this connection."""
-        for session in self.sessions.of_connection(number):
-            self.sessions.evictions += 1
+        left = self.sessions.of_connection(number)
+        self.sessions.evictions += len(left)
+        ended = 0
+        while left and (ended < MAX_BEGUN or self._is_closed):
+            session = left.pop()
+            ended += 1 + len(session.partitions)
             self.end_session(session.key)
+        if left:
+            self._start_task(self._end_rest(left))
+
+    async def _end_rest(self, sessions: Sequence[ShareSession]) -> None:
+        """End very many sessions, one in each turn of the loop."""
+        for session in sessions:
+            await give_way()
+            if self.sessions.find(session.key) is session:
+                self.end_session(session.key)
 
     def pause(self, milliseconds: int) -> "asyncio.Future[None]":
         """Return what is done after so long: a member that was refused a session asks again at once."""

@@ -10,6 +10,7 @@ from ottla.logstore.disk import FileRecords
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode
+from ottla.node.kafka_api import share_fetch
 from ottla.node.share.share_fetch import MIN_SENT_FILE_BYTES
 from ottla.node.share.share_partition_manager import MAX_BEGUN
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
@@ -811,6 +812,42 @@ def test_very_many_partitions_begin_and_end_some_at_a_time() -> None:
         world.shares.sessions.check_invariants()
 
     play(story)
+
+
+def test_of_very_many_partitions_each_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_fetch, "MAX_LOOKED_AT", 3)
+
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=8)
+        for index in range(8):
+            world.append(index=index)
+        await world.fetch("m1", 0, *range(8))
+        given: list[int] = []
+        for epoch in range(1, 9):
+            await world.rest()
+            answer = await world.fetch("m1", epoch)
+            given += [one.partition_index for topic in answer.responses for one in topic.partitions]
+
+        assert sorted(given) == list(range(8))
+
+    play(story)
+
+
+def test_very_many_sessions_of_one_connection_end_with_it() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        for number in range(MAX_BEGUN):
+            await world.fetch(f"m{number}", 0, 0)
+
+        world.shares.connection_closed(1)
+        while len(world.shares.sessions):
+            await asyncio.sleep(0.001)
+        await world.rest()
+
+        assert len(world.shares) == 0
+        world.shares.sessions.check_invariants()
+
+    play(story, max_sessions=lambda: 2 * MAX_BEGUN)
 
 
 def test_large_records_go_from_their_file_to_the_socket() -> None:
