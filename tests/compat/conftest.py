@@ -28,6 +28,8 @@ OVERRIDES = (
     "group.consumer.heartbeat.interval.ms=500",
     "group.consumer.assignment.interval.ms=0",
     "log.segment.delete.delay.ms=1000",
+    "share.coordinator.state.topic.replication.factor=1",
+    "share.coordinator.state.topic.min.isr=1",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
 
