@@ -1,7 +1,7 @@
 """ShareFetch and ShareAcknowledge, request by request: Ottla and Apache Kafka 4.3.1 answer the same.
 
-But for a fetch of a topic id that is not known: Kafka fails at it (UNKNOWN_SERVER_ERROR for the whole request),
-before it can tell UNKNOWN_TOPIC_ID of the partition, as Ottla does.
+But for a fetch of a topic id that is not known: Kafka fails at it (UNKNOWN_SERVER_ERROR for the whole
+request), before it can tell UNKNOWN_TOPIC_ID of the partition, as Ottla does.
 """
 
 import os
