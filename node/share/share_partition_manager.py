@@ -19,10 +19,8 @@ from ottla.groupcoord.share_state.share_state_words import (
     StateResult,
     WriteState,
 )
-from ottla.logstore.log_reader import LATEST_TIMESTAMP, FetchIsolation, SegmentsChanged
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.clock import Clock
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.net.connection_info import ConnectionInfo
@@ -35,18 +33,12 @@ from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
 from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
-from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.turns import give_way
 
 # A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
 MAX_COLD_READS: Final = 10
 # Share-partitions that begin or end in one turn of the loop: some 60 us each.
 MAX_BEGUN: Final = 256
-# A new leader learns within some round trips how much was committed before it.
-END_OFFSET_TRIES: Final = 40
-END_OFFSET_PAUSE_S: Final = 0.05
-# A search by time, in which segments go meanwhile.
-MAX_SEARCHES: Final = 10
 # Of a write or a read: the state is another's now, or gone.
 _FENCED: Final = frozenset(
     {
@@ -72,6 +64,12 @@ class StartTask(Protocol):
     """Begins something that ends with the node at the latest."""
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
+
+
+class InitialOffset(Protocol):
+    """Finds where a group begins that has read nothing of a partition."""
+
+    async def __call__(self, partition: Partition, group: str, connection: ConnectionInfo, /) -> int: ...
 
 
 class StatePersister(Protocol):
@@ -103,9 +101,8 @@ class SharePartitionManager:
         replicas: ReplicaManager,
         persister: StatePersister,
         settings: ShareGroupConfigs,
-        clock: Clock,
         now_ms: Callable[[], int],
-        time_pool: FairPool,
+        initial_offset: InitialOffset,
         in_thread: InThread,
         start_task: StartTask,
         max_sessions: Callable[[], int],
@@ -120,9 +117,8 @@ class SharePartitionManager:
         self._replicas = replicas
         self._persister = persister
         self._settings = settings
-        self._clock = clock
         self._now_ms = now_ms
-        self._time_pool = time_pool
+        self._initial_offset = initial_offset
         self._in_thread = in_thread
         self._start_task = start_task
         self._limit_bytes = limit_bytes
@@ -370,7 +366,7 @@ class SharePartitionManager:
             read = (await self._persister.read([ReadState(core.key, core.leader_epoch)]))[0]
             initial = 0
             if read.error is ErrorCode.NONE and read.start_offset == NOT_GIVEN:
-                initial = await self._initial_offset(led, connection)
+                initial = await self._initial_offset(led.partition, core.key.group, connection)
             if led.is_gone:
                 return
             core.restore(read, initial)
@@ -383,49 +379,6 @@ class SharePartitionManager:
         self.counters.load_times.observe(asyncio.get_running_loop().time() - began_s)
         self._schedule(led)
         led.check_waiting()
-
-    async def _initial_offset(self, led: LedPartition, connection: ConnectionInfo) -> int:
-        """Return where the group begins that has read nothing of the partition."""
-        reset = self._settings(led.core.key.group).offset_reset
-        partition = led.partition
-        if reset.is_earliest:
-            partition.check_leader()
-            return partition.log.log_start_offset
-        if reset.duration_ms is not None:
-            found = await self._offset_at(led, self._clock.now_ms() - reset.duration_ms, connection)
-            if found is not None:
-                return found
-        for _ in range(END_OFFSET_TRIES):
-            partition.check_leader()
-            try:
-                found_end = partition.offset_for_timestamp(LATEST_TIMESTAMP, FetchIsolation.HIGH_WATERMARK)
-            except KafkaError as error:
-                if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
-                    raise
-                await asyncio.sleep(END_OFFSET_PAUSE_S)
-                continue
-            assert found_end is not None
-            return found_end.offset
-        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
-
-    async def _offset_at(self, led: LedPartition, timestamp: int, connection: ConnectionInfo) -> int | None:
-        """Return the first offset that is not older, None if all are."""
-        partition = led.partition
-        timestamp = max(timestamp, 0)
-        for _ in range(MAX_SEARCHES):
-            partition.check_leader()
-            search = partition.log.time_search(timestamp)
-            try:
-                found = await self._time_pool.submit(connection, search.run, outlives_client=True)
-            except SegmentsChanged:
-                continue
-            except OSError as error:
-                raise partition.log.flush_failed(error) from error
-            partition.check_leader()
-            if found is None or found.offset >= partition.end_offset(FetchIsolation.HIGH_WATERMARK):
-                return None
-            return found.offset
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
 
     def _drop(self, led: LedPartition, *, wakes: bool = True) -> None:
         """Use a share-partition no more; who waits for it is answered, or waits for the rest."""
