@@ -38,7 +38,7 @@ class ShareState:
 
 
 class Update(NamedTuple):
-    """What has changed since the snapshot of this epoch."""
+    """Changes of a state since its snapshot of this epoch."""
 
     snapshot_epoch: int
     leader_epoch: int

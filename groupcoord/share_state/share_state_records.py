@@ -47,7 +47,7 @@ class SnapshotRecord(NamedTuple):
 
 
 class UpdateRecord(NamedTuple):
-    """What has changed in the state of a share-partition."""
+    """A change of the state of a share-partition."""
 
     key: SharePartitionKey
     update: Update

@@ -137,7 +137,7 @@ class Shard:
             )
 
     def check_invariants(self) -> None:
-        """What holds between any two commands; asked by tests after each."""
+        """Assert what must hold between any two commands; tests call it after each."""
         expected = 0
         for key, known in self.states.items():
             batches = known.current.batches

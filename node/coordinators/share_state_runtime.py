@@ -110,7 +110,7 @@ class ShareStateRuntime:
         return await self._runtime.coordinator_of(coordinator_key)
 
     def known_coordinator_of(self, coordinator_key: str) -> int:
-        """The same as far as it is known here, -1 for none."""
+        """The id of the node that leads that partition as far as it is known here, -1 for none."""
         return self._runtime.known_coordinator_of(coordinator_key)
 
     # ---- requests ------------------------------------------------------------------------------------

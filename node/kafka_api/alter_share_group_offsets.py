@@ -20,13 +20,13 @@ from ottla.node.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponsePartition,
     AlterShareGroupOffsetsResponseTopic,
 )
-from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, TOPIC, RequestLimits
+from ottla.node.wire.request_limits import GROUP, MANY_CHANGED, TOPIC, RequestLimits
 from ottla.node.work.turns import listed
 
 API: Final = ApiDescription(
     versions=(0, 0),
     asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP), (AclOperation.READ, ResourceType.TOPIC))),
-    limits=RequestLimits(MANY_PARTITIONS, {"group_id": GROUP, "topics.topic_name": TOPIC}),
+    limits=RequestLimits(MANY_CHANGED, {"group_id": GROUP, "topics.topic_name": TOPIC}),
 )
 
 DENIED_TEXT: Final = "Topic authorization failed."  # Kafka's words

@@ -35,7 +35,7 @@ from ottla.node.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponsePartition,
     DescribeShareGroupOffsetsResponseTopic,
 )
-from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, TOPIC, RequestLimits
+from ottla.node.wire.request_limits import GROUP, MANY, TOPIC, RequestLimits
 from ottla.node.work.turns import Steps, listed, take_turns
 
 API: Final = ApiDescription(
@@ -43,7 +43,7 @@ API: Final = ApiDescription(
     asks=Asks(
         by_handler=((AclOperation.DESCRIBE, ResourceType.GROUP), (AclOperation.DESCRIBE, ResourceType.TOPIC))
     ),
-    limits=RequestLimits(MANY_PARTITIONS, {"groups.group_id": GROUP, "groups.topics.topic_name": TOPIC}),
+    limits=RequestLimits(MANY, {"groups.group_id": GROUP, "groups.topics.topic_name": TOPIC}),
     echoes=(Echo("groups", "groups", ("group_id",)),),
     changes_nothing=True,
 )

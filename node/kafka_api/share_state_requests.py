@@ -1,4 +1,4 @@
-"""What the APIs of the state of share-partitions (83 to 87) have in common.
+"""The common parts of the APIs of the state of share-partitions (83 to 87).
 
 Leaders of share-partitions and coordinators of share groups ask them of the share coordinator.
 """

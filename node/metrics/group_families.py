@@ -17,7 +17,7 @@ _NAMES: Final = {
 
 
 def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -> list[Family]:
-    """How many groups, offsets, transactional ids and share-partitions this node coordinates, by state."""
+    """Count the groups, offsets, transactional ids and share-partitions that this node coordinates."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
     consumer = Counter(one.state for one in groups if one.protocol == "consumer")
     prefix = "kafka_coordinator_group_groupmetadatamanager"

@@ -11,6 +11,7 @@ release_records      what members leave behind: sessions that ended, locks whose
 share_partition      one partition as one share group reads it
 share_sessions       the partitions that a member reads from this node, named once
 share_group_settings  what a share group obeys at the leaders of partitions
+initial_offset       where a group begins that has read nothing of a partition
 read_batches         the batches of a slice of the log, by their headers
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that

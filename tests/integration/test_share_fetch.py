@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import ErrorCode
 from tests.compat.batches import batch
 from tests.compat.wire_client import Closed, WireClient, eventually, only
@@ -77,25 +78,44 @@ def acquired(answer: Any) -> list[tuple[int, int, int]]:
     ]
 
 
-@pytest.fixture
-def member_of(broker: EmbeddedBroker) -> Iterator[Callable[[str], Member]]:
-    """Members that read a topic with ten records from its beginning."""
-    wire = WireClient(broker.bootstrap)
+def ten_records(bootstrap: str) -> bytes:
+    """A topic with ten records, which a group reads from the beginning; its id."""
+    wire = WireClient(bootstrap)
     topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
     made = only(wire.call("create_topics", 7, topics=topics, timeout_ms=30_000).topics)
     config = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
     resources = [{"resource_type": 32, "resource_name": GROUP, "configs": [config]}]
     wire.call("incremental_alter_configs", 1, resources=resources)
+    # As the coordinator of the group does when its first member subscribes to the topic.
+    place = SharePartitionKey(GROUP, bytes(made.topic_id), 0).coordinator_key
+    eventually(
+        lambda: wire.call("find_coordinator", 6, key_type=2, coordinator_keys=[place]),
+        lambda answer: only(answer.coordinators).error_code == ErrorCode.NONE,
+    )
+    partition = {"partition": 0, "state_epoch": 0, "start_offset": -1}
+    begun = {"topic_id": made.topic_id, "partitions": [partition]}
+    eventually(
+        lambda: wire.call("initialize_share_group_state", 0, group_id=GROUP, topics=[begun]),
+        lambda answer: only(only(answer.results).partitions).error_code == ErrorCode.NONE,
+    )
     produce(wire, 10)
+    wire.close()
+    return bytes(made.topic_id)
+
+
+@pytest.fixture
+def member_of(broker: EmbeddedBroker) -> Iterator[Callable[[str], Member]]:
+    """Members that read a topic with ten records from its beginning."""
+    topic_id = ten_records(broker.bootstrap)
     members: list[Member] = []
 
     def member(name: str) -> Member:
-        members.append(Member(broker.bootstrap, name, bytes(made.topic_id)))
+        members.append(Member(broker.bootstrap, name, topic_id))
         return members[-1]
 
     yield member
-    for one in (*members, None):
-        (wire if one is None else one.wire).close()
+    for one in members:
+        one.wire.close()
 
 
 def produce(wire: WireClient, count: int) -> None:
@@ -133,6 +153,23 @@ def test_a_connection_that_breaks_gives_back_what_its_member_held(
     first.wire.close()
 
     assert second.acquire() == [(0, 9, 2)]
+
+
+def test_a_lock_that_ends_gives_back_what_its_member_held(
+    embedded: Callable[..., EmbeddedBroker],
+) -> None:
+    broker = embedded(
+        group_share_record_lock_duration_ms=1_000, group_share_min_record_lock_duration_ms=1_000
+    )
+    topic_id = ten_records(broker.bootstrap)
+    first, second = (Member(broker.bootstrap, name, topic_id) for name in ("m1", "m2"))
+    assert first.acquire() == [(0, 9, 1)]
+    second.fetch()
+
+    assert acquired(second.fetch(max_wait_ms=20_000)) == [(0, 9, 2)]
+    assert first.acknowledge((0, 9, [ACCEPT])) == ErrorCode.INVALID_RECORD_STATE
+    for one in (first, second):
+        one.wire.close()
 
 
 def test_the_last_connection_leaves_nothing_behind(

@@ -16,6 +16,7 @@ from tests.compat.wire_client import WireClient, eventually, only, plain
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 STEPS = 150
+UPGRADE, SAFE_DOWNGRADE = 1, 2
 PARTITIONS = 2
 VERSIONS = {
     "initialize_share_group_state": 0,
@@ -193,6 +194,43 @@ def test_the_feature_and_the_apis_are_told_alike(ottla: Server, reference: Serve
             )
 
     assert told[0] == told[1]
+
+
+def test_the_feature_goes_off_and_on_alike(ottla: Server, reference: Server) -> None:
+    """Nodes are served whatever its level is; clients of share groups are not."""
+    told: list[list[Any]] = []
+    for server in (ottla, reference):
+        with WireClient(server.bootstrap) as client:
+            topic_id = made_topic(client, f"{TOPIC}-level")
+            found(client, f"g:{uuid_to_text(topic_id)}:0")
+            codes: list[Any] = [level_set(client, 0, UPGRADE), level_set(client, 0, SAFE_DOWNGRADE)]
+            try:
+                codes.append(finalized(client, 0))
+                partition = {"partition": 0, "leader_epoch": 0}
+                topics = [{"topic_id": topic_id, "partitions": [partition]}]
+                summary = asked(client, "read_share_group_state_summary", "g", topics)
+                codes += [one["error_code"] for one in results(summary, 1)]
+                codes.append(level_set(client, 2, UPGRADE))
+            finally:
+                codes.append(level_set(client, 1, UPGRADE))
+            codes.append(finalized(client, 1))
+            told.append(codes)
+
+    assert told[0] == told[1] and told[0][2] == [] and told[0][-1] == [1]
+
+
+def level_set(client: WireClient, level: int, kind: int) -> int:
+    update = {"feature": "share.version", "max_version_level": level, "upgrade_type": kind}
+    answer = client.call("update_features", 2, timeout_ms=5000, feature_updates=[update], validate_only=False)
+    return int(answer.error_code)
+
+
+def finalized(client: WireClient, level: int) -> list[int]:
+    def levels() -> list[int]:
+        answer = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
+        return [one.max_version_level for one in answer.finalized_features if one.name == "share.version"]
+
+    return eventually(levels, lambda told: told == ([level] if level else []))
 
 
 def test_kafkas_formatter_reads_our_topic(ottla: Server, tools: KafkaTools) -> None:

@@ -35,13 +35,14 @@ class Jvm:
             pytest.skip(reason)
         self._bootstrap = bootstrap
         self.lines: list[Line] = []
-        self._process = subprocess.Popen(
-            java_program("ShareMembers"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log.open("w"),
-            text=True,
-        )
+        with log.open("w") as errors:
+            self._process = subprocess.Popen(
+                java_program("ShareMembers"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
         self._reader = Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -68,6 +69,9 @@ class Jvm:
         self._process.kill()
         self._process.wait()
         self._reader.join(10)
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            pipe.close()
 
     def _say(self, *words: str) -> None:
         assert self._process.stdin is not None

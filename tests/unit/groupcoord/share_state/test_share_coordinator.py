@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.groupcoord.shard_bytes import NodeBytes
+from ottla.groupcoord.share_state import share_state_shard, write_state
 from ottla.groupcoord.share_state.check_request import CHECKS
 from ottla.groupcoord.share_state.share_state_commands import ForgetTopics
 from ottla.groupcoord.share_state.share_state_config import SLICE_STATES, ShareCoordinatorConfig
@@ -324,3 +325,26 @@ def test_a_state_never_becomes_larger_than_a_record_may_be() -> None:
     assert answers.count(ErrorCode.NONE) == 35
     assert set(answers[35:]) == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert world.write(batch(0, 98, 2), start_offset=90).error is ErrorCode.NONE, "smaller is always taken"
+
+
+def test_a_shard_has_no_more_than_so_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_state_shard, "MAX_STATES_PER_SHARD", 2)
+    world = ShareStateWorld()
+    for number in range(2):
+        world.initialize(key_of(str(number)))
+
+    assert world.initialize(key_of("2")).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.initialize(key_of("0"), state_epoch=1).error is ErrorCode.NONE
+    world.delete(key_of("1"))
+    assert world.initialize(key_of("2")).error is ErrorCode.NONE
+
+
+def test_a_state_has_no_more_than_so_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_state, "MAX_BATCHES", 5)
+    world = ShareStateWorld()
+    world.initialize()
+
+    answers = [world.write(batch(at, at)).error for at in range(0, 16, 2)]
+
+    assert answers == [ErrorCode.NONE] * 5 + [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
+    assert world.write(batch(10, 10), start_offset=4).error is ErrorCode.NONE

@@ -369,6 +369,13 @@ def test_a_state_that_makes_no_sense_is_refused(batches: list[tuple[int, int, in
     assert core.acquire("m1", NOW_MS, FetchedRecords(10, [10], [19]), 10, 10, False) == []
 
 
+def test_what_kafka_was_about_to_archive_is_archived() -> None:
+    partition = Partition(batches=[StateBatch(0, 4, 3, 5), StateBatch(5, 9, AVAILABLE, 1)])
+
+    assert partition.window == (5, 9)
+    assert partition.fetch() == [(5, 9, 2)]
+
+
 def test_a_state_that_cannot_be_read_may_be_read_again() -> None:
     core = SharePartition(KEY, 0, ShareConfig(), ShareLimits())
 
@@ -491,6 +498,27 @@ def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
 
     assert {outcome.error for outcome in outcomes} == {ErrorCode.NONE, ErrorCode.INVALID_RECORD_STATE}
     assert len(partition.states) <= 50
+    # What needs no more of it goes on, so this is no end.
+    for outcome in outcomes:
+        if outcome.write is not None:
+            partition.settle(outcome)
+    for first, last, state, _ in partition.states:
+        if state == ACQUIRED:
+            partition.done(first, last, ACCEPT if first else RELEASE)
+    assert partition.core.may_acquire()
+    assert partition.fetch() == [(0, 0, 2)]
+
+
+def test_nothing_new_is_acquired_where_there_are_too_many_states() -> None:
+    partition = Partition(limits=ShareLimits(max_states=3))
+    for _ in range(3):
+        assert partition.fetch()
+    partition.done(10, 19, RELEASE)
+
+    assert partition.core.may_acquire()
+    assert partition.fetch("m2") == [(10, 19, 2)]
+    assert not partition.core.may_acquire()
+    assert partition.fetch("m2") == []
 
 
 def test_a_record_that_is_delivered_for_the_last_time_does_not_go_with_others() -> None:
@@ -547,3 +575,17 @@ def test_a_member_without_a_name_is_a_member() -> None:
 
     assert partition.core.holder_of(3) == ""
     assert partition.done(0, 9, ACCEPT, member="")
+
+
+def test_what_was_deleted_while_it_was_given_back_stays_archived() -> None:
+    partition = Partition()
+    partition.fetch()
+    outcome = partition.say(0, 9, RELEASE)
+    partition.core.move_log_start(5)
+    partition.check()
+
+    partition.settle(outcome, is_written=False)
+
+    assert partition.states == [(0, 4, ARCHIVED, 1), (5, 9, ACQUIRED, 1)]
+    assert partition.done(5, 9, ACCEPT)
+    assert partition.window == (10, 10)
