@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import replace
 
 from ottla.groupcoord.share_state.share_state_commands import SnapshotColdPartitions
-from ottla.groupcoord.share_state.share_state_config import SLICE_STATES
+from ottla.groupcoord.share_state.share_state_config import BATCH_OVERHEAD_BYTES, SLICE_STATES
 from ottla.groupcoord.share_state.share_state_effects import Append, Effect, StartTimer, TimerKey
 from ottla.groupcoord.share_state.share_state_records import (
     ShareStateRecord,
@@ -26,22 +26,27 @@ def snapshot_cold_partitions(shard: Shard, command: SnapshotColdPartitions, now_
     states = shard.states
     if not command.is_begun:
         shard.cold = deque()
-        if any(one.current.create_time_ms == one.current.write_time_ms for one in states.values()):
+        if shard.warm:
             shard.cold.extend(states)
     records: list[ShareStateRecord] = []
-    room_bytes = shard.config.max_batch_bytes // 2
+    room_bytes = shard.config.max_batch_bytes - BATCH_OVERHEAD_BYTES
     for _ in range(min(len(shard.cold), SLICE_STATES)):
-        key = shard.cold.popleft()
+        key = shard.cold[0]
         known = states.get(key)
-        if known is None or now_ms - known.current.write_time_ms < interval_ms:
-            continue
-        if not fits_in_log(shard.config, key, known.current.batches):
-            continue  # the log took larger records once
-        state = replace(known.current, snapshot_epoch=known.current.snapshot_epoch + 1, write_time_ms=now_ms)
-        records.append(SnapshotRecord(key, state))
-        room_bytes -= record_size_bytes(key, len(state.batches))
-        if room_bytes <= 0:
-            break
+        # A record that the log would not take any more was written when it took larger ones.
+        is_cold = (
+            known is not None
+            and now_ms - known.current.write_time_ms >= interval_ms
+            and fits_in_log(shard.config, key, len(known.current.batches))
+        )
+        if known is not None and is_cold:
+            room_bytes -= record_size_bytes(key, len(known.current.batches))
+            if room_bytes < 0:
+                break  # all of a slice is one batch of the log
+            epoch = known.current.next_snapshot_epoch
+            state = replace(known.current, snapshot_epoch=epoch, write_time_ms=now_ms)
+            records.append(SnapshotRecord(key, state))
+        shard.cold.popleft()
     effects: list[Effect] = [Append(records)] if records else []
     is_begun = bool(shard.cold)
     again = SnapshotColdPartitions(is_begun=is_begun)

@@ -30,12 +30,21 @@ def combine_batches(known: Batches, written: Iterable[StateBatch], start_offset:
     added = [cut for batch in written for cut in _from((batch,), start_offset)]
     if not added:
         return known
-    first_offset = min(map(_first_offset, added))
-    last_offset = max(map(_last_offset, added))
+    if len(added) == 1:
+        first_offset, last_offset = added[0].first_offset, added[0].last_offset
+    else:
+        first_offset, last_offset = min(map(_first_offset, added)), max(map(_last_offset, added))
     # With those that only touch, as they may say the same.
     begin = bisect_left(known, first_offset - 1, key=_last_offset)
     end = bisect_right(known, last_offset + 1, lo=begin, key=_first_offset)
-    return (*known[:begin], *_swept([*known[begin:end], *added]), *known[end:])
+    touched = known[begin:end]
+    if len(added) == 1 and all(
+        one.last_offset < first_offset or last_offset < one.first_offset for one in touched
+    ):
+        swept = _joined(sorted((*touched, *added)))  # most are new, and only have neighbours
+    else:
+        swept = _swept([*touched, *added])
+    return (*known[:begin], *swept, *known[end:])
 
 
 def is_in_order(batches: Sequence[StateBatch]) -> bool:
@@ -50,6 +59,13 @@ def _from(batches: Batches, start_offset: int) -> Batches:
     if batches and batches[0].first_offset < start_offset:
         return (batches[0]._replace(first_offset=start_offset), *batches[1:])
     return batches
+
+
+def _joined(batches: list[StateBatch]) -> list[StateBatch]:
+    joined: list[StateBatch] = []
+    for batch in batches:
+        _add(joined, batch)
+    return joined
 
 
 def _swept(batches: list[StateBatch]) -> list[StateBatch]:

@@ -61,7 +61,7 @@ class ShareCoordinator:
         return []
 
     def check_invariants(self) -> None:
-        """What holds between any two commands; asked by tests after each."""
+        """Assert what must hold between any two commands; tests call it after each."""
         self.shard.check_invariants()
 
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:

@@ -1,10 +1,12 @@
 """The state of a share-partition, as its last snapshot and the updates since then have it."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.groupcoord.share_state.combine_batches import Batches, combine_batches, is_in_order
 from ottla.groupcoord.share_state.share_state_words import NOT_GIVEN
+
+_MAX_EPOCH: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +26,19 @@ class ShareState:
     write_time_ms: int
     batches: Batches = ()
 
+    @property
+    def next_snapshot_epoch(self) -> int:
+        """Return the epoch of the snapshot after this one; after the last that there is comes 0."""
+        return (self.snapshot_epoch + 1) & _MAX_EPOCH
+
+    @property
+    def is_warm(self) -> bool:
+        """Return whether a request made the last snapshot, not the coordinator itself."""
+        return self.create_time_ms == self.write_time_ms
+
 
 class Update(NamedTuple):
-    """What has changed since the snapshot of this epoch."""
+    """Changes of a state since its snapshot of this epoch."""
 
     snapshot_epoch: int
     leader_epoch: int
@@ -60,10 +72,11 @@ def begun_by(update: Update) -> ShareState:
         delivery_complete_count=update.delivery_complete_count,
         create_time_ms=0,
         write_time_ms=0,
-        batches=in_order(update.batches),
+        batches=in_order(update.batches, update.start_offset),
     )
 
 
-def in_order(batches: Batches) -> Batches:
-    """Return batches of a log that others may have written as they should be."""
-    return batches if is_in_order(batches) else combine_batches((), batches, NOT_GIVEN)
+def in_order(batches: Batches, start_offset: int = NOT_GIVEN) -> Batches:
+    """Return batches of a log that others may have written as they should be, from the start offset on."""
+    known = batches if is_in_order(batches) else ()
+    return combine_batches(known, () if known else batches, start_offset)

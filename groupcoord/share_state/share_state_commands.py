@@ -1,4 +1,4 @@
-"""What a shard of the share coordinator can be asked.
+"""The commands that a shard of the share coordinator carries out.
 
 A command with a `token` comes from a leader or the group coordinator: every token is answered exactly once.
 """

@@ -10,8 +10,8 @@ from typing import Final
 # each of them may be a batch of its own. A snapshot of so many takes 400 kB.
 MAX_BATCHES: Final = 20_000
 # Of memory, as measured: the state of a share-partition without its batches, and a batch.
-STATE_BYTES: Final = 1_000
-BATCH_BYTES: Final = 230
+STATE_BYTES: Final = 700
+BATCH_BYTES: Final = 170
 BATCH_OVERHEAD_BYTES: Final = 128  # of the log: the header of a batch
 MAX_STATES_PER_SHARD: Final = 200_000
 # Share-partitions that are looked at in one slice of the work that nobody asked for: about a millisecond.

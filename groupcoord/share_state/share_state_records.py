@@ -47,7 +47,7 @@ class SnapshotRecord(NamedTuple):
 
 
 class UpdateRecord(NamedTuple):
-    """What has changed in the state of a share-partition."""
+    """A change of the state of a share-partition."""
 
     key: SharePartitionKey
     update: Update
@@ -140,6 +140,8 @@ def decode_record(key: Buffer, value: Buffer | None) -> ShareStateRecord | None:
     if known is None:
         return None
     if value is None:
+        if known.kind != SNAPSHOT_KEY:
+            raise _corrupt("an update has no value")
         return SnapshotRecord(known.key, None)
     try:
         version = _INT16.unpack_from(value)[0]
@@ -185,7 +187,7 @@ def _decode_snapshot(value: Buffer) -> ShareState:
         delivery_complete_count=_read_complete_count(value, position),
         create_time_ms=create_time_ms,
         write_time_ms=write_time_ms,
-        batches=in_order(batches),
+        batches=in_order(batches, start_offset),
     )
 
 

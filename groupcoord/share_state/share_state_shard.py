@@ -10,7 +10,6 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from ottla.groupcoord.shard_bytes import ShardBytes
-from ottla.groupcoord.share_state.combine_batches import Batches
 from ottla.groupcoord.share_state.redundant_offsets import RedundantOffsets
 from ottla.groupcoord.share_state.share_state import ShareState, begun_by, updated
 from ottla.groupcoord.share_state.share_state_config import (
@@ -63,16 +62,18 @@ class Shard:
         """`partitions_of` tells how many partitions the topic of an id has, 0 if there is none."""
         self.config = config
         self.partitions_of = partitions_of
-        self.next_offset = 0  # of the next record; whoever appends sets it before the first one
+        # Of the next record; and up to which the log was cut last. Whoever appends sets both at first.
+        self.next_offset = 0
+        self.pruned_offset = 0
         self.states: dict[SharePartitionKey, KnownState] = {}
         # Derived.
         self.by_topic: dict[bytes, dict[SharePartitionKey, None]] = {}
         self.redundant = RedundantOffsets()
         self.bytes = ShardBytes()
+        self.warm = 0  # states whose last snapshot somebody's request made
         # Soft.
         self.cold: deque[SharePartitionKey] = deque()  # to be looked at in this round
         self.forgotten: dict[bytes, None] = {}  # topics that are gone, of which states are left
-        self.pruned_offset = 0  # up to which the log was cut last
 
     def replay(self, record: ShareStateRecord) -> None:
         """The one way that durable state changes."""
@@ -98,6 +99,7 @@ class Shard:
 
     def _put(self, key: SharePartitionKey, state: ShareState) -> None:
         known = self.states.get(key)
+        self.warm += state.is_warm - (known is not None and known.current.is_warm)
         if known is None:
             self.states[key] = KnownState(state)
             self.by_topic.setdefault(key.topic_id, {})[key] = None
@@ -110,6 +112,7 @@ class Shard:
         known = self.states.pop(key, None)
         if known is None:
             return
+        self.warm -= known.current.is_warm
         self.bytes.add(-state_bytes(key, len(known.current.batches)))
         of_topic = self.by_topic[key.topic_id]
         del of_topic[key]
@@ -134,7 +137,7 @@ class Shard:
             )
 
     def check_invariants(self) -> None:
-        """What holds between any two commands; asked by tests after each."""
+        """Assert what must hold between any two commands; tests call it after each."""
         expected = 0
         for key, known in self.states.items():
             batches = known.current.batches
@@ -148,15 +151,16 @@ class Shard:
             assert known.state_epoch >= known.current.state_epoch, known.current
             assert key in self.by_topic[key.topic_id]
         assert self.bytes.total == expected
+        assert self.warm == sum(known.current.is_warm for known in self.states.values())
         assert sum(map(len, self.by_topic.values())) == len(self.states)
         assert len(self.redundant) <= len(self.states)
         start_offset = self.redundant.start_offset
         assert start_offset is None or start_offset < self.next_offset
 
 
-def fits_in_log(config: ShareCoordinatorConfig, key: SharePartitionKey, batches: Batches) -> bool:
+def fits_in_log(config: ShareCoordinatorConfig, key: SharePartitionKey, batches: int) -> bool:
     """Return whether the log takes a record of so many batches."""
-    return BATCH_OVERHEAD_BYTES + record_size_bytes(key, len(batches)) <= config.max_batch_bytes
+    return BATCH_OVERHEAD_BYTES + record_size_bytes(key, batches) <= config.max_batch_bytes
 
 
 def state_bytes(key: SharePartitionKey, batches: int) -> int:

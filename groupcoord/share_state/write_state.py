@@ -7,9 +7,9 @@ only an InitializeState begins another state epoch, and only a ReadState another
 
 from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.share_state.check_request import check_request
-from ottla.groupcoord.share_state.combine_batches import Batches, combine_batches
+from ottla.groupcoord.share_state.combine_batches import combine_batches
 from ottla.groupcoord.share_state.share_state import ShareState, Update
-from ottla.groupcoord.share_state.share_state_config import MAX_BATCHES
+from ottla.groupcoord.share_state.share_state_config import BATCH_BYTES, MAX_BATCHES
 from ottla.groupcoord.share_state.share_state_effects import Append, Effect, Reply
 from ottla.groupcoord.share_state.share_state_records import (
     ShareStateRecord,
@@ -66,7 +66,7 @@ def _initialize(shard: Shard, request: InitializeState, now_ms: int) -> ShareSta
     shard.check_room(request.key, 0)
     known = shard.states.get(request.key)
     state = ShareState(
-        snapshot_epoch=0 if known is None else known.current.snapshot_epoch + 1,
+        snapshot_epoch=0 if known is None else known.current.next_snapshot_epoch,
         state_epoch=request.state_epoch,
         leader_epoch=0,
         start_offset=request.start_offset,
@@ -123,28 +123,23 @@ def _changed(
 ) -> ShareStateRecord:
     """Return the record of a change, once it is known that the state may become so large."""
     key, state = request.key, known.current
+    is_update = known.updates < shard.config.share_coordinator_snapshot_update_records_per_snapshot
+    if is_update and _has_room(shard, key, len(state.batches), len(request.batches)):
+        return _update(state, request, leader_epoch)
     start_offset = state.start_offset if request.start_offset == NOT_GIVEN else request.start_offset
     batches = combine_batches(state.batches, request.batches, start_offset)
-    more = len(batches) - len(state.batches)
-    if more > 0:
+    if len(batches) > len(state.batches):
         if len(batches) > MAX_BATCHES:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state would have too many batches.")
-        _check_size(shard, key, batches)
-        shard.check_room(key, more)
-    if known.updates < shard.config.share_coordinator_snapshot_update_records_per_snapshot:
-        written = combine_batches((), request.batches, request.start_offset)
-        _check_size(shard, key, written)
-        update = Update(
-            snapshot_epoch=state.snapshot_epoch,
-            leader_epoch=leader_epoch,
-            start_offset=request.start_offset,
-            delivery_complete_count=request.delivery_complete_count,
-            batches=written,
-        )
-        return UpdateRecord(key, update)
-    _check_size(shard, key, batches)
+        _check_size(shard, key, len(batches))
+        shard.check_room(key, len(batches) - len(state.batches))
+    if is_update:
+        update = _update(state, request, leader_epoch)
+        _check_size(shard, key, len(update.update.batches))
+        return update
+    _check_size(shard, key, len(batches))
     snapshot = ShareState(
-        snapshot_epoch=state.snapshot_epoch + 1,
+        snapshot_epoch=state.next_snapshot_epoch,
         state_epoch=state.state_epoch,
         leader_epoch=leader_epoch,
         start_offset=start_offset,
@@ -156,7 +151,28 @@ def _changed(
     return SnapshotRecord(key, snapshot)
 
 
-def _check_size(shard: Shard, key: SharePartitionKey, batches: Batches) -> None:
+def _update(state: ShareState, request: WriteState, leader_epoch: int) -> UpdateRecord:
+    update = Update(
+        snapshot_epoch=state.snapshot_epoch,
+        leader_epoch=leader_epoch,
+        start_offset=request.start_offset,
+        delivery_complete_count=request.delivery_complete_count,
+        batches=combine_batches((), request.batches, request.start_offset),
+    )
+    return UpdateRecord(request.key, update)
+
+
+def _has_room(shard: Shard, key: SharePartitionKey, known: int, written: int) -> bool:
+    """Return whether there is room however the batches are combined: one that is written adds two at most."""
+    most = known + 2 * written
+    return (
+        most <= MAX_BATCHES
+        and fits_in_log(shard.config, key, most)
+        and shard.bytes.fits(BATCH_BYTES * 2 * written, eighths=8)
+    )
+
+
+def _check_size(shard: Shard, key: SharePartitionKey, batches: int) -> None:
     """A record that the log would not take is refused before it is decided, as Kafka's append refuses it."""
     if not fits_in_log(shard.config, key, batches):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state has too many batches for one record.")

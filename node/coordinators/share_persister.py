@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 
 
 class Coordinators(Protocol):
-    """What is asked of the coordinators: where they are, and the one on this node."""
+    """The share coordinators as the persister knows them: where each is, and the one on this node."""
 
     async def coordinator_of(self, coordinator_key: str) -> int: ...
     def known_coordinator_of(self, coordinator_key: str) -> int: ...

@@ -236,7 +236,7 @@ def _summary_result(one: StateAnswer) -> summary.PartitionResult:
 
 
 class WireApi(NamedTuple):
-    """How requests of one kind about one group go to another node, and what its response says."""
+    """The wire's request for requests of one kind about one group, and the answers in its response."""
 
     request: Callable[[str, Sequence[StateRequest]], object]
     response_type: type[object]

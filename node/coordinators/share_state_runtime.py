@@ -110,7 +110,7 @@ class ShareStateRuntime:
         return await self._runtime.coordinator_of(coordinator_key)
 
     def known_coordinator_of(self, coordinator_key: str) -> int:
-        """The same as far as it is known here, -1 for none."""
+        """The id of the node that leads that partition as far as it is known here, -1 for none."""
         return self._runtime.known_coordinator_of(coordinator_key)
 
     # ---- requests ------------------------------------------------------------------------------------
@@ -134,6 +134,11 @@ class ShareStateRuntime:
         return self._runtime.submit(index, partial(_command, request))
 
     # ---- shards --------------------------------------------------------------------------------------
+
+    @property
+    def cores(self) -> list[ShareCoordinator]:
+        """The cores of the shards that are loaded."""
+        return self._runtime.cores
 
     def _shard_parts(self, _: int, __: Partition) -> ShardParts[ShareCoordinator, Command, StateAnswer]:
         return share_state_parts(

@@ -86,7 +86,8 @@ class _ShareStateParts:
         return await loader.load(partition, new_scan=new_scan, make=make, is_closed=is_closed)
 
     def started(self, shard: ShareStateShard, core: ShareCoordinator) -> None:
-        core.shard.next_offset = shard.partition.log.log_end_offset
+        log_ = shard.partition.log
+        core.shard.next_offset, core.shard.pruned_offset = log_.log_end_offset, log_.log_start_offset
         core.shard.bytes.attach(self._states)
         self._counted = core.shard
 

@@ -29,6 +29,7 @@ API: Final = ApiDescription(
         by_handler=(
             (AclOperation.DESCRIBE, ResourceType.GROUP),
             (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
         )
     ),
     limits=RequestLimits(MANY, {"key": NAME, "coordinator_keys": NAME}),

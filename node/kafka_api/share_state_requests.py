@@ -1,4 +1,4 @@
-"""What the APIs of the state of share-partitions (83 to 87) have in common.
+"""The common parts of the APIs of the state of share-partitions (83 to 87).
 
 Leaders of share-partitions and coordinators of share groups ask them of the share coordinator.
 """
@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from ottla.metadata_raft.acl import AclOperation
 from ottla.node.kafka_api.api_description import Asks, Echo
-from ottla.node.wire.request_limits import GROUP, MANY_PARTITIONS, RequestLimits
+from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
 
 ASKS: Final = Asks(of_cluster=AclOperation.CLUSTER_ACTION)
-LIMITS: Final = RequestLimits(MANY_PARTITIONS, {"group_id": GROUP})
+LIMITS: Final = RequestLimits(MANY, {"group_id": GROUP})
 ECHOES: Final = (Echo("topics", "results", ("topic_id",), Echo("partitions", "partitions", ("partition",))),)
 
 

@@ -93,6 +93,7 @@ def read_node(services: Services) -> Steps[NodeReading]:
         receive_buffer_bytes=services.receive_memory.used_bytes,
         unsent_bytes=services.unsent.used_bytes,
         memory=services.memory_uses.read(),
+        share_partition_states=sum(len(core.shard.states) for core in services.share_states.cores),
         transactional_ids=sum(len(shard.transactions) for shard in ids),
         open_transactions=sum(len(shard.ongoing) for shard in ids),
         completing_transactions=sum(len(shard.markers_left) for shard in ids),

@@ -83,6 +83,7 @@ class NodeReading:
     receive_buffer_bytes: int
     unsent_bytes: int
     memory: dict[str, tuple[int, int]]  # part of the budget -> bytes, and the most of them
+    share_partition_states: int
     transactional_ids: int
     open_transactions: int
     completing_transactions: int

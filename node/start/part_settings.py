@@ -111,7 +111,7 @@ def transaction_config(config: BrokerConfig) -> TransactionConfig:
 
 
 def share_coordinator_config(config: BrokerConfig) -> ShareCoordinatorConfig:
-    """What the share coordinators need to know of the configuration."""
+    """Return the settings of the share coordinators."""
     return ShareCoordinatorConfig(
         share_coordinator_snapshot_update_records_per_snapshot=(
             config.share_coordinator_snapshot_update_records_per_snapshot

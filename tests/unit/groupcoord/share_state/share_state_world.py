@@ -78,6 +78,7 @@ class ShareStateWorld:
         self.committed = 0  # records that no crash can take away
         self.answers: dict[int, StateAnswer] = {}
         self.waiting: list[Reply[StateAnswer]] = []
+        self.to_prune: list[int] = []  # to these offsets, once all is committed
         self.timers: dict[TimerKey, tuple[int, Command]] = {}
         self.tokens = itertools.count(1)
         self.coordinator = ShareCoordinator(new_shard(self.config, self.gone))
@@ -157,8 +158,7 @@ class ShareStateWorld:
                 case StartTimer(key, delay_ms, timed):
                     self.timers[key] = (self.now_ms + delay_ms, timed)
                 case PruneLog(offset):
-                    assert offset > self.log_start_offset
-                    self.log_start_offset = offset
+                    self.to_prune.append(offset)
                 case Refuse():
                     raise AssertionError(effect)
         if self.commits:
@@ -170,12 +170,17 @@ class ShareStateWorld:
             assert reply.token not in self.answers
             self.answers[reply.token] = reply.result
         self.waiting.clear()
+        for offset in self.to_prune:
+            assert offset > self.log_start_offset, "nothing is pruned twice"
+            self.log_start_offset = offset
+        self.to_prune.clear()
 
     def crash(self) -> None:
         """What is not committed is lost; another coordinator loads the rest."""
         del self.rows[self.committed :]
         self.batch_ends = [end for end in self.batch_ends if end <= self.committed]
         self.waiting.clear()
+        self.to_prune.clear()
         self.timers.clear()
         self.coordinator = ShareCoordinator(self.loaded())
         self.carry_out(self.coordinator.start(self.now_ms))
@@ -205,7 +210,7 @@ class ShareStateWorld:
             start = end
         shard, unreadable = scan.finish()
         assert not unreadable.count
-        shard.next_offset = start
+        shard.next_offset, shard.pruned_offset = start, self.log_start_offset
         return shard
 
     @property

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.groupcoord.shard_bytes import NodeBytes
+from ottla.groupcoord.share_state import share_state_shard, write_state
 from ottla.groupcoord.share_state.check_request import CHECKS
 from ottla.groupcoord.share_state.share_state_commands import ForgetTopics
 from ottla.groupcoord.share_state.share_state_config import SLICE_STATES, ShareCoordinatorConfig
@@ -62,6 +63,27 @@ def test_a_read_by_a_later_leader_fences_the_earlier_one() -> None:
     assert world.summary().leader_epoch == 5
     world.crash()
     assert world.write(batch(0, 9), leader_epoch=4).error is ErrorCode.FENCED_LEADER_EPOCH
+
+
+def test_a_write_moves_no_epoch() -> None:
+    world = ShareStateWorld()
+    world.initialize(state_epoch=1)
+    world.read(leader_epoch=5)
+
+    assert world.write(batch(0, 9), leader_epoch=7, state_epoch=3).error is ErrorCode.NONE
+
+    assert (world.summary().leader_epoch, world.summary().state_epoch) == (5, 1)
+    assert world.write(batch(0, 9), leader_epoch=5, state_epoch=1).error is ErrorCode.NONE
+
+
+def test_a_leader_stays_fenced_when_the_state_begins_anew_and_is_written() -> None:
+    world = ShareStateWorld()
+    world.initialize()
+    world.read(leader_epoch=5)
+    world.initialize(state_epoch=1)
+    world.write(batch(0, 9), leader_epoch=5, state_epoch=1)
+
+    assert world.write(batch(0, 9), leader_epoch=4, state_epoch=1).error is ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_a_read_of_the_same_leader_writes_nothing() -> None:
@@ -168,6 +190,18 @@ def test_states_of_topics_that_are_gone_are_removed_in_slices() -> None:
     assert list(world.states) == [key_of("g0", 2)]
 
 
+def test_long_names_of_groups_do_not_make_tombstones_too_many_for_a_batch() -> None:
+    world = ShareStateWorld(ShareCoordinatorConfig(max_batch_bytes=1_500))
+    for number in range(9):
+        world.initialize(key_of("g" * 300 + str(number)))
+
+    world.handle(ForgetTopics(topic_ids=frozenset({topic_id(1)})))
+    world.after(1)
+
+    assert not world.states
+    assert len(world.batch_ends) == 9 + 9
+
+
 # ---- the log -----------------------------------------------------------------------------------------------
 
 
@@ -224,6 +258,20 @@ def test_a_share_partition_that_nobody_writes_does_not_keep_the_log() -> None:
     assert world.states[KEY].create_time_ms < world.states[KEY].write_time_ms
 
 
+def test_cold_states_that_are_large_do_not_come_in_one_batch() -> None:
+    world = ShareStateWorld(ShareCoordinatorConfig(max_batch_bytes=2_000))
+    for partition in range(2):
+        world.initialize(key_of(partition=partition))
+        world.write(*(batch(at, at) for at in range(0, 120, 2)), key=key_of(partition=partition))
+    before = len(world.batch_ends)
+
+    world.after(FIVE_MINUTES_MS + 1)
+
+    assert len(world.batch_ends) == before + 2
+    assert all(1_000 < len(key) + len(value or b"") < 2_000 for key, value in world.rows[-2:])
+    assert [one.snapshot_epoch for one in world.states.values()] == [1, 1]
+
+
 def test_what_was_not_committed_is_not_there_after_a_crash() -> None:
     world = ShareStateWorld(commits=False)
     world.initialize()
@@ -252,7 +300,7 @@ def test_an_answer_waits_for_what_it_shows() -> None:
 
 def test_new_states_leave_an_eighth_of_the_memory_to_those_that_are_there() -> None:
     world = ShareStateWorld()
-    node = NodeBytes(limit_bytes=8_500)
+    node = NodeBytes(limit_bytes=6_000)
     world.shard.bytes.attach(node)
     for number in range(7):
         assert world.initialize(key_of(str(number))).error is ErrorCode.NONE
@@ -277,3 +325,26 @@ def test_a_state_never_becomes_larger_than_a_record_may_be() -> None:
     assert answers.count(ErrorCode.NONE) == 35
     assert set(answers[35:]) == {ErrorCode.UNKNOWN_SERVER_ERROR}
     assert world.write(batch(0, 98, 2), start_offset=90).error is ErrorCode.NONE, "smaller is always taken"
+
+
+def test_a_shard_has_no_more_than_so_many_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_state_shard, "MAX_STATES_PER_SHARD", 2)
+    world = ShareStateWorld()
+    for number in range(2):
+        world.initialize(key_of(str(number)))
+
+    assert world.initialize(key_of("2")).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert world.initialize(key_of("0"), state_epoch=1).error is ErrorCode.NONE
+    world.delete(key_of("1"))
+    assert world.initialize(key_of("2")).error is ErrorCode.NONE
+
+
+def test_a_state_has_no_more_than_so_many_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write_state, "MAX_BATCHES", 5)
+    world = ShareStateWorld()
+    world.initialize()
+
+    answers = [world.write(batch(at, at)).error for at in range(0, 16, 2)]
+
+    assert answers == [ErrorCode.NONE] * 5 + [ErrorCode.UNKNOWN_SERVER_ERROR] * 3
+    assert world.write(batch(10, 10), start_offset=4).error is ErrorCode.NONE

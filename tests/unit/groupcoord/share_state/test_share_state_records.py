@@ -1,5 +1,7 @@
 """Records of `__share_group_state`; Kafka rereads them in tests/compat/java."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.groupcoord.share_state.share_state import ShareState, Update
@@ -107,3 +109,17 @@ def test_batches_that_others_wrote_in_no_order_are_put_in_order() -> None:
 
     assert isinstance(decoded, UpdateRecord)
     assert decoded.update.batches == (batch(5, 12, 2, 2), batch(13, 19, 0, 1))
+
+
+def test_an_update_without_a_value_is_refused() -> None:
+    key, _ = encode_record(UpdateRecord(KEY, UPDATE))
+
+    with pytest.raises(KafkaError, match="an update has no value"):
+        decode_record(key, None)
+
+
+def test_batches_before_the_start_are_left_out_of_a_snapshot_that_others_wrote() -> None:
+    decoded = decode_record(*encode_record(SnapshotRecord(KEY, replace(SNAPSHOT, start_offset=8))))
+
+    assert isinstance(decoded, SnapshotRecord) and decoded.state is not None
+    assert decoded.state.batches == (batch(8, 9, 0, 1), *BATCHES[1:])

@@ -199,6 +199,28 @@ def test_writes_that_wait_behind_another_become_one() -> None:
     assert state.batches == (batch(2, 4, 2),)
 
 
+def test_writes_that_become_one_come_to_what_they_come_to_one_by_one() -> None:
+    """A start offset that a later write does not give stays; one that goes back is written by itself."""
+
+    async def story(persister: SharePersister, cluster: Cluster) -> None:
+        await persister.initialize([InitializeState(KEY, 0, 0)])
+        cluster.is_slow = True
+        asked = [
+            asyncio.ensure_future(persister.write([WriteState(KEY, 0, 0, start, 0, (batch(at, at, 2),))]))
+            for at, start in ((0, -1), (1, 7), (8, -1), (9, 3))
+        ]
+        await asyncio.sleep(0.01)
+        cluster.gate.set()
+        for one in asked:
+            assert await one == [StateResult(KEY)]
+
+    cluster = play(story)
+    written = [message.topics[0].partitions[0] for _, message in cluster.sent[1:]]
+    assert [one.start_offset for one in written] == [-1, 7, 3]
+    assert [len(one.state_batches) for one in written] == [1, 2, 1]
+    assert cluster.world.states[KEY].batches == (batch(8, 9, 2),)
+
+
 def test_writes_of_other_epochs_stay_apart_and_in_order() -> None:
     async def story(persister: SharePersister, cluster: Cluster) -> None:
         await persister.initialize([InitializeState(KEY, 0, 0)])
