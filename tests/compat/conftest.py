@@ -33,8 +33,6 @@ OVERRIDES = (
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
 
-STREAMS_GROUP_HEARTBEAT = 88
-
 
 @pytest.fixture(scope="session")
 def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
@@ -98,10 +96,10 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def is_reference(bootstrap: str) -> bool:
-    """Whether the server under test is Apache Kafka, which alone has streams groups."""
+    """Whether the server under test is Apache Kafka, which has no feature of ours."""
     with WireClient(bootstrap) as client:
-        keys = {one.api_key for one in client.call("api_versions", 0).api_keys}
-    return STREAMS_GROUP_HEARTBEAT in keys
+        told = client.call("api_versions", 4, client_software_name="test", client_software_version="1")
+    return not any(one.name.startswith("ottla.") for one in told.supported_features)
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,12 @@ from ottla.groupcoord.group_records import (
     OffsetRecord,
 )
 from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
+from ottla.groupcoord.record_codec import GroupRecord, encode_key, encode_value
 from ottla.groupcoord.record_codec import decode_record as decode_group_record
-from ottla.groupcoord.record_codec import encode_key, encode_value
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_load import load_shard
+from ottla.groupcoord.share.share_group import ShareStates, TopicState, states_record
+from ottla.groupcoord.share.share_member import ShareMember
 from ottla.groupcoord.share_state.share_state import ShareState, Update
 from ottla.groupcoord.share_state.share_state_config import ShareCoordinatorConfig
 from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, UpdateRecord
@@ -162,7 +164,14 @@ def _group_records() -> list[bytes]:
         scan.feed(log)
         found += [_joined(key, value) for key, value in scan.finish().others]
     one = OffsetRecord("g", "t", 1, OffsetCommitValue(offset=7, commit_timestamp=1, metadata="m"))
-    return [*found, _joined(encode_key(one), encode_value(one))]
+    states = ShareStates({b"i" * 16: TopicState("t", frozenset({0, 2}))}, deleting={b"d" * 16: "gone"})
+    member = ShareMember(member_id="m", topic_names=frozenset({"t"}), assigned={b"i" * 16: frozenset({0})})
+    shared: list[GroupRecord] = [
+        states_record("g", states),
+        member.metadata_record("g"),
+        member.current_assignment_record("g"),
+    ]
+    return [*found, *(_joined(encode_key(each), encode_value(each)) for each in (one, *shared))]
 
 
 def _read_group_record(content: bytes) -> None:

@@ -47,6 +47,7 @@ ALLOWED: dict[str, str] = {
     r"^describe_configs .*\[(inter\.broker\.listener\.name|listener\.security.*)\]": "its own listeners",
     r"^describe_configs .*\[offsets\.topic\.replication\.factor\]": "the reference has one node",
     r"^describe_configs .*\[transaction\.state\.log\.(replication\.factor|min\.isr)\]": "it has one node",
+    r"^describe_configs .*\[share\.coordinator\.state\..*(replication\.factor|min\.isr)\]": "it has one node",
     r"^describe_configs .*\[group\.initial\.rebalance\.delay\.ms\]": "set for the tests",
     r"^describe_configs .*\[socket\.listen\.backlog\.size\]": "512 here, for many clients at once",
     r"^describe_configs .*\[ssl\.": "PEM by default; without the prefix of a listener read at start",
