@@ -162,7 +162,7 @@ class ShareModel:
                     is_new = False
                 else:
                     shown[-1] = (shown[-1][0], offset, count)
-        if never:
+        if any(offset in never for first, last, _ in pieces for offset in range(first, last + 1)):
             self.advance()
         return shown
 
