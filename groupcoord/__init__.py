@@ -49,4 +49,5 @@ offsets             OffsetCommit, OffsetFetch, OffsetDelete; expiry
 describe_groups     DescribeGroups, ListGroups
 coordinator         one shard: dispatch, replay, start, stop
 transactions        transactional ids, by their own map
+share_state         the state of share-partitions, by its own map
 """

@@ -9,8 +9,17 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-DESIGNS: Final = ("node", "node/wire", "node/security", "logstore", "metadata_raft", "groupcoord", "pipeline")
-_NAME: Final = r"\b(node/wire|node/security|node|logstore|metadata_raft|groupcoord|pipeline)"
+DESIGNS: Final = (
+    "node",
+    "node/wire",
+    "node/security",
+    "node/share",
+    "logstore",
+    "metadata_raft",
+    "groupcoord",
+    "pipeline",
+)
+_NAME: Final = r"\b(node/wire|node/security|node/share|node|logstore|metadata_raft|groupcoord|pipeline)"
 DECISION: Final = re.compile(r"\*\*([DP]\d+)\*\*")
 CITATION: Final = re.compile(rf"(?:{_NAME}(?:/DESIGN\.md)?(?:'s)?,? )?(?<!\*\*)\b([DP]\d+)\b(?!\*\*)")
 NAMED_DESIGN: Final = re.compile(rf"{_NAME}/DESIGN\.md")

@@ -18,6 +18,7 @@ MOUNTED: Final = {
     "node/DESIGN.md": "architecture/node.md",
     "node/wire/DESIGN.md": "architecture/wire.md",
     "node/security/DESIGN.md": "architecture/security.md",
+    "node/share/DESIGN.md": "architecture/share.md",
     "logstore/DESIGN.md": "architecture/logstore.md",
     "metadata_raft/DESIGN.md": "architecture/metadata_raft.md",
     "groupcoord/DESIGN.md": "architecture/groupcoord.md",

@@ -35,7 +35,7 @@ _OF_THE_BROKER = (
         "NameJudge",
         "QuotaJudge",
     ),
-    *("RegexJudge", "TransactionDecisionJudge", "TransactionLogJudge"),
+    *("RegexJudge", "SharePartitionJudge", "TransactionDecisionJudge", "TransactionLogJudge"),
     *("CountingStream", "NumberSource"),
 )
 # By artifacts, the first of them runs others (program_runner.py).

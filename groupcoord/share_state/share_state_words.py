@@ -1,0 +1,140 @@
+"""What is asked of a share coordinator about the state of share-partitions, and what it answers.
+
+The share-partition leaders and the group coordinator ask these; on the wire they are the APIs 83 to 87.
+A delivery state is 0 for available, 2 for acknowledged and 4 for archived, and -1 stands for an epoch,
+offset or count that is not given.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.logstore.words.topic_partition import uuid_to_text
+
+AVAILABLE: Final = 0
+ACKNOWLEDGED: Final = 2
+ARCHIVED: Final = 4
+NOT_GIVEN: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SharePartitionKey:
+    """A partition of a topic, as one share group reads it."""
+
+    group: str
+    topic_id: bytes
+    partition: int
+
+    @property
+    def coordinator_key(self) -> str:
+        """The text by which the coordinator of this share-partition is found."""
+        return f"{self.group}:{uuid_to_text(self.topic_id)}:{self.partition}"
+
+
+class StateBatch(NamedTuple):
+    """Records in flight of one state, from the first to the last offset."""
+
+    first_offset: int
+    last_offset: int
+    delivery_state: int
+    delivery_count: int
+
+
+# ---- what is asked -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class InitializeState:
+    """Begin the state of a share-partition anew; `start_offset` -1 leaves it to `share.auto.offset.reset`."""
+
+    key: SharePartitionKey
+    state_epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadState:
+    """Read the state, and fence all leaders of epochs before this one."""
+
+    key: SharePartitionKey
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStateSummary:
+    """Read the state without its batches; this fences nobody."""
+
+    key: SharePartitionKey
+    leader_epoch: int = NOT_GIVEN
+
+
+@dataclass(frozen=True, slots=True)
+class WriteState:
+    """Add batches to the state; records before `start_offset` are done with."""
+
+    key: SharePartitionKey
+    state_epoch: int
+    leader_epoch: int
+    start_offset: int
+    delivery_complete_count: int
+    batches: Sequence[StateBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteState:
+    key: SharePartitionKey
+
+
+StateRequest: TypeAlias = InitializeState | ReadState | ReadStateSummary | WriteState | DeleteState
+
+
+# ---- what is answered --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StateResult:
+    """How InitializeState, WriteState or DeleteState ended."""
+
+    key: SharePartitionKey
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StateRead:
+    """The state; with an `error` only the message says something."""
+
+    key: SharePartitionKey
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    state_epoch: int = 0
+    start_offset: int = 0
+    batches: tuple[StateBatch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StateSummary:
+    """The state without its batches; with an `error` only the message says something."""
+
+    key: SharePartitionKey
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    state_epoch: int = 0
+    leader_epoch: int = 0
+    start_offset: int = 0
+    delivery_complete_count: int = NOT_GIVEN
+
+
+StateAnswer: TypeAlias = StateResult | StateRead | StateSummary
+
+
+def refused(request: StateRequest, error: ErrorCode, message: str) -> StateAnswer:
+    """Return the answer that refuses a request."""
+    match request:
+        case ReadState():
+            return StateRead(request.key, error, message)
+        case ReadStateSummary():
+            return StateSummary(request.key, error, message)
+        case InitializeState() | WriteState() | DeleteState():
+            return StateResult(request.key, error, message)

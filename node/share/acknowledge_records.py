@@ -1,0 +1,148 @@
+"""What a member says of records that it holds: accepted, released, rejected, not there, or still at work.
+
+A batch of offsets has one type or one for each; neighbours with the same type move together.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE
+from ottla.node.share.record_state import TERMINAL, RecordState
+from ottla.node.share.share_window import ARCHIVED, ShareWindow
+from ottla.node.share.share_words import (
+    AcknowledgementBatch,
+    AcknowledgeType,
+    ArchivedRecords,
+    ArchiveReason,
+    ShareConfig,
+)
+
+_RENEW: Final = int(AcknowledgeType.RENEW)
+_MOVE_TO: Final = {
+    int(AcknowledgeType.GAP): ARCHIVED,
+    int(AcknowledgeType.ACCEPT): int(RecordState.ACKNOWLEDGED),
+    int(AcknowledgeType.RELEASE): AVAILABLE,
+    int(AcknowledgeType.REJECT): ARCHIVED,
+}
+_ALL_TYPES: Final = frozenset(map(int, AcknowledgeType))
+
+
+class Moves(NamedTuple):
+    """The moves of one request, which begin one after the other and are taken back together."""
+
+    window: ShareWindow
+    config: ShareConfig
+    number: int
+    ranges: list[tuple[int, int]]
+    archived: list[ArchivedRecords]
+
+    def begin(self, first: int, last: int, state: int, reason: ArchiveReason | None) -> None:
+        """Begin to move all ranges of these offsets, which are acquired."""
+        window, records = self.window, self.window.records
+        begin, end = records.cut_out(first, last)
+        for index in range(begin, end):
+            target, why = state, reason
+            count = records.counts[index]
+            if target == AVAILABLE and count >= self.config.delivery_count_limit:
+                target, why = ARCHIVED, ArchiveReason.DELIVERY_LIMIT
+            records.begin_transition(index, target, self.number)
+            if target in TERMINAL:
+                window.delivery_complete_count += window.counted(index)
+            if target == ARCHIVED and why is not None:
+                self.archived.append(ArchivedRecords(records.firsts[index], records.lasts[index], count, why))
+        if self.ranges and self.ranges[-1][1] + 1 == first:
+            first = self.ranges.pop()[0]
+        self.ranges.append((first, last))
+
+
+def acknowledge_batch(
+    moves: Moves, member: str, batch: AcknowledgementBatch, now_ms: int, max_states: int
+) -> None:
+    """Begin the moves of one batch; KafkaError when the member may not, with moves begun before it."""
+    window, records = moves.window, moves.window.records
+    first, last, types = batch
+    if first > last or len(types) not in (1, last - first + 1):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Invalid acknowledgement of offsets {first} to {last}")
+    if not _ALL_TYPES.issuperset(types):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid acknowledge type")
+    if last < window.start_offset:
+        return  # archived already
+    _find(window, first, last)
+    for kind, begin, end in _same_types(first, last, types):
+        begin = max(begin, window.start_offset)
+        if begin > end:
+            continue
+        if len(records) + 2 > max_states:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Too many records have states of their own.")
+        if kind == _RENEW:
+            _renew(moves, member, begin, end, now_ms)
+        else:
+            _check_held(moves, member, begin, end)
+            reason = ArchiveReason.REJECTED if kind == AcknowledgeType.REJECT else None
+            moves.begin(begin, end, _MOVE_TO[kind], reason)
+
+
+def _find(window: ShareWindow, first: int, last: int) -> None:
+    """Refuse offsets that are not in flight."""
+    records = window.records
+    floor = records.floor_batch(first)
+    if floor < 0:
+        # The beginning of the batch may be done with and forgotten.
+        floor = records.floor_batch(window.start_offset) if first < window.start_offset else -1
+    if floor < 0:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD_STATE,
+            "Batch record not found. The request batch offsets are not found in the cache.",
+        )
+    reach = records.batch_lasts[records.floor_batch(last)]
+    if reach < last:
+        which = "first" if reach < first else "last"
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Batch record not found. The {which} offset in request is past acquired records.",
+        )
+
+
+def _same_types(first: int, last: int, types: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """The type, first and last offset of each run of offsets with the same type."""
+    if len(types) == 1:
+        yield types[0], first, last
+        return
+    for kind, run in groupby(types):
+        count = sum(1 for _ in run)
+        yield kind, first, first + count - 1
+        first += count
+
+
+def _check_held(moves: Moves, member: str, first: int, last: int) -> None:
+    """Refuse offsets that this member does not hold, or of which it has said something already."""
+    records = moves.window.records
+    begin, end = records.span(first, last)
+    for index in range(begin, end):
+        if records.states[index] != ACQUIRED:
+            raise KafkaError(
+                ErrorCode.INVALID_RECORD_STATE,
+                "The offset cannot be acknowledged. The offset is not acquired.",
+            )
+        if records.holders[index] != member:
+            raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of offset")
+
+
+def _renew(moves: Moves, member: str, first: int, last: int, now_ms: int) -> None:
+    """Begin the locks of these records anew; as in Kafka also of those before one that is refused."""
+    if not moves.config.renew_acknowledge_enable:
+        raise KafkaError(
+            ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group."
+        )
+    records = moves.window.records
+    begin, end = records.cut_out(first, last)
+    time_ms = now_ms + moves.config.record_lock_duration_ms
+    moves.window.locks.add(time_ms, first, last)
+    try:
+        for index in range(begin, end):
+            _check_held(moves, member, records.firsts[index], records.lasts[index])
+            records.times_ms[index] = time_ms
+    finally:
+        records.merge(begin, end)

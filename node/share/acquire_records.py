@@ -1,0 +1,316 @@
+"""Records that a fetch has read are given to a member, with a lock on each.
+
+First what is in flight and available, then what is new. New records come in whole batches of the log, cut
+into pieces of some `batch_size`, also when that is more than the member asked for; in strict mode
+(`record_limit`) it is never more, and the rest of the batch is available to others. Records that have come
+near the delivery limit are throttled: they go out in smaller pieces the more often they failed, and for the
+last time alone, so that one bad record does not take its neighbours along.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE
+from ottla.node.share.share_window import ShareWindow
+from ottla.node.share.share_words import AcquiredRecords, FetchedRecords, ShareConfig
+
+_ACQUIRED_ONLY = frozenset({ACQUIRED})
+_AVAILABLE_ONLY = frozenset({AVAILABLE})
+
+
+class Acquisition(NamedTuple):
+    """A fetch of one member, for which records are acquired."""
+
+    window: ShareWindow
+    config: ShareConfig
+    max_states: int
+    member: str
+    now_ms: int
+    fetched: FetchedRecords
+    batch_size: int
+    is_strict: bool
+
+
+def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
+    """Acquire records of a fetch, in order; not more than `max_records`, but for the end of a batch."""
+    window, fetched = asked.window, asked.fetched
+    if max_records <= 0 or not fetched.base_offsets or fetched.last_offsets[-1] < window.start_offset:
+        return []
+    limit, last = _limits(asked, max_records)
+    if limit <= 0 or len(window.records) >= asked.max_states:
+        return []
+    base = fetched.base_offsets[0]
+    _archive_vanished(window, fetched.fetch_offset, base)
+    acquired = _acquire_from(asked, base, last, limit)
+    if not acquired:
+        return []
+    window.was_acquired_before(acquired[-1].last_offset + 1)
+    return _without_undeliverable(asked, acquired)
+
+
+def _limits(asked: Acquisition, max_records: int) -> tuple[int, int]:
+    """How many records may be acquired, and up to which offset."""
+    window, fetched = asked.window, asked.fetched
+    last = fetched.last_offsets[-1]
+    room = min(max_records, asked.config.partition_max_record_locks - window.in_flight_count())
+    if room <= 0 and fetched.fetch_offset <= window.end_offset:
+        # No more may be in flight, but what is may be acquired again.
+        return min(max_records, window.end_offset - fetched.fetch_offset + 1), min(last, window.end_offset)
+    return room, last
+
+
+def _archive_vanished(window: ShareWindow, fetch_offset: int, base_offset: int) -> None:
+    """Archive what is available between the offset of a fetch and what it found: the log was compacted."""
+    if fetch_offset >= base_offset:
+        return
+    gap = window.next_gap()
+    if gap is not None and fetch_offset <= gap:
+        window.nothing_before(base_offset)
+    if not window.archive(fetch_offset, base_offset - 1, _AVAILABLE_ONLY, is_counted=True):
+        return
+    window.records_became_available()
+    window.advance_start()
+
+
+def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[AcquiredRecords]:
+    window, records = asked.window, asked.window.records
+    floor = records.floor_batch(base)
+    if floor >= 0 and records.batch_lasts[floor] >= base:
+        first = records.batch_firsts[floor]
+    else:
+        first = max(base, window.start_offset)
+    begin, end = bisect_left(records.batch_firsts, min(base, first)), records.floor_batch(last) + 1
+    # A copy, as new batches come between these.
+    batches = list(zip(records.batch_firsts[begin:end], records.batch_lasts[begin:end], strict=True))
+    if not batches:
+        return _acquire_new(asked, first, last, limit)
+    acquired: list[AcquiredRecords] = []
+    count = 0
+    gap_start = first
+    for batch_first, batch_last in batches:
+        if count >= limit:
+            return acquired
+        if window.is_gap_active():
+            if gap_start < batch_first:
+                new = _acquire_new(asked, gap_start, batch_first - 1, limit - count)
+                acquired += new
+                count += _count(new)
+            gap_start = batch_last + 1
+            if count >= limit:
+                return acquired
+        first, reach = max(batch_first, base), min(batch_last, last)
+        is_throttled = _is_throttled(asked, first, reach)
+        if is_throttled and count:
+            return acquired
+        size = batch_last - batch_first + 1
+        again = _acquire_again(asked, first, reach, size, limit - count)
+        acquired += again
+        count += _count(again)
+        if is_throttled and again:
+            return acquired
+    if count < limit and batches[-1][1] < last:
+        acquired += _acquire_new(asked, batches[-1][1] + 1, last, limit - count)
+    return acquired
+
+
+# ---- records that are in flight already
+
+
+def _is_throttled(asked: Acquisition, first: int, last: int) -> bool:
+    """Whether a record that may be acquired here has failed often."""
+    records, throttled_from = asked.window.records, asked.config.throttled_from_count
+    begin, end = records.span(first, last)
+    index = records.next_available(begin)
+    while 0 <= index < end:
+        if records.counts[index] >= throttled_from:
+            return True
+        index = records.next_available(index + 1)
+    return False
+
+
+def _acquire_again(
+    asked: Acquisition, first: int, last: int, batch_size: int, max_records: int
+) -> list[AcquiredRecords]:
+    """Acquire what is available of one batch, of `batch_size` records, from `first` to `last`."""
+    records, config = asked.window.records, asked.config
+    delivery_limit, throttled_from = config.delivery_count_limit, config.throttled_from_count
+    acquired: list[AcquiredRecords] = []
+    taken = 0
+    most_throttled: int | None = None
+    while first <= last:
+        index = records.next_available(records.index_at(first))
+        if index < 0 or records.firsts[index] > last:
+            break
+        begin, end = max(first, records.firsts[index]), min(last, records.lasts[index])
+        first = end + 1
+        delivered = records.counts[index]
+        is_last_delivery = delivery_limit > 2 and delivered == delivery_limit - 1
+        if is_last_delivery and taken:
+            break
+        if delivered >= throttled_from and most_throttled is None:
+            most_throttled = max(1, batch_size >> (delivered - throttled_from + 1))
+        most = end - begin + 1
+        if is_last_delivery:
+            most = 1
+        if asked.is_strict:
+            most = min(most, max_records - taken)
+        if most_throttled is not None and most_throttled > taken:
+            most = min(most, most_throttled - taken)
+        is_all = most == end - begin + 1
+        end = begin + most - 1
+        _hold(asked, begin, end, delivered + 1)
+        taken += most
+        before = acquired[-1] if acquired else None
+        if before and before.last_offset + 1 == begin and before.delivery_count == delivered + 1:
+            acquired[-1] = before._replace(last_offset=end)
+        else:
+            acquired.append(AcquiredRecords(begin, end, delivered + 1))
+        if (
+            not is_all
+            or is_last_delivery
+            or (asked.is_strict and taken == max_records)
+            or taken == most_throttled
+        ):
+            break
+    return acquired
+
+
+def _hold(asked: Acquisition, first: int, last: int, delivery_count: int) -> None:
+    window, records = asked.window, asked.window.records
+    begin, end = records.cut_out(first, last)
+    assert end == begin + 1, (first, last)
+    time_ms = asked.now_ms + asked.config.record_lock_duration_ms
+    records.move(begin, ACQUIRED, asked.member, time_ms)
+    records.counts[begin] = delivery_count
+    window.highest_count = max(window.highest_count, asked.config.delivery_count_limit)
+    window.locks.add(time_ms, first, last)
+    records.merge(begin, end)
+
+
+# ---- records that are new
+
+
+def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) -> list[AcquiredRecords]:
+    """Acquire records of which nothing is in flight, from `first` to `last`."""
+    window, records = asked.window, asked.window.records
+    first = max(first, window.start_offset)
+    if first > last:
+        return []
+    if max_records < last - first + 1:
+        last = min(last, _end_of_batch(asked.fetched, first + max_records - 1))
+    time_ms = asked.now_ms + asked.config.record_lock_duration_ms
+    window.highest_count = max(window.highest_count, asked.config.delivery_count_limit)
+    if asked.is_strict:
+        acquired = [AcquiredRecords(first, min(last, first + max_records - 1), 1)]
+        reach = acquired[0].last_offset
+        records.add(first, last, state=ACQUIRED, count=1, holder=asked.member, time_ms=time_ms)
+        if reach < last:
+            begin, end = records.cut_out(reach + 1, last)
+            records.move(begin, AVAILABLE, None, 0)
+            records.counts[begin] = 0
+            window.records_became_available()
+    else:
+        acquired = _pieces(asked, first, last)
+        reach = last
+        for piece in acquired:
+            begin, end, _ = piece
+            records.add(begin, end, state=ACQUIRED, count=1, holder=asked.member, time_ms=time_ms)
+    window.locks.add(time_ms, first, reach)
+    if records.batch_firsts[0] == first:
+        window.start_offset = max(window.start_offset, first)
+    window.end_offset = max(window.end_offset, last)
+    window.was_acquired_before(reach + 1)
+    return acquired
+
+
+def _pieces(asked: Acquisition, first: int, last: int) -> list[AcquiredRecords]:
+    """Cut new records where a batch of the log begins, when a piece has the size that is asked for."""
+    pieces: list[AcquiredRecords] = []
+    size = max(asked.batch_size, 1)
+    if last - first + 1 > size:
+        bases = asked.fetched.base_offsets
+        place = bisect_left(bases, first + size)
+        while place < len(bases) and bases[place] <= last:
+            pieces.append(AcquiredRecords(first, bases[place] - 1, 1))
+            first = bases[place]
+            place = bisect_left(bases, first + size, place)
+    pieces.append(AcquiredRecords(first, last, 1))
+    return pieces
+
+
+def _end_of_batch(fetched: FetchedRecords, offset: int) -> int:
+    """The last offset of the batch that has this one; the offset itself when none has it."""
+    place = bisect_right(fetched.base_offsets, offset) - 1
+    return max(offset, fetched.last_offsets[place]) if place >= 0 else offset
+
+
+# ---- records that are not delivered after all
+
+
+def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) -> list[AcquiredRecords]:
+    """Take out what is never delivered, which is archived, and what is not delivered yet, which waits."""
+    window = asked.window
+    if asked.fetched.never_delivered:
+        taken_out = _common(acquired, asked.fetched.never_delivered)
+        for first, last in taken_out:
+            window.archive(first, last, _ACQUIRED_ONLY, is_counted=True)
+        acquired = _without(acquired, taken_out)
+        if taken_out:
+            # Nothing is written for these. Were it left to the next acknowledgement, a window full of aborted
+            # records would stand for ever.
+            window.advance_start()
+    for delayed in asked.fetched.delayed:
+        if delayed.not_before_ms <= asked.now_ms:
+            continue
+        taken_out = _common(acquired, [(delayed.first_offset, delayed.last_offset)])
+        for first, last in taken_out:
+            _delay(window, first, last, delayed.not_before_ms)
+        acquired = _without(acquired, taken_out)
+    return acquired
+
+
+def _delay(window: ShareWindow, first: int, last: int, time_ms: int) -> None:
+    """Let records wait that were acquired in vain, which is no delivery."""
+    records = window.records
+    begin, end = records.cut_out(first, last)
+    for index in range(begin, end):
+        records.counts[index] -= 1
+        window.delay(index, time_ms)
+    records.merge(begin, end)
+
+
+def _common(acquired: Sequence[AcquiredRecords], ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What ranges have in common with records that were acquired; both are in order."""
+    common = []
+    place = 0
+    for first, last, _ in acquired:
+        while place < len(ranges) and ranges[place][1] < first:
+            place += 1
+        here = place
+        while here < len(ranges) and ranges[here][0] <= last:
+            common.append((max(first, ranges[here][0]), min(last, ranges[here][1])))
+            here += 1
+    return common
+
+
+def _without(
+    acquired: Sequence[AcquiredRecords], taken_out: Sequence[tuple[int, int]]
+) -> list[AcquiredRecords]:
+    """What is left of records that were acquired; each of the others lies within one of them."""
+    left = []
+    place = 0
+    for first, last, delivery_count in acquired:
+        while place < len(taken_out) and taken_out[place][0] <= last:
+            gone_first, gone_last = taken_out[place]
+            if first < gone_first:
+                left.append(AcquiredRecords(first, gone_first - 1, delivery_count))
+            first = gone_last + 1
+            place += 1
+        if first <= last:
+            left.append(AcquiredRecords(first, last, delivery_count))
+    return left
+
+
+def _count(acquired: Sequence[AcquiredRecords]) -> int:
+    return sum(each.count for each in acquired)

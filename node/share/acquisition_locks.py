@@ -1,0 +1,68 @@
+"""When the next lock of a share-partition ends, or the next wait.
+
+An entry is made with each lock and stays when the record is acknowledged: entries are looked up in the
+records when their time comes, and those of which nothing is left are passed over. When most are such, all are
+made anew.
+"""
+
+from heapq import heapify, heappop, heappush
+from typing import Final
+
+from ottla.node.share.in_flight_records import InFlightRecords
+
+# So many entries are cheap to keep, whatever there is of records.
+_FEW: Final = 64
+
+
+class AcquisitionLocks:
+    """The times of ranges of offsets, the next one first."""
+
+    __slots__ = ("_entries", "_records")
+
+    def __init__(self, records: InFlightRecords) -> None:
+        self._records = records
+        self._entries: list[tuple[int, int, int]] = []  # (time, first offset, last offset), a heap
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def add(self, time_ms: int, first: int, last: int) -> None:
+        """Take note that these records have something to do at that time."""
+        heappush(self._entries, (time_ms, first, last))
+        if len(self._entries) > 2 * len(self._records) + _FEW:
+            self._make_anew()
+
+    def next_ms(self) -> int | None:
+        """The time of the next entry of which something is left."""
+        while self._entries:
+            time_ms, first, last = self._entries[0]
+            begin, end = self._records.span(first, last)
+            if time_ms in self._records.times_ms[begin:end]:
+                return time_ms
+            heappop(self._entries)
+        return None
+
+    def take_due(self, now_ms: int) -> list[tuple[int, int]]:
+        """Remove and return the ranges whose time has come."""
+        due = []
+        while self._entries and self._entries[0][0] <= now_ms:
+            _, first, last = heappop(self._entries)
+            due.append((first, last))
+        return due
+
+    def check_invariants(self) -> None:
+        """Assert that every time of a record has an entry."""
+        records = self._records
+        for index, time_ms in enumerate(records.times_ms):
+            first, last = records.firsts[index], records.lasts[index]
+            covered = [(b, e) for when, b, e in self._entries if when <= time_ms and b <= last and e >= first]
+            assert not time_ms or records.transitions[index] or covered, records.describe(index)
+
+    def _make_anew(self) -> None:
+        records = self._records
+        self._entries = [
+            (time_ms, records.firsts[index], records.lasts[index])
+            for index, time_ms in enumerate(records.times_ms)
+            if time_ms
+        ]
+        heapify(self._entries)

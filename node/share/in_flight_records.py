@@ -1,0 +1,217 @@
+"""The states of the records in flight of one share-partition, by ranges of offsets.
+
+A range of offsets has all in common: record state, delivery count, holder, time and transition. Ranges lie
+in parallel arrays and are found by bisection; one is cut where only a part of it moves, and grows together
+again where neighbours are alike. A range never goes beyond its *batch*, the offsets that were acquired
+together when they were new: Kafka gives out and throttles by those.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import Final
+
+from ottla.node.share.record_state import MOVES, TAKEN_BACK_TO, TERMINAL, RecordState
+
+AVAILABLE: Final = int(RecordState.AVAILABLE)
+ACQUIRED: Final = int(RecordState.ACQUIRED)
+WAITING: Final = int(RecordState.WAITING)
+# As pairs of numbers, which are looked up for every move.
+_MAY_MOVE: Final = frozenset((int(old), int(new)) for old, following in MOVES.items() for new in following)
+_TERMINAL_BYTES: Final = bytes(sorted(TERMINAL))
+_NO_TRANSITION: Final = 0
+
+
+class InFlightRecords:
+    """Ranges of offsets with their states, in order, in batches that may have gaps between them."""
+
+    __slots__ = (
+        "batch_firsts",
+        "batch_lasts",
+        "batches",
+        "counts",
+        "firsts",
+        "holders",
+        "lasts",
+        "states",
+        "times_ms",
+        "transitions",
+    )
+
+    def __init__(self) -> None:
+        self.firsts = array("q")
+        self.lasts = array("q")
+        self.states = bytearray()
+        self.counts = array("h")
+        self.holders: list[str | None] = []  # of ACQUIRED, and of moves that may be taken back
+        self.times_ms = array("q")  # when a lock ends, or a wait; 0 is no time
+        self.transitions = array("q")  # the number of the transition that waits for the coordinator, or 0
+        self.batches = array("q")  # the first offset of the batch
+        self.batch_firsts = array("q")
+        self.batch_lasts = array("q")
+
+    def __len__(self) -> int:
+        return len(self.firsts)
+
+    # ---- looking
+
+    def index_at(self, offset: int) -> int:
+        """The first range that ends at this offset or behind it."""
+        return bisect_left(self.lasts, offset)
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """The ranges, from and to, that have offsets in common with these."""
+        return bisect_left(self.lasts, first), bisect_right(self.firsts, last)
+
+    def floor_batch(self, offset: int) -> int:
+        """The last batch that begins at this offset or before it, or -1."""
+        return bisect_right(self.batch_firsts, offset) - 1
+
+    def next_available(self, index: int) -> int:
+        """This range or the next one behind it that may be acquired; -1 when there is none."""
+        index = self.states.find(AVAILABLE, index)
+        while index >= 0 and self.transitions[index]:
+            index = self.states.find(AVAILABLE, index + 1)
+        return index
+
+    def first_available(self) -> int | None:
+        """The first offset that may be acquired."""
+        index = self.next_available(0)
+        return self.firsts[index] if index >= 0 else None
+
+    def leading_terminal(self) -> int:
+        """How many of the first ranges are done with, by moves that nothing can take back."""
+        if not self.states or self.states[0] not in _TERMINAL_BYTES:
+            return 0
+        count = len(self.states) - len(self.states.lstrip(_TERMINAL_BYTES))
+        if any(self.transitions[:count]):
+            count = next(index for index, number in enumerate(self.transitions) if number)
+        return count
+
+    # ---- changing
+
+    def add(
+        self, first: int, last: int, *, state: int, count: int, holder: str | None = None, time_ms: int = 0
+    ) -> None:
+        """Add a batch, of one state."""
+        assert first <= last, (first, last)
+        index = bisect_left(self.firsts, first)
+        assert index == 0 or self.lasts[index - 1] < first, (first, last)
+        assert index == len(self.firsts) or self.firsts[index] > last, (first, last)
+        self._insert(index, (first, last, state, count, holder, time_ms, _NO_TRANSITION, first))
+        place = bisect_left(self.batch_firsts, first)
+        self.batch_firsts.insert(place, first)
+        self.batch_lasts.insert(place, last)
+
+    def cut_out(self, first: int, last: int) -> tuple[int, int]:
+        """The ranges, from and to, that have these offsets and no others."""
+        begin = self.cut(first)
+        return begin, self.cut(last + 1)
+
+    def cut(self, offset: int) -> int:
+        """The first range that begins at this offset or behind it, after one that had it inside was cut."""
+        index = bisect_left(self.lasts, offset)
+        if index == len(self.firsts) or self.firsts[index] >= offset:
+            return index
+        rest = (
+            *(offset, self.lasts[index], self.states[index], self.counts[index]),
+            *(self.holders[index], self.times_ms[index], self.transitions[index], self.batches[index]),
+        )
+        self.lasts[index] = offset - 1
+        self._insert(index + 1, rest)
+        return index + 1
+
+    def move(self, index: int, state: int, holder: str | None, time_ms: int) -> None:
+        """Move a whole range to another state."""
+        assert (self.states[index], state) in _MAY_MOVE, (self.describe(index), state)
+        self.states[index] = state
+        self.holders[index] = holder
+        self.times_ms[index] = time_ms
+
+    def begin_transition(self, index: int, state: int, number: int) -> None:
+        """Move a whole range so that it can be taken back: the holder and the end of its lock are kept."""
+        assert (self.states[index], state) in _MAY_MOVE, (self.describe(index), state)
+        assert self.states[index] == ACQUIRED and not self.transitions[index], self.describe(index)
+        self.states[index] = state
+        self.transitions[index] = number
+
+    def take_back(self, index: int, state: int) -> None:
+        """End a transition that was refused, in the state that the range has now; its holder stays."""
+        assert self.transitions[index] and state in TAKEN_BACK_TO, (self.describe(index), state)
+        self.states[index] = state
+        self.transitions[index] = _NO_TRANSITION
+
+    def merge(self, begin: int, end: int) -> None:
+        """Let ranges from `begin` to `end` grow together where they are alike, also with their neighbours."""
+        for index in range(min(end, len(self.firsts) - 1), max(begin, 1) - 1, -1):
+            if self._alike(index - 1, index):
+                self.lasts[index - 1] = self.lasts[index]
+                self._delete(index, index + 1)
+
+    def drop_front(self, count: int) -> None:
+        """Forget the first ranges, and the batches of which nothing is left."""
+        self._delete(0, count)
+        gone = bisect_left(self.batch_firsts, self.batches[0]) if self.firsts else len(self.batch_firsts)
+        del self.batch_firsts[:gone]
+        del self.batch_lasts[:gone]
+
+    def describe(self, index: int) -> str:
+        """One range in words, for assertions."""
+        state = RecordState(self.states[index]).name
+        return (
+            f"{self.firsts[index]}-{self.lasts[index]} {state} count {self.counts[index]} "
+            f"until {self.times_ms[index]} transition {self.transitions[index]}"
+        )
+
+    def check_invariants(self) -> None:
+        """Assert what holds for any ranges."""
+        columns = (self.firsts, self.lasts, self.states, self.counts, self.holders, self.times_ms)
+        assert len({len(column) for column in (*columns, self.transitions, self.batches)}) == 1
+        before = -1
+        for index, first in enumerate(self.firsts):
+            words = self.describe(index)
+            assert before < first <= self.lasts[index], words
+            before = self.lasts[index]
+            place = self.floor_batch(first)
+            assert place >= 0 and self.batch_firsts[place] == self.batches[index], words
+            assert self.lasts[index] <= self.batch_lasts[place], words
+            is_held = self.states[index] == ACQUIRED
+            assert not is_held or self.holders[index], words
+            assert is_held or self.transitions[index] or not self.holders[index], words
+            assert not is_held or self.times_ms[index] > 0, words
+            assert not is_held or not self.transitions[index], words
+        before = -1
+        for first, last in zip(self.batch_firsts, self.batch_lasts, strict=True):
+            assert before < first <= last, (first, last)
+            before = last
+
+    def _insert(self, index: int, values: tuple[int, int, int, int, str | None, int, int, int]) -> None:
+        first, last, state, count, holder, time_ms, number, batch = values
+        self.firsts.insert(index, first)
+        self.lasts.insert(index, last)
+        self.states.insert(index, state)
+        self.counts.insert(index, count)
+        self.holders.insert(index, holder)
+        self.times_ms.insert(index, time_ms)
+        self.transitions.insert(index, number)
+        self.batches.insert(index, batch)
+
+    def _delete(self, begin: int, end: int) -> None:
+        del self.firsts[begin:end]
+        del self.lasts[begin:end]
+        del self.states[begin:end]
+        del self.counts[begin:end]
+        del self.holders[begin:end]
+        del self.times_ms[begin:end]
+        del self.transitions[begin:end]
+        del self.batches[begin:end]
+
+    def _alike(self, left: int, right: int) -> bool:
+        return (
+            self.states[left] == self.states[right]
+            and self.counts[left] == self.counts[right]
+            and self.transitions[left] == self.transitions[right]
+            and self.times_ms[left] == self.times_ms[right]
+            and self.holders[left] == self.holders[right]
+            and self.batches[left] == self.batches[right]
+            and self.lasts[left] + 1 == self.firsts[right]
+        )

@@ -1,0 +1,106 @@
+"""What members leave behind: records of sessions that ended, and those whose lock or wait is over."""
+
+from ottla.groupcoord.share_state.share_state_words import StateBatch
+from ottla.node.share.acknowledge_records import Moves
+from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING
+from ottla.node.share.record_state import TERMINAL
+from ottla.node.share.share_window import ARCHIVED, ShareWindow
+from ottla.node.share.share_words import ArchivedRecords, ArchiveReason, ShareConfig
+
+
+def release_all(moves: Moves, member: str) -> None:
+    """Begin to release what this member holds; what the log no longer has is archived."""
+    start = moves.window.start_offset
+    for first, last in _held_by(moves.window, member):
+        if first < start:
+            moves.begin(first, min(last, start - 1), ARCHIVED, None)
+        if last >= start:
+            moves.begin(max(first, start), last, AVAILABLE, None)
+
+
+def expire(
+    window: ShareWindow, config: ShareConfig, now_ms: int
+) -> tuple[list[StateBatch], list[ArchivedRecords]]:
+    """Free what was held or has waited long enough; return what is to be written, and what was archived."""
+    written: list[StateBatch] = []
+    archived: list[ArchivedRecords] = []
+    records = window.records
+    for first, last in window.locks.take_due(now_ms):
+        records.cut(window.start_offset)
+        begin, end = records.span(first, last)
+        for index in range(begin, end):
+            if records.times_ms[index] > now_ms or records.transitions[index]:
+                continue  # renewed, or acknowledged: then the coordinator's answer says what becomes of it
+            if records.states[index] == WAITING:
+                window.end_wait(index, AVAILABLE)
+            elif records.states[index] == ACQUIRED:
+                written.append(_end_lock(window, config, index, now_ms, archived))
+        records.merge(begin, end)
+    return written, archived
+
+
+def complete(
+    window: ShareWindow, config: ShareConfig, number: int, first: int, last: int, now_ms: int
+) -> bool:
+    """Let the moves of a transition hold; return whether one made records available."""
+    records = window.records
+    begin, end = records.span(first, last)
+    is_any_available = False
+    for index in range(begin, end):
+        if records.transitions[index] != number:
+            continue
+        records.transitions[index] = 0
+        if records.states[index] == AVAILABLE:
+            window.free(index, config, now_ms)
+            is_any_available = True
+        else:
+            records.holders[index], records.times_ms[index] = None, 0
+    records.merge(begin, end)
+    return is_any_available
+
+
+def take_back(window: ShareWindow, number: int, first: int, last: int) -> None:
+    """Take back the moves of a transition: the member holds the records again, until its locks are over."""
+    records = window.records
+    begin, end = records.span(first, last)
+    for index in range(begin, end):
+        if records.transitions[index] != number:
+            continue
+        if records.holders[index] is None:
+            records.take_back(index, ARCHIVED)  # archived meanwhile, for ever
+            continue
+        if records.states[index] in TERMINAL:
+            window.delivery_complete_count -= window.counted(index)
+        records.take_back(index, ACQUIRED)
+        # That entry may have been passed over while the coordinator was asked.
+        window.locks.add(records.times_ms[index], records.firsts[index], records.lasts[index])
+    records.merge(begin, end)
+
+
+def _end_lock(
+    window: ShareWindow, config: ShareConfig, index: int, now_ms: int, archived: list[ArchivedRecords]
+) -> StateBatch:
+    records = window.records
+    first, last, count = records.firsts[index], records.lasts[index], records.counts[index]
+    is_gone = last < window.start_offset  # no longer in the log
+    is_at_limit = count >= config.delivery_count_limit
+    if not is_gone and not is_at_limit:
+        window.free(index, config, now_ms)
+        return StateBatch(first, last, AVAILABLE, count)
+    records.move(index, ARCHIVED, None, 0)
+    window.delivery_complete_count += window.counted(index)
+    if not is_gone:
+        archived.append(ArchivedRecords(first, last, count, ArchiveReason.DELIVERY_LIMIT))
+    return StateBatch(first, last, ARCHIVED, count)
+
+
+def _held_by(window: ShareWindow, member: str) -> list[tuple[int, int]]:
+    """The offsets that a member holds."""
+    records = window.records
+    held = []
+    index = -1
+    for _ in range(records.holders.count(member)):
+        index = records.holders.index(member, index + 1)
+        if records.states[index] == ACQUIRED:
+            held.append((records.firsts[index], records.lasts[index]))
+    return held

@@ -1,0 +1,278 @@
+"""One partition as one share group reads it, at the partition's leader (KIP-932).
+
+Pure: what was read of the log comes in, what must be written goes out, and the time is an argument. As in
+Kafka, a member's acknowledgement is shown at once and holds when the share coordinator has it (`persisted`),
+or is taken back (`failed`). An ended lock is not taken back: it is only told.
+"""
+
+from collections.abc import Sequence
+
+from ottla.groupcoord.share_state.share_state_words import (
+    NOT_GIVEN,
+    SharePartitionKey,
+    StateBatch,
+    StateRead,
+    WriteState,
+)
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.share.acknowledge_records import Moves, acknowledge_batch
+from ottla.node.share.acquire_records import Acquisition, acquire
+from ottla.node.share.in_flight_records import ACQUIRED
+from ottla.node.share.release_records import complete, expire, release_all, take_back
+from ottla.node.share.share_window import ShareWindow
+from ottla.node.share.share_words import (
+    NOTHING_TO_WRITE,
+    AcknowledgementBatch,
+    AcquiredRecords,
+    FetchedRecords,
+    Outcome,
+    ShareConfig,
+    ShareLimits,
+    SharePartitionStatus,
+    Transition,
+    persister_error,
+)
+
+
+class SharePartition:
+    """The records of one partition that one share group has in flight, while this node leads it."""
+
+    __slots__ = (
+        "_limits",
+        "_number",
+        "_start_offset_before",
+        "_window",
+        "config",
+        "key",
+        "leader_epoch",
+        "state_epoch",
+        "status",
+    )
+
+    def __init__(
+        self, key: SharePartitionKey, leader_epoch: int, config: ShareConfig, limits: ShareLimits
+    ) -> None:
+        self.key = key
+        self.leader_epoch = leader_epoch
+        self.config = config  # replaced when the group's settings change
+        self.status = SharePartitionStatus.EMPTY
+        self.state_epoch = 0
+        self._limits = limits
+        self._window = ShareWindow()
+        self._number = 0
+        self._start_offset_before = 0
+
+    # ---- what it is
+
+    @property
+    def is_active(self) -> bool:
+        """Whether records may be acquired."""
+        return self.status is SharePartitionStatus.ACTIVE
+
+    @property
+    def start_offset(self) -> int:
+        """Everything before it is done with."""
+        return self._window.start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """The last offset in flight; the next one to fetch when nothing is in flight."""
+        return self._window.end_offset
+
+    @property
+    def delivery_complete_count(self) -> int:
+        """How many records behind the start offset are done with."""
+        return self._window.delivery_complete_count
+
+    @property
+    def in_flight_count(self) -> int:
+        """How many records are in flight."""
+        return self._window.in_flight_count()
+
+    @property
+    def in_flight_batch_count(self) -> int:
+        """How many batches of records are in flight."""
+        return len(self._window.records.batch_firsts)
+
+    @property
+    def in_flight_range_count(self) -> int:
+        """How many ranges of offsets in flight have a state of their own."""
+        return len(self._window.records)
+
+    def states(self) -> list[StateBatch]:
+        """The states of all that is in flight, also those that only exist here, in order."""
+        records = self._window.records
+        return list(map(StateBatch, records.firsts, records.lasts, records.states, records.counts))
+
+    def holder_of(self, offset: int) -> str | None:
+        """The member that holds the record, if any does."""
+        records = self._window.records
+        index = records.index_at(offset)
+        is_there = index < len(records) and records.firsts[index] <= offset
+        return records.holders[index] if is_there and records.states[index] == ACQUIRED else None
+
+    # ---- its life
+
+    def restore(self, state: StateRead, initial_offset: int) -> None:
+        """Begin with the state that was read; `initial_offset` is where a group begins that has none.
+
+        KafkaError when it could not be read, after which it may be read again, or makes no sense.
+        """
+        assert self.status is SharePartitionStatus.EMPTY, self.status
+        if state.error is not ErrorCode.NONE:
+            raise KafkaError(*persister_error(state.error, state.message))
+        start_offset = initial_offset if state.start_offset == NOT_GIVEN else state.start_offset
+        try:
+            self._window.restore(start_offset, state.batches)
+        except ValueError as error:
+            self.status = SharePartitionStatus.FAILED
+            raise KafkaError(
+                ErrorCode.UNKNOWN_SERVER_ERROR, f"Failed to initialize the share partition: {error}"
+            ) from error
+        self.state_epoch = state.state_epoch
+        self.status = SharePartitionStatus.ACTIVE
+        self._start_offset_before = self.start_offset
+
+    def fence(self) -> None:
+        """Give out nothing any more, as another has the state, or this node does not lead any more."""
+        self.status = SharePartitionStatus.FENCED
+
+    # ---- fetches
+
+    def next_fetch_offset(self) -> int:
+        """The offset that the next fetch should read from."""
+        return self._window.next_fetch_offset()
+
+    def may_acquire(self) -> bool:
+        """Whether a fetch would find something to acquire, as far as is known here."""
+        window = self._window
+        if window.next_fetch_offset() != window.end_offset + 1:
+            return True
+        return (
+            window.in_flight_count() < self.config.partition_max_record_locks
+            and len(window.records) < self._limits.max_states
+        )
+
+    def acquire(
+        self,
+        member: str,
+        now_ms: int,
+        fetched: FetchedRecords,
+        max_records: int,
+        batch_size: int,
+        is_strict: bool,
+    ) -> list[AcquiredRecords]:
+        """Give records of a fetch to a member; nothing is written for that."""
+        if not self.is_active:
+            return []
+        assert member
+        asked = Acquisition(
+            window=self._window,
+            config=self.config,
+            max_states=self._limits.max_states,
+            member=member,
+            now_ms=now_ms,
+            fetched=fetched,
+            batch_size=batch_size,
+            is_strict=is_strict,
+        )
+        return acquire(asked, max_records)
+
+    # ---- the ends of deliveries
+
+    def acknowledge(self, member: str, batches: Sequence[AcknowledgementBatch], now_ms: int) -> Outcome:
+        """Take what a member says of records; all of it, or an error."""
+        moves = self._moves()
+        try:
+            for batch in batches:
+                acknowledge_batch(moves, member, batch, now_ms, self._limits.max_states)
+        except KafkaError as error:
+            self._take_back(moves.number, moves.ranges)
+            return Outcome(error=error.code, message=error.detail)
+        return self._outcome(moves)
+
+    def release_all(self, member: str) -> Outcome:
+        """Take from a member what it holds, as its session has ended."""
+        moves = self._moves()
+        release_all(moves, member)
+        return self._outcome(moves)
+
+    def expire(self, now_ms: int) -> Outcome:
+        """Free what was held or has waited long enough; there may be more to acquire now.
+
+        The outcome is told to `persisted` or `failed` as any other, but nothing is taken back.
+        """
+        written, archived = expire(self._window, self.config, now_ms)
+        if not written:
+            return NOTHING_TO_WRITE
+        return Outcome(write=self._write(written), transition=Transition(0), archived=tuple(archived))
+
+    def next_expiry(self) -> int | None:
+        """The time at which `expire` will have something to do."""
+        return self._window.locks.next_ms()
+
+    def persisted(self, transition: Transition, now_ms: int) -> bool:
+        """Complete what the coordinator has written; return whether there may be more to acquire."""
+        is_any_available = False
+        for first, last in transition.ranges:
+            if complete(self._window, self.config, transition.number, first, last, now_ms):
+                is_any_available = True
+        return self._window.advance_start() or is_any_available
+
+    def failed(self, transition: Transition) -> bool:
+        """Take back what the coordinator has refused; return whether there may be more to acquire.
+
+        Locks that were over meanwhile end with the next `expire`, for which it is time then.
+        """
+        if not transition.number:
+            return self._window.advance_start()
+        self._take_back(transition.number, transition.ranges)
+        return False
+
+    def move_log_start(self, offset: int) -> bool:
+        """Archive what the log no longer has; return whether the start offset moved."""
+        return self._window.move_log_start(offset)
+
+    def check_invariants(self) -> None:
+        """Assert what always holds, also from one call to the next: the start offset never goes backwards."""
+        self._window.check_invariants()
+        assert self.start_offset >= self._start_offset_before, (self.start_offset, self._start_offset_before)
+        self._start_offset_before = self.start_offset
+
+    def _moves(self) -> Moves:
+        self._number += 1
+        return Moves(self._window, self.config, self._number, [], [])
+
+    def _outcome(self, moves: Moves) -> Outcome:
+        if not moves.ranges:
+            return NOTHING_TO_WRITE
+        records = self._window.records
+        batches: list[StateBatch] = []
+        for first, last in moves.ranges:
+            begin, end = records.span(first, last)
+            for index in range(begin, end):
+                state, count = records.states[index], records.counts[index]
+                begins_at = records.firsts[index]
+                before = batches[-1] if batches else None
+                if before and (before.last_offset + 1, *before[2:]) == (begins_at, state, count):
+                    begins_at = batches.pop().first_offset
+                batches.append(StateBatch(begins_at, records.lasts[index], state, count))
+        return Outcome(
+            write=self._write(batches),
+            transition=Transition(moves.number, tuple(moves.ranges)),
+            archived=tuple(moves.archived),
+        )
+
+    def _take_back(self, number: int, ranges: Sequence[tuple[int, int]]) -> None:
+        for first, last in ranges:
+            take_back(self._window, number, first, last)
+
+    def _write(self, batches: Sequence[StateBatch]) -> WriteState:
+        return WriteState(
+            key=self.key,
+            state_epoch=self.state_epoch,
+            leader_epoch=self.leader_epoch,
+            start_offset=self.start_offset,
+            delivery_complete_count=self.delivery_complete_count,
+            batches=batches,
+        )

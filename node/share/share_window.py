@@ -1,0 +1,281 @@
+"""The records in flight between a start and an end offset of one share-partition, and how both move.
+
+Before the start offset everything is done with; behind the end offset nothing was fetched yet. While nothing
+is in flight both are the offset to fetch next, else the end offset is the last one in flight. As in Kafka,
+but that the start offset never goes backwards and also moves over what was archived without being written.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.groupcoord.share_state.share_state_words import StateBatch
+from ottla.node.share.acquisition_locks import AcquisitionLocks
+from ottla.node.share.in_flight_records import ACQUIRED, AVAILABLE, WAITING, InFlightRecords
+from ottla.node.share.record_state import TERMINAL, RecordState
+from ottla.node.share.share_words import MAX_DELIVERY_COUNT, ShareConfig
+
+MAX_OFFSET: Final = 2**63 - 2
+ARCHIVED: Final = int(RecordState.ARCHIVED)
+# What a coordinator may have written of a record.
+_PERSISTED: Final = frozenset({AVAILABLE, *map(int, TERMINAL)})
+
+
+@dataclass(slots=True)
+class GapWindow:
+    """Offsets that were in flight when the state was written, and of which nothing was written.
+
+    They are fetched again. The window is there while the end offset is the one that was read.
+    """
+
+    end_offset: int
+    gap_start_offset: int
+
+
+class ShareWindow:
+    """Start and end offset, and the records between them."""
+
+    __slots__ = (
+        "_find_available",
+        "delivery_complete_count",
+        "end_offset",
+        "gap",
+        "highest_count",
+        "locks",
+        "records",
+        "start_offset",
+        "waiting_count",
+    )
+
+    def __init__(self) -> None:
+        self.records = InFlightRecords()
+        self.locks = AcquisitionLocks(self.records)
+        self.start_offset = 0
+        self.end_offset = 0
+        self.gap: GapWindow | None = None
+        self.delivery_complete_count = 0  # of records in flight, behind the start offset
+        self.waiting_count = 0
+        self.highest_count = 0  # no record was ever delivered more often, or could have been
+        self._find_available = False  # whether a record in flight may be available
+
+    # ---- from the state that was read
+
+    def restore(self, start_offset: int, batches: tuple[StateBatch, ...]) -> None:
+        """Take over what a coordinator has written; ValueError if that makes no sense."""
+        if not 0 <= start_offset <= MAX_OFFSET:
+            raise ValueError(f"start offset {start_offset}")
+        self.start_offset = self.end_offset = start_offset
+        expected = start_offset
+        gap_start = None
+        for first, last, state, count in sorted(batches):
+            if not expected <= first <= last <= MAX_OFFSET:
+                raise ValueError(f"records from {first} to {last}, where {expected} or later was expected")
+            if state not in _PERSISTED:
+                raise ValueError(f"delivery state {state} of the records from {first} to {last}")
+            if gap_start is None and first > expected:
+                gap_start = expected
+            expected = last + 1
+            # One below the most that a message can tell, as the next delivery counts too.
+            delivered = min(max(count, 0), MAX_DELIVERY_COUNT - 1)
+            self.records.add(first, last, state=state, count=delivered)
+            self.highest_count = max(self.highest_count, delivered + 1)
+            if state in TERMINAL:
+                self.delivery_complete_count += last - first + 1
+        if self.records:
+            self.end_offset = expected - 1
+            self._find_available = True
+            if gap_start is not None:
+                self.gap = GapWindow(self.end_offset, gap_start)
+            self.advance_start()
+
+    # ---- what is to fetch
+
+    def next_fetch_offset(self) -> int:
+        """The first offset that may be acquired: one in flight that is available, or the next of the log."""
+        records = self.records
+        if not records or self.start_offset > records.lasts[-1]:
+            self._find_available = False
+            return self.end_offset
+        if self._find_available:
+            found = self._first_to_fetch()
+            if found is not None:
+                return found
+            self._find_available = False
+        return self.end_offset + 1
+
+    def in_flight_count(self) -> int:
+        """How many records are in flight, without those that wait for their time."""
+        return self.end_offset - self.start_offset + 1 - self.waiting_count if self.records else 0
+
+    def records_became_available(self) -> None:
+        """Take note that the next fetch may be of records in flight."""
+        self._find_available = True
+
+    def is_gap_active(self) -> bool:
+        """Whether offsets in flight may still be unknown."""
+        return self.gap is not None and self.gap.end_offset == self.end_offset
+
+    def was_acquired_before(self, offset: int) -> None:
+        """Take note that a fetch has come up to this offset, with all gaps before it."""
+        if self.gap is None:
+            return
+        if self.is_gap_active() and offset <= self.gap.end_offset:
+            self.nothing_before(offset)
+        else:
+            self.gap = None
+
+    def nothing_before(self, offset: int) -> None:
+        """Take note that the log has nothing for the gaps before this offset."""
+        if self.gap is not None and self.gap.gap_start_offset < offset:
+            self.gap.gap_start_offset = offset
+
+    def _first_to_fetch(self) -> int | None:
+        available, gap = self.records.first_available(), self.next_gap()
+        if available is None or gap is None:
+            return gap if available is None else available
+        return min(available, gap)
+
+    def next_gap(self) -> int | None:
+        """The first offset of the next gap; with none the window is over."""
+        if self.gap is None or not self.is_gap_active():
+            return None
+        records = self.records
+        place = bisect_left(records.batch_lasts, self.gap.gap_start_offset)
+        while place < len(records.batch_firsts) and records.batch_firsts[place] <= self.gap.gap_start_offset:
+            self.gap.gap_start_offset = records.batch_lasts[place] + 1
+            place += 1
+        if self.gap.gap_start_offset > self.end_offset:
+            self.gap = None
+            return None
+        return self.gap.gap_start_offset
+
+    # ---- moves of one range
+
+    def free(self, index: int, config: ShareConfig, now_ms: int) -> None:
+        """Make a range that a member held, or was to give back, available; at once, or after a back-off."""
+        records = self.records
+        backoff_ms = config.backoff_ms(records.counts[index])
+        if backoff_ms:
+            self.delay(index, now_ms + backoff_ms)
+            return
+        if records.states[index] != AVAILABLE:
+            records.move(index, AVAILABLE, None, 0)
+        else:
+            records.holders[index], records.times_ms[index] = None, 0
+        self._find_available = True
+
+    def delay(self, index: int, time_ms: int) -> None:
+        """Let a range wait until that time."""
+        records = self.records
+        records.move(index, WAITING, None, time_ms)
+        self.waiting_count += records.lasts[index] - records.firsts[index] + 1
+        self.locks.add(time_ms, records.firsts[index], records.lasts[index])
+
+    def end_wait(self, index: int, state: int) -> None:
+        """End the wait of a range, as its time has come or the record is no more."""
+        records = self.records
+        assert records.states[index] == WAITING, records.describe(index)
+        self.waiting_count -= records.lasts[index] - records.firsts[index] + 1
+        records.move(index, state, None, 0)
+        if state == AVAILABLE:
+            self._find_available = True
+
+    def counted(self, index: int) -> int:
+        """How many offsets of a range are behind the start offset."""
+        return max(self.records.lasts[index] - max(self.start_offset, self.records.firsts[index]) + 1, 0)
+
+    def archive(self, first: int, last: int, of_states: frozenset[int], *, is_counted: bool) -> bool:
+        """Archive, of these offsets, what is in one of these states, for ever; return whether any was."""
+        records = self.records
+        begin, end = records.span(first, last)
+        if begin == end or not any(state in of_states for state in records.states[begin:end]):
+            return False
+        begin, end = records.cut_out(first, last)
+        for index in range(begin, end):
+            if records.states[index] not in of_states:
+                continue
+            if records.states[index] == WAITING:
+                self.end_wait(index, ARCHIVED)
+            else:
+                # Also of a move under way, which then has nothing to take back: no one holds it any more.
+                records.move(index, ARCHIVED, None, 0)
+            if is_counted:
+                self.delivery_complete_count += self.counted(index)
+        records.merge(begin, end)
+        return True
+
+    # ---- the start offset
+
+    def advance_start(self) -> bool:
+        """Move the start offset over what is done with and forget that; return whether it moved."""
+        records = self.records
+        count = records.leading_terminal()
+        gap = self.next_gap() if count else None
+        if gap is not None:
+            count = min(count, records.index_at(gap))
+        if not count:
+            return False
+        before = self.start_offset
+        if count == len(records):
+            self.start_offset = max(before, records.lasts[-1] + 1)
+            self.end_offset = self.start_offset
+            self.delivery_complete_count = 0
+        else:
+            following = records.firsts[count]
+            if gap is not None:
+                following = min(following, gap)
+            self.delivery_complete_count -= sum(map(self.counted, range(count)))
+            self.start_offset = max(before, following)
+        records.drop_front(count)
+        return self.start_offset != before
+
+    def move_log_start(self, offset: int) -> bool:
+        """Archive what the log no longer has and nobody holds; return whether the start offset moved."""
+        if offset <= self.start_offset:
+            return False
+        offset = min(offset, MAX_OFFSET)
+        self.nothing_before(offset)
+        records = self.records
+        if not records:
+            self.start_offset = self.end_offset = offset
+            self.delivery_complete_count = 0
+            return True
+        _, end = records.span(self.start_offset, offset - 1)
+        done = 0
+        for index in range(end):
+            if records.states[index] in TERMINAL:
+                reach = min(records.lasts[index], offset - 1)
+                done += max(reach - max(records.firsts[index], self.start_offset) + 1, 0)
+        if self.archive(self.start_offset, offset - 1, _UNHELD, is_counted=False):
+            self._find_available = True
+        self.start_offset = offset
+        self.delivery_complete_count -= done
+        self.end_offset = max(self.end_offset, offset)
+        self.advance_start()
+        return True
+
+    def check_invariants(self) -> None:
+        """Assert what holds for any share-partition."""
+        records = self.records
+        records.check_invariants()
+        self.locks.check_invariants()
+        assert 0 <= self.start_offset <= self.end_offset, (self.start_offset, self.end_offset)
+        assert not records or records.lasts[-1] <= self.end_offset, (records.lasts[-1], self.end_offset)
+        assert records or self.start_offset == self.end_offset, (self.start_offset, self.end_offset)
+        terminal = [index for index, state in enumerate(records.states) if state in TERMINAL]
+        assert self.delivery_complete_count == sum(map(self.counted, terminal)), self.delivery_complete_count
+        waiting = [index for index, state in enumerate(records.states) if state == WAITING]
+        sizes = [records.lasts[index] - records.firsts[index] + 1 for index in waiting]
+        assert self.waiting_count == sum(sizes), self.waiting_count
+        assert max(records.counts, default=0) <= self.highest_count, self.highest_count
+        held_below = [ARCHIVED, ACQUIRED, *map(int, TERMINAL)]
+        for index in range(records.span(0, self.start_offset - 1)[1]):
+            is_below = records.lasts[index] < self.start_offset
+            assert not is_below or records.states[index] in held_below or records.transitions[index], (
+                records.describe(index)
+            )
+        if not self._find_available:
+            assert records.first_available() is None, "an available record would never be fetched"
+
+
+_UNHELD: Final = frozenset({AVAILABLE, WAITING})

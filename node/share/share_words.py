@@ -1,0 +1,181 @@
+"""What a share-partition is told and asked, and what it answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Final, NamedTuple
+
+from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
+from ottla.logstore.words.errors import ErrorCode
+
+MAX_DELIVERY_COUNT: Final = 32_767  # an int16 in the messages
+# Kafka throttles no delivery below this count.
+MIN_THROTTLED_DELIVERY_COUNT: Final = 2
+# Ranges of offsets with a state of their own, of some 60 bytes each. A group holds no more records than
+# `group.share.partition.max.record.locks` (10,000 at most), but for the end of a batch, which may be long.
+MAX_STATES: Final = 20_000
+
+
+class AcknowledgeType(IntEnum):
+    """What a member says of a record; the numbers are those of the messages."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class ArchiveReason(Enum):
+    """Why a record that was delivered is not delivered again."""
+
+    REJECTED = "rejected"
+    DELIVERY_LIMIT = "delivery limit"
+
+
+class SharePartitionStatus(Enum):
+    """Whether a share-partition serves."""
+
+    EMPTY = "empty"  # its state was not read yet
+    ACTIVE = "active"
+    FAILED = "failed"  # its state makes no sense
+    FENCED = "fenced"  # another leader or another life of the group has its state
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareConfig:
+    """The settings of a group, by its own configuration or by those of the node."""
+
+    record_lock_duration_ms: int = 30_000
+    delivery_count_limit: int = 5
+    partition_max_record_locks: int = 2_000
+    renew_acknowledge_enable: bool = True
+    # How long what was released, or whose lock ended, waits before it is available again.
+    retry_backoff_ms: int = 0
+    retry_backoff_max_ms: int = 0
+
+    def __post_init__(self) -> None:
+        assert self.record_lock_duration_ms > 0, self
+        assert 0 < self.delivery_count_limit <= MAX_DELIVERY_COUNT, self
+        assert self.partition_max_record_locks > 0, self
+        assert 0 <= self.retry_backoff_ms <= self.retry_backoff_max_ms, self
+
+    def backoff_ms(self, delivery_count: int) -> int:
+        """Return how long a record waits that was delivered so often: doubled each time, to the maximum."""
+        if not self.retry_backoff_ms:
+            return 0
+        # Shifted by no more than the bits that the maximum has, so that the number stays small.
+        doublings = min(max(delivery_count - 1, 0), self.retry_backoff_max_ms.bit_length())
+        return min(self.retry_backoff_ms << doublings, self.retry_backoff_max_ms)
+
+    @property
+    def throttled_from_count(self) -> int:
+        """From this delivery count on records go out in smaller pieces: half of the limit, rounded up."""
+        return max(MIN_THROTTLED_DELIVERY_COUNT, (self.delivery_count_limit + 1) // 2)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareLimits:
+    """Limits of the node, which no group may raise."""
+
+    max_states: int = MAX_STATES
+
+
+class DelayedRecords(NamedTuple):
+    """Records that may not be delivered before a time."""
+
+    first_offset: int
+    last_offset: int
+    not_before_ms: int
+
+
+class FetchedRecords(NamedTuple):
+    """What a fetch from `fetch_offset` read of the log: the first and last offset of each batch, in order."""
+
+    fetch_offset: int
+    base_offsets: Sequence[int]
+    last_offsets: Sequence[int]
+    # Ranges of whole batches that no member is given: those of aborted transactions, in order.
+    never_delivered: Sequence[tuple[int, int]] = ()
+    delayed: Sequence[DelayedRecords] = ()
+
+
+class AcquiredRecords(NamedTuple):
+    """Records that a member has acquired."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+
+    @property
+    def count(self) -> int:
+        """How many offsets that are."""
+        return self.last_offset - self.first_offset + 1
+
+
+class AcknowledgementBatch(NamedTuple):
+    """One type for all offsets of a range, or one for each."""
+
+    first_offset: int
+    last_offset: int
+    types: Sequence[int]
+
+
+class ArchivedRecords(NamedTuple):
+    """Records that were delivered in vain, and why they are not delivered again."""
+
+    first_offset: int
+    last_offset: int
+    delivery_count: int
+    reason: ArchiveReason
+
+
+class Transition(NamedTuple):
+    """Moves that wait for the coordinator; with number 0 they hold in any case, and were only told to it."""
+
+    number: int
+    ranges: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a request: an error, or what must be written before it holds.
+
+    With a `write` its result is told to `persisted` or `failed`, with the transition. `archived` are records
+    that go with this write, for whoever sets them aside before it.
+    """
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str = ""
+    write: WriteState | None = None
+    transition: Transition | None = None
+    archived: tuple[ArchivedRecords, ...] = ()
+
+
+NOTHING_TO_WRITE: Final = Outcome()
+
+_SERVER_ERROR: Final = "Unable to complete operation due to server error."
+
+
+def persister_error(error: ErrorCode, message: str) -> tuple[ErrorCode, str]:
+    """Return the error that a member is told when the state could not be read or written."""
+    match error:
+        case (
+            ErrorCode.NOT_COORDINATOR
+            | ErrorCode.COORDINATOR_NOT_AVAILABLE
+            | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        ):
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE, message
+        case ErrorCode.GROUP_ID_NOT_FOUND | ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return error, message
+        case ErrorCode.FENCED_LEADER_EPOCH | ErrorCode.FENCED_STATE_EPOCH:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, message
+        case ErrorCode.SASL_AUTHENTICATION_FAILED | ErrorCode.UNSUPPORTED_VERSION:
+            return ErrorCode.UNKNOWN_SERVER_ERROR, _SERVER_ERROR
+        case _:
+            return ErrorCode.UNKNOWN_SERVER_ERROR, message
+
+
+def write_error(result: StateResult) -> tuple[ErrorCode, str]:
+    """Return the error that a member is told of a write that failed."""
+    return persister_error(result.error, result.message)

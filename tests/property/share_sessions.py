@@ -1,0 +1,332 @@
+"""Random sessions of several members with one share-partition, as lines that others can play too.
+
+The lines are those of SharePartitionJudge.java. `Session` makes them while it plays them with our own
+share-partition, as a session that says sensible things must know what is in flight.
+"""
+
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Final
+
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, StateBatch, StateRead
+from ottla.logstore.record import Record, build_batch
+from ottla.node.share.share_partition import SharePartition
+from ottla.node.share.share_words import (
+    AcknowledgementBatch,
+    FetchedRecords,
+    Outcome,
+    ShareConfig,
+    ShareLimits,
+    Transition,
+)
+from tests.share_watch import ShareWatch
+
+KEY: Final = SharePartitionKey("group", bytes(16), 0)
+MEMBERS: Final = ("m1", "m2", "m3")
+ACQUIRED: Final = 1
+
+
+class Session:
+    """One session: the lines, and what our share-partition answers to each."""
+
+    def __init__(
+        self,
+        seed: int,
+        *,
+        has_gaps: bool = False,
+        is_compacted: bool = False,
+        has_aborted: bool = False,
+        is_deleted: bool = False,
+        is_roomy: bool = False,
+    ) -> None:
+        self.random = Random(seed)
+        self.config = ShareConfig(
+            record_lock_duration_ms=self.random.choice([100, 1_000]),
+            delivery_count_limit=self.random.choice([2, 3, 5, 6, 10]),
+            partition_max_record_locks=10_000 if is_roomy else self.random.choice([10, 40, 200]),
+        )
+        self.is_deleted = is_deleted
+        self.deleted_to = 0
+        # Nothing is said of records that nobody holds.
+        self.is_sensible = is_roomy
+        self.lines: list[str] = []
+        self.answers: list[str] = []
+        self.waiting: list[Transition] = []
+        self.watch = ShareWatch(
+            lock_duration_ms=self.config.record_lock_duration_ms,
+            delivery_count_limit=self.config.delivery_count_limit,
+        )
+        self.written: dict[int, list[StateBatch]] = {}  # by transition
+        self.now_ms = 0
+        self.has_aborted = has_aborted
+        self.log = self._make_log(is_compacted)
+        self.aborted = {first for first, _ in self.log if has_aborted and self.random.random() < 0.3}
+        self.core = SharePartition(KEY, 7, self.config, ShareLimits())
+        states = self._make_states() if has_gaps else []
+        start = states[0].first_offset if states else 0
+        if states and self.random.random() < 0.3:
+            start = max(start - self.random.randint(1, 10), 0)
+        self.first_offset = start
+        self.done_before = {
+            offset for first, last, state, _ in states if state for offset in range(first, last + 1)
+        }
+        self.core.restore(StateRead(KEY, state_epoch=3, start_offset=start, batches=tuple(states)), 0)
+        self._answer(
+            "new",
+            "new",
+            self.config.partition_max_record_locks,
+            self.config.delivery_count_limit,
+            self.config.record_lock_duration_ms,
+            start,
+            "".join(f"{first}-{last}:{state}:{count}," for first, last, state, count in states)[:-1] or "-",
+        )
+
+    def _make_log(self, is_compacted: bool) -> list[tuple[int, int]]:
+        log = []
+        first = 0
+        for _ in range(120):
+            last = first + self.random.choice([0, 0, 1, 4, 9, 15])
+            log.append((first, last))
+            first = (
+                last + 1 + (self.random.randint(1, 8) if is_compacted and self.random.random() < 0.2 else 0)
+            )
+        return log
+
+    def _make_states(self) -> list[StateBatch]:
+        states = []
+        first = self.random.choice([0, 20])
+        for _ in range(self.random.randint(1, 6)):
+            last = first + self.random.randint(0, 9)
+            count = self.random.randint(1, self.config.delivery_count_limit - 1)
+            states.append(StateBatch(first, last, self.random.choice([0, 0, 2, 4]), count))
+            first = last + 1 + (self.random.randint(1, 6) if self.random.random() < 0.5 else 0)
+        return states
+
+    # ---- steps
+
+    def play(self, steps: int) -> None:
+        """Play so many random steps."""
+        for _ in range(steps):
+            self.step()
+
+    def step(self) -> None:
+        """Do one random thing that a member, the coordinator or the clock may do."""
+        chance = self.random.random()
+        if chance < 0.36:
+            self.acquire()
+        elif chance < 0.66:
+            self.acknowledge()
+        elif chance < 0.88:
+            if self.waiting:
+                self.settle()
+        elif chance < 0.91:
+            self.release_all()
+        elif chance < 0.93 and self.is_deleted:
+            self.move_log_start(self.core.start_offset + self.random.randint(1, 20))
+        else:
+            self.tick()
+
+    def acquire(self) -> None:
+        member = self.random.choice(MEMBERS)
+        is_strict = self.random.random() < 0.4
+        batch_size = self.random.choice([1, 5, 20, 500])
+        most = self.random.choice([0, 1, 3, 10, 500])
+        fetch_offset = self.core.next_fetch_offset()
+        read = [batch for batch in self.log if batch[1] >= fetch_offset][: self.random.choice([1, 3, 8])]
+        if not read or not self.core.may_acquire():
+            return
+        aborted = [batch for batch in read if batch[0] in self.aborted]
+        fetched = FetchedRecords(
+            fetch_offset=fetch_offset,
+            base_offsets=[first for first, _ in read],
+            last_offsets=[last for _, last in read],
+            never_delivered=aborted,
+        )
+        acquired = self.core.acquire(member, self.now_ms, fetched, most, batch_size, is_strict)
+        for first, last, count in acquired:
+            self.watch.acquired(member, first, last, count, self.now_ms)
+        told = "".join(f"{first}-{last}:{count}," for first, last, count in acquired)
+        self._answer(
+            f"acquired={told}",
+            "acquire",
+            member,
+            "strict" if is_strict else "batch",
+            batch_size,
+            most,
+            fetch_offset,
+            b"".join(self._batch(first, last) for first, last in read).hex(),
+            ",".join(f"{first + 1}:{first}" for first, _ in aborted) or "-",
+        )
+
+    def acknowledge(self) -> None:
+        member = self.random.choice(MEMBERS)
+        held = [
+            (max(first, self.core.start_offset), last)
+            for first, last, _, _ in self.core.states()
+            if self.core.holder_of(first) == member and last >= self.core.start_offset
+        ]
+        if self.is_sensible and not held:
+            return
+        batches = [self._some_batch(held) for _ in range(self.random.choice([1, 1, 1, 2, 3]))]
+        outcome = self.core.acknowledge(member, batches, self.now_ms)
+        if not outcome.error:
+            self._watch_renewals(member, batches)
+        words = ",".join(f"{first}-{last}:{'.'.join(map(str, types))}" for first, last, types in batches)
+        self._answer(self._told(outcome), "ack", member, words)
+
+    def release_all(self) -> None:
+        member = self.random.choice(MEMBERS)
+        self._answer(self._told(self.core.release_all(member)), "release", member)
+
+    def tick(self) -> None:
+        duration_ms = self.random.choice([1, 30, 99, 100, 1_000])
+        self.now_ms += duration_ms
+        outcome = self.core.expire(self.now_ms)
+        written = list(outcome.write.batches) if outcome.write else []
+        self._watch_written(written)
+        if outcome.transition is not None:
+            self.core.persisted(outcome.transition, self.now_ms)
+        self._answer(f"expired={ranges(written)}", "tick", duration_ms)
+
+    def settle(self) -> None:
+        number = self.random.randrange(len(self.waiting))
+        transition = self.waiting.pop(number)
+        is_written = self.random.random() < 0.8
+        written = self.written.pop(transition.number)
+        if is_written:
+            self.core.persisted(transition, self.now_ms)
+            self._watch_written(written)
+        else:
+            self.core.failed(transition)
+            # Locks that are over meanwhile, which Kafka ends at once.
+            outcome = self.core.expire(self.now_ms)
+            self._watch_written(outcome.write.batches if outcome.write else ())
+        self._answer("settled", "settle", number, "ok" if is_written else "failed")
+
+    def move_log_start(self, offset: int) -> None:
+        self.log = [batch for batch in self.log if batch[1] >= offset]
+        self.deleted_to = offset
+        self.core.move_log_start(offset)
+        self._answer("moved", "log", offset)
+
+    def drain(self) -> None:
+        """Let a member accept all that is left, and see that nothing was lost."""
+        while self.waiting:
+            self.settle()
+        self.now_ms += 10_000
+        self.core.persisted(Transition(0), self.now_ms)
+        written = self.core.expire(self.now_ms)
+        self._watch_written(list(written.write.batches) if written.write else [])
+        self.core.persisted(Transition(0), self.now_ms)
+        never_idle = 10_000
+        while (fetch_offset := self.core.next_fetch_offset()) <= self.log[-1][1]:
+            read = [batch for batch in self.log if batch[1] >= fetch_offset][:1]
+            aborted = [batch for batch in read if batch[0] in self.aborted]
+            bounds = [[first for first, _ in read], [last for _, last in read]]
+            fetched = FetchedRecords(fetch_offset, *bounds, never_delivered=aborted)
+            acquired = self.core.acquire("m1", self.now_ms, fetched, 500, 500, False)
+            for first, last, count in acquired:
+                self.watch.acquired("m1", first, last, count, self.now_ms)
+                one = AcknowledgementBatch(first, last, [1])
+                outcome = self.core.acknowledge("m1", [one], self.now_ms)
+                assert outcome.write is not None and outcome.transition is not None, outcome
+                self.core.persisted(outcome.transition, self.now_ms)
+                self._watch_written(list(outcome.write.batches))
+            self.core.check_invariants()
+            self.watch.start_offset(self.core.start_offset)
+            never_idle -= 1
+            assert never_idle, "this never ends"
+        delivered = [batch for batch in self.log if batch[0] not in self.aborted]
+        self.watch.none_lost(
+            offset
+            for first, last in delivered
+            for offset in range(max(first, self.first_offset, self.deleted_to), last + 1)
+            if offset not in self.done_before
+        )
+
+    # ---- what share groups promise
+
+    def _watch_renewals(self, member: str, batches: Iterable[AcknowledgementBatch]) -> None:
+        for first, last, types in batches:
+            for offset in range(max(first, self.core.start_offset), last + 1):
+                kind = types[offset - first] if len(types) > 1 else types[0]
+                if kind == 4 and self.core.holder_of(offset) == member:
+                    self.watch.renewed(member, offset, offset, self.now_ms)
+
+    def _watch_written(self, batches: Iterable[StateBatch]) -> None:
+        for first, last, state, _ in batches:
+            (self.watch.done if state else self.watch.released)(first, last)
+
+    # ---- words
+
+    def _some_batch(self, held: Sequence[tuple[int, int]]) -> AcknowledgementBatch:
+        if held and (self.is_sensible or self.random.random() < 0.9):
+            first, last = self.random.choice(held)
+            if self.random.random() < 0.6:
+                first = self.random.randint(first, last)
+                last = self.random.randint(first, min(last, first + 10))
+        else:
+            first = self.random.randint(max(self.core.start_offset - 5, 0), self.core.end_offset + 3)
+            last = first + self.random.randint(0, 6)
+        types: Sequence[int] = [self.random.choice([1, 1, 1, 2, 2, 3, 0, 4])]
+        if self.random.random() < 0.3:
+            types = [self.random.choice([1, 1, 1, 1, 2, 2, 3, 0, 4]) for _ in range(first, last + 1)]
+        return AcknowledgementBatch(first, last, types)
+
+    def _batch(self, first: int, last: int) -> bytes:
+        is_aborted = first in self.aborted
+        return bytes(
+            build_batch(
+                [Record(first, 1000, None, b"a record")],
+                base_offset=first,
+                last_offset=last,
+                producer_id=first + 1 if is_aborted else -1,
+                producer_epoch=0 if is_aborted else -1,
+                is_transactional=is_aborted,
+            )
+        )
+
+    def _told(self, outcome: Outcome) -> str:
+        if outcome.error:
+            return outcome.error.name
+        if outcome.write is None:
+            return "nothing"
+        assert outcome.transition is not None
+        self.waiting.append(outcome.transition)
+        write = outcome.write
+        self.written[outcome.transition.number] = list(write.batches)
+        return f"written={write.start_offset}/{write.delivery_complete_count}/{ranges(write.batches)}"
+
+    def _answer(self, answer: str, *words: object) -> None:
+        core = self.core
+        core.check_invariants()
+        self.watch.start_offset(core.start_offset)
+        self.lines.append(" ".join(map(str, words)))
+        start, end, following = core.start_offset, core.end_offset, core.next_fetch_offset()
+        may_acquire = str(core.may_acquire()).lower()
+        told = [answer, start, end, following, may_acquire, core.delivery_complete_count, self.states()]
+        self.answers.append(" ".join(map(str, told)))
+
+    def states(self) -> str:
+        """All that is in flight from the start offset on, with members."""
+        start = self.core.start_offset
+        return merged(
+            (max(first, start), last, f"{state}:{count}:{self.core.holder_of(first) or ''}")
+            for first, last, state, count in self.core.states()
+            if last >= start
+        )
+
+
+def ranges(batches: Iterable[StateBatch]) -> str:
+    """Batches in order, as large as they may be."""
+    return merged((first, last, f"{state}:{count}") for first, last, state, count in sorted(batches))
+
+
+def merged(ranges_: Iterable[tuple[int, int, str]]) -> str:
+    """Ranges of offsets with words, where neighbours with the same words are one."""
+    told: list[tuple[int, int, str]] = []
+    for first, last, words in ranges_:
+        if told and told[-1][1] + 1 == first and told[-1][2] == words:
+            first = told.pop()[0]
+        told.append((first, last, words))
+    return "".join(f"{first}-{last}:{words}," for first, last, words in told) or "-"

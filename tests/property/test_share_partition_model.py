@@ -1,0 +1,39 @@
+"""A share-partition against a dumb model, and against what share groups promise, in random sessions."""
+
+import pytest
+
+from tests.property.share_model import ShareModel
+from tests.property.share_sessions import Session
+from tests.thorough import some_of
+
+KINDS = {
+    "plain": {},
+    "gaps": {"has_gaps": True},
+    "compacted": {"is_compacted": True},
+    "aborted": {"has_aborted": True},
+    "deleted": {"is_deleted": True},
+    "all": {"has_gaps": True, "is_compacted": True, "has_aborted": True, "is_deleted": True},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", some_of(range(0, 200, 20), of_each_run=1))
+def test_a_share_partition_answers_as_the_dumb_model(kind: str, first: int) -> None:
+    for seed in range(first, first + 20):
+        session = Session(seed, **KINDS[kind])
+        session.play(60)
+
+        model = ShareModel()
+        for number, (line, ours) in enumerate(zip(session.lines, session.answers, strict=True)):
+            assert model.answer(line) == ours, f"seed {seed}, step {number}: {line}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("first", some_of(range(1_000, 1_200, 20), of_each_run=1))
+def test_what_share_groups_promise_holds(kind: str, first: int) -> None:
+    for seed in range(first, first + 20):
+        session = Session(seed, **KINDS[kind])
+        session.play(80)
+        session.drain()

@@ -1,0 +1,64 @@
+"""What share groups promise, as asserts over what members see; for random sessions and simulations.
+
+It is told what happens, by whatever leads the partition at the time, and knows nothing else: a record is held
+by one member at a time, is not lost, is not delivered after its acknowledgement was written, is not delivered
+more often than the limit, and the start offset never goes backwards.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Hold(NamedTuple):
+    member: str
+    until_ms: int
+
+
+class ShareWatch:
+    """Watches one share group on one partition."""
+
+    def __init__(self, *, lock_duration_ms: int, delivery_count_limit: int) -> None:
+        self._lock_duration_ms = lock_duration_ms
+        self._delivery_count_limit = delivery_count_limit
+        self._holds: dict[int, Hold] = {}
+        self._done: set[int] = set()  # acknowledged or archived, and written
+        self._start_offset = 0
+
+    def acquired(self, member: str, first: int, last: int, delivery_count: int, now_ms: int) -> None:
+        """A member was given records."""
+        assert 1 <= delivery_count <= self._delivery_count_limit, (first, last, delivery_count)
+        assert first >= self._start_offset, (first, self._start_offset)
+        for offset in range(first, last + 1):
+            hold = self._holds.get(offset)
+            assert hold is None or hold.until_ms <= now_ms, (
+                f"{offset} is held by {hold}, and given to {member}"
+            )
+            assert offset not in self._done, f"{offset} is done with, and given to {member}"
+            self._holds[offset] = Hold(member, now_ms + self._lock_duration_ms)
+
+    def renewed(self, member: str, first: int, last: int, now_ms: int) -> None:
+        """A member's locks begin anew."""
+        for offset in range(first, last + 1):
+            assert self._holds[offset].member == member, (offset, self._holds[offset], member)
+            self._holds[offset] = Hold(member, now_ms + self._lock_duration_ms)
+
+    def released(self, first: int, last: int) -> None:
+        """It is written that a member does not have these records any more, and somebody shall."""
+        for offset in range(first, last + 1):
+            self._holds.pop(offset, None)
+
+    def done(self, first: int, last: int) -> None:
+        """It is written that nobody shall have these records any more."""
+        for offset in range(first, last + 1):
+            self._holds.pop(offset, None)
+            self._done.add(offset)
+
+    def start_offset(self, offset: int) -> None:
+        """The start offset is this now, and everything before it was done with or deleted."""
+        assert offset >= self._start_offset, (offset, self._start_offset)
+        self._start_offset = offset
+
+    def none_lost(self, offsets: Iterable[int]) -> None:
+        """At the end everything is done with."""
+        lost = sorted(set(offsets) - self._done)
+        assert not lost, f"never done with: {lost[:20]}, {len(lost)} in all"

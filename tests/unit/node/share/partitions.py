@@ -1,0 +1,109 @@
+"""Share-partitions for tests, with logs of batches and members that say what becomes of records."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, StateBatch, StateRead
+from ottla.node.share.share_partition import SharePartition
+from ottla.node.share.share_words import (
+    AcknowledgementBatch,
+    AcquiredRecords,
+    DelayedRecords,
+    FetchedRecords,
+    Outcome,
+    ShareConfig,
+    ShareLimits,
+)
+
+KEY: Final = SharePartitionKey("workers", bytes(range(16)), 0)
+NOW_MS: Final = 1_700_000_000_000
+LOCK_MS: Final = 30_000
+ALL: Final = 2**31 - 1
+
+AVAILABLE, ACQUIRED, ACKNOWLEDGED, ARCHIVED, WAITING = 0, 1, 2, 4, 5
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+
+
+class Partition:
+    """A share-partition, and the log that it is fetched from: batches of ten records, as a rule."""
+
+    def __init__(
+        self,
+        *,
+        config: ShareConfig | None = None,
+        limits: ShareLimits | None = None,
+        log: Sequence[tuple[int, int]] = tuple((first, first + 9) for first in range(0, 1000, 10)),
+        start_offset: int = 0,
+        batches: Sequence[StateBatch] = (),
+    ) -> None:
+        self.core = SharePartition(KEY, 7, config or ShareConfig(), limits or ShareLimits())
+        self.log = list(log)
+        self.now_ms = NOW_MS
+        self.never_delivered: list[tuple[int, int]] = []
+        self.delayed: list[DelayedRecords] = []
+        read = StateRead(KEY, state_epoch=3, start_offset=start_offset, batches=tuple(batches))
+        self.core.restore(read, 0)
+        self.check()
+
+    def fetch(
+        self,
+        member: str = "m1",
+        *,
+        max_records: int = ALL,
+        batch_size: int = ALL,
+        is_strict: bool = False,
+        up_to: int | None = None,
+    ) -> list[tuple[int, int, int]]:
+        """Read the log from where the partition says, one batch or all that begin up to an offset."""
+        fetch_offset = self.core.next_fetch_offset()
+        read = [batch for batch in self.log if batch[1] >= fetch_offset]
+        read = read[:1] if up_to is None else [batch for batch in read if batch[0] <= up_to]
+        fetched = FetchedRecords(
+            fetch_offset=fetch_offset,
+            base_offsets=[first for first, _ in read],
+            last_offsets=[last for _, last in read],
+            never_delivered=self.never_delivered,
+            delayed=self.delayed,
+        )
+        acquired = self.core.acquire(member, self.now_ms, fetched, max_records, batch_size, is_strict)
+        self.check()
+        assert all(isinstance(each, AcquiredRecords) for each in acquired)
+        return [tuple(each) for each in acquired]
+
+    def say(self, first: int, last: int, *types: int, member: str = "m1") -> Outcome:
+        """What a member says of records; nothing is written yet."""
+        outcome = self.core.acknowledge(member, [AcknowledgementBatch(first, last, types)], self.now_ms)
+        self.check()
+        return outcome
+
+    def settle(self, outcome: Outcome, *, is_written: bool = True) -> bool:
+        """Tell the partition what became of a write."""
+        assert outcome.transition is not None, outcome
+        if is_written:
+            there_is_more = self.core.persisted(outcome.transition, self.now_ms)
+        else:
+            there_is_more = self.core.failed(outcome.transition)
+        self.check()
+        return there_is_more
+
+    def done(self, first: int, last: int, *types: int, member: str = "m1") -> bool:
+        """What a member says of records, written."""
+        return self.settle(self.say(first, last, *types, member=member))
+
+    def wait(self, duration_ms: int) -> Outcome:
+        """Let time go by."""
+        self.now_ms += duration_ms
+        outcome = self.core.expire(self.now_ms)
+        self.check()
+        return outcome
+
+    @property
+    def states(self) -> list[tuple[int, int, int, int]]:
+        return [tuple(each) for each in self.core.states()]
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.core.start_offset, self.core.end_offset
+
+    def check(self) -> None:
+        self.core.check_invariants()
