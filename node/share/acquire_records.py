@@ -260,13 +260,15 @@ def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) 
             # Nothing is written for these. Were it left to the next acknowledgement, a window full of aborted
             # records would stand for ever.
             window.advance_start()
-    for delayed in asked.fetched.delayed:
-        if delayed.not_before_ms <= asked.now_ms:
-            continue
-        taken_out = _common(acquired, [(delayed.first_offset, delayed.last_offset)])
-        for first, last in taken_out:
-            _delay(window, first, last, delayed.not_before_ms)
+    delayed = [each for each in asked.fetched.delayed if each.not_before_ms > asked.now_ms]
+    if delayed:
+        taken_out = _common(acquired, [each[:2] for each in delayed])
         acquired = _without(acquired, taken_out)
+        place = 0
+        for first, last in taken_out:
+            while delayed[place].last_offset < first:
+                place += 1
+            _delay(window, first, last, delayed[place].not_before_ms)
     return acquired
 
 

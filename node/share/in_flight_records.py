@@ -175,8 +175,8 @@ class InFlightRecords:
             assert place >= 0 and self.batch_firsts[place] == self.batches[index], words
             assert self.lasts[index] <= self.batch_lasts[place], words
             is_held = self.states[index] == ACQUIRED
-            assert not is_held or self.holders[index], words
-            assert is_held or self.transitions[index] or not self.holders[index], words
+            assert not is_held or self.holders[index] is not None, words
+            assert is_held or self.transitions[index] or self.holders[index] is None, words
             assert not is_held or self.times_ms[index] > 0, words
             assert not is_held or not self.transitions[index], words
         before = -1

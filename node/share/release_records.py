@@ -29,8 +29,9 @@ def expire(
         records.cut(window.start_offset)
         begin, end = records.span(first, last)
         for index in range(begin, end):
-            if records.times_ms[index] > now_ms or records.transitions[index]:
-                continue  # renewed, or acknowledged: then the coordinator's answer says what becomes of it
+            if records.times_ms[index] > now_ms:
+                continue  # renewed, or acquired again
+            # Of what is acknowledged meanwhile the coordinator's answer says what becomes of it.
             if records.states[index] == WAITING:
                 window.end_wait(index, AVAILABLE)
             elif records.states[index] == ACQUIRED:

@@ -165,7 +165,6 @@ class SharePartition:
         """Give records of a fetch to a member; nothing is written for that."""
         if not self.is_active:
             return []
-        assert member
         asked = Acquisition(
             window=self._window,
             config=self.config,

@@ -97,6 +97,7 @@ class FetchedRecords(NamedTuple):
     last_offsets: Sequence[int]
     # Ranges of whole batches that no member is given: those of aborted transactions, in order.
     never_delivered: Sequence[tuple[int, int]] = ()
+    # Records that are not delivered yet, in order.
     delayed: Sequence[DelayedRecords] = ()
 
 

@@ -13,6 +13,8 @@ from ottla.logstore.record import Record, build_batch
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
     AcknowledgementBatch,
+    AcquiredRecords,
+    DelayedRecords,
     FetchedRecords,
     Outcome,
     ShareConfig,
@@ -38,12 +40,15 @@ class Session:
         has_aborted: bool = False,
         is_deleted: bool = False,
         is_roomy: bool = False,
+        has_waits: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.config = ShareConfig(
             record_lock_duration_ms=self.random.choice([100, 1_000]),
             delivery_count_limit=self.random.choice([2, 3, 5, 6, 10]),
             partition_max_record_locks=10_000 if is_roomy else self.random.choice([10, 40, 200]),
+            retry_backoff_ms=self.random.choice([0, 20, 150]) if has_waits else 0,
+            retry_backoff_max_ms=400 if has_waits else 0,
         )
         self.is_deleted = is_deleted
         self.deleted_to = 0
@@ -61,6 +66,7 @@ class Session:
         self.has_aborted = has_aborted
         self.log = self._make_log(is_compacted)
         self.aborted = {first for first, _ in self.log if has_aborted and self.random.random() < 0.3}
+        self.delayed = self._make_delayed() if has_waits else []
         self.core = SharePartition(KEY, 7, self.config, ShareLimits())
         states = self._make_states() if has_gaps else []
         start = states[0].first_offset if states else 0
@@ -91,6 +97,16 @@ class Session:
                 last + 1 + (self.random.randint(1, 8) if is_compacted and self.random.random() < 0.2 else 0)
             )
         return log
+
+    def _make_delayed(self) -> list[DelayedRecords]:
+        delayed = []
+        first = 0
+        for _ in range(60):
+            first += self.random.randint(0, 12)
+            last = first + self.random.randint(0, 9)
+            delayed.append(DelayedRecords(first, last, self.random.choice([0, 100, 500, 3_000])))
+            first = last + 1
+        return delayed
 
     def _make_states(self) -> list[StateBatch]:
         states = []
@@ -141,8 +157,10 @@ class Session:
             base_offsets=[first for first, _ in read],
             last_offsets=[last for _, last in read],
             never_delivered=aborted,
+            delayed=self.delayed,
         )
         acquired = self.core.acquire(member, self.now_ms, fetched, most, batch_size, is_strict)
+        self._watch_times(acquired)
         for first, last, count in acquired:
             self.watch.acquired(member, first, last, count, self.now_ms)
         told = "".join(f"{first}-{last}:{count}," for first, last, count in acquired)
@@ -213,11 +231,13 @@ class Session:
         """Let a member accept all that is left, and see that nothing was lost."""
         while self.waiting:
             self.settle()
-        self.now_ms += 10_000
-        self.core.persisted(Transition(0), self.now_ms)
-        written = self.core.expire(self.now_ms)
-        self._watch_written(list(written.write.batches) if written.write else [])
-        self.core.persisted(Transition(0), self.now_ms)
+        # Locks end, and then the waits that follow.
+        for _ in range(2):
+            self.now_ms += 10_000
+            outcome = self.core.expire(self.now_ms)
+            self._watch_written(outcome.write.batches if outcome.write else ())
+            self.core.persisted(Transition(0), self.now_ms)
+        assert self.core.next_expiry() is None
         never_idle = 10_000
         while (fetch_offset := self.core.next_fetch_offset()) <= self.log[-1][1]:
             read = [batch for batch in self.log if batch[1] >= fetch_offset][:1]
@@ -245,6 +265,17 @@ class Session:
         )
 
     # ---- what share groups promise
+
+    def _watch_times(self, acquired: Iterable[AcquiredRecords]) -> None:
+        for first, last, _ in acquired:
+            early = [
+                delayed
+                for delayed in self.delayed
+                if delayed.not_before_ms > self.now_ms
+                and delayed.first_offset <= last
+                and delayed.last_offset >= first
+            ]
+            assert not early, f"{first}-{last} at {self.now_ms}, before {early}"
 
     def _watch_renewals(self, member: str, batches: Iterable[AcknowledgementBatch]) -> None:
         for first, last, types in batches:

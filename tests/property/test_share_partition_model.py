@@ -30,10 +30,11 @@ def test_a_share_partition_answers_as_the_dumb_model(kind: str, first: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "waits", "all and waits"])
 @pytest.mark.parametrize("first", some_of(range(1_000, 1_200, 20), of_each_run=1))
 def test_what_share_groups_promise_holds(kind: str, first: int) -> None:
+    kinds = {**KINDS, "waits": {"has_waits": True}, "all and waits": {**KINDS["all"], "has_waits": True}}
     for seed in range(first, first + 20):
-        session = Session(seed, **KINDS[kind])
+        session = Session(seed, **kinds[kind])
         session.play(80)
         session.drain()

@@ -465,7 +465,11 @@ def test_released_records_wait_for_their_backoff() -> None:
 
 def test_delayed_records_wait_for_their_time_and_others_go_on() -> None:
     partition = Partition(config=ShareConfig(partition_max_record_locks=20))
-    partition.delayed = [DelayedRecords(3, 25, NOW_MS + 5_000)]
+    partition.delayed = [
+        DelayedRecords(0, 1, NOW_MS),  # it is time
+        DelayedRecords(3, 15, NOW_MS + 5_000),
+        DelayedRecords(16, 25, NOW_MS + 5_000),
+    ]
 
     assert partition.fetch(up_to=19) == [(0, 2, 1)]
 
@@ -487,3 +491,59 @@ def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
 
     assert {outcome.error for outcome in outcomes} == {ErrorCode.NONE, ErrorCode.INVALID_RECORD_STATE}
     assert len(partition.states) <= 50
+
+
+def test_a_record_that_is_delivered_for_the_last_time_does_not_go_with_others() -> None:
+    partition = Partition(config=ShareConfig(delivery_count_limit=3))
+    partition.fetch("m1")
+    partition.done(5, 9, RELEASE, member="m1")
+    assert partition.fetch("m2") == [(5, 9, 2)]
+    partition.done(5, 9, RELEASE, member="m2")
+    partition.done(0, 4, RELEASE, member="m1")
+
+    assert partition.fetch("m2") == [(0, 4, 2)]
+    assert partition.fetch("m2") == [(5, 5, 3)]
+
+
+def test_a_gap_begins_where_the_log_begins() -> None:
+    states = [StateBatch(0, 9, AVAILABLE, 1), StateBatch(20, 29, AVAILABLE, 1)]
+    partition = Partition(batches=states, log=[(0, 29)])
+    assert partition.fetch("m1", max_records=10) == [(0, 9, 2)]
+
+    partition.core.move_log_start(15)
+
+    assert partition.core.next_fetch_offset() == 15
+    assert partition.fetch("m2") == [(15, 19, 1), (20, 29, 2)]
+
+
+def test_a_lower_limit_archives_what_was_delivered_more_often() -> None:
+    partition = Partition(config=ShareConfig(delivery_count_limit=5))
+    for _ in range(3):
+        partition.fetch()
+        partition.done(0, 9, RELEASE)
+
+    partition.core.config = ShareConfig(delivery_count_limit=2)
+
+    assert partition.fetch() == [(0, 1, 4)]
+    outcome = partition.say(0, 1, RELEASE)
+    assert outcome.archived == (ArchivedRecords(0, 1, 4, ArchiveReason.DELIVERY_LIMIT),)
+
+
+@pytest.mark.parametrize(("first", "last"), [(-(2**63), -1), (-5, 3), (0, 2**63 - 1), (2**63 - 1, 2**63 - 1)])
+def test_offsets_that_no_log_has_are_refused(first: int, last: int) -> None:
+    partition = Partition(start_offset=20)
+    partition.fetch()
+    before = partition.states
+
+    outcome = partition.say(first, last, ACCEPT)
+
+    assert outcome.error is not ErrorCode.NONE or last < 20
+    assert (outcome.write, partition.states) == (None, before)
+
+
+def test_a_member_without_a_name_is_a_member() -> None:
+    partition = Partition()
+    partition.fetch("")
+
+    assert partition.core.holder_of(3) == ""
+    assert partition.done(0, 9, ACCEPT, member="")
