@@ -21,7 +21,7 @@ from ottla.logstore.words.varint import ByteSource
 WALKED_AT_ONCE: Final = 16 * 1024  # records between two pauses: a millisecond, and 200 kB of what was found
 
 
-class DelayedRecords(NamedTuple):
+class DueTimes(NamedTuple):
     """Some records of one batch that are not due yet: their offsets, which grow, and when each is due."""
 
     offsets: "array[int]"
@@ -35,7 +35,7 @@ def delayed_records(
     now_ms: int,
     *,
     pause: Callable[[], None] = NO_PAUSE,
-) -> Iterator[DelayedRecords]:
+) -> Iterator[DueTimes]:
     """Yield the records of a batch that are due after `now_ms`, in order, a piece at a time.
 
     Compressed batches are opened piece by piece; `pause` is called between pieces and may raise.
@@ -53,7 +53,7 @@ def delayed_records(
         )
         if which:
             deltas, due_ms = array("i", which), array("q", when)
-            yield DelayedRecords(array("q", [base_offset + delta for delta in deltas]), due_ms)
+            yield DueTimes(array("q", [base_offset + delta for delta in deltas]), due_ms)
         if problem != SOUND and not (problem == LENGTH and opened.more()):
             raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
         pause()

@@ -3,6 +3,7 @@
 record_state         the states of a record that is in flight, and the table of their moves
 share_words          what a share-partition is told and asked, and what it answers
 in_flight_records    the states of the records in flight, by ranges of offsets, in arrays
+delayed_index        which records are not due yet, and when they are
 acquisition_locks    when the next lock of a share-partition ends
 share_window         the records in flight between a start and an end offset, and how both move
 acquire_records      records that a fetch has read are given to a member
