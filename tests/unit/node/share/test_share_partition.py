@@ -547,3 +547,17 @@ def test_a_member_without_a_name_is_a_member() -> None:
 
     assert partition.core.holder_of(3) == ""
     assert partition.done(0, 9, ACCEPT, member="")
+
+
+def test_what_was_deleted_while_it_was_given_back_stays_archived() -> None:
+    partition = Partition()
+    partition.fetch()
+    outcome = partition.say(0, 9, RELEASE)
+    partition.core.move_log_start(5)
+    partition.check()
+
+    partition.settle(outcome, is_written=False)
+
+    assert partition.states == [(0, 4, ARCHIVED, 1), (5, 9, ACQUIRED, 1)]
+    assert partition.done(5, 9, ACCEPT)
+    assert partition.window == (10, 10)
