@@ -33,6 +33,17 @@ from ottla.groupcoord.offsets.offset_commands import (
     OffsetFetch,
     TxnOffsetCommit,
 )
+from ottla.groupcoord.share.share_commands import (
+    AlterShareGroupOffsets,
+    DeleteShareGroupOffsets,
+    DescribeShareGroups,
+    ExpireShareSession,
+    ForgetShareTopics,
+    ListSharePartitions,
+    ShareGroupHeartbeat,
+    ShareStateDeleted,
+    ShareStateInitialized,
+)
 from ottla.groupcoord.timer_commands import (
     AnswerHeldHeartbeat,
     ExpireJoin,
@@ -55,6 +66,11 @@ ClientCommand: TypeAlias = (
     | OffsetDelete
     | DescribeGroups
     | DescribeConsumerGroups
+    | ShareGroupHeartbeat
+    | DescribeShareGroups
+    | ListSharePartitions
+    | AlterShareGroupOffsets
+    | DeleteShareGroupOffsets
     | ListGroups
     | DeleteGroups
 )
@@ -65,6 +81,8 @@ ReadOnlyCommand: TypeAlias = (
     | OffsetFetch
     | DescribeGroups
     | DescribeConsumerGroups
+    | DescribeShareGroups
+    | ListSharePartitions
     | ListGroups
     | TopicsChanged
     | EndTransaction  # its marker is in the log already
@@ -80,11 +98,20 @@ TimerCommand: TypeAlias = (
     | ExpireMemberJoin
     | ExpireMemberSync
     | ExpireOffsets
+    | ExpireShareSession
+    | ForgetShareTopics
     | AnswerHeldHeartbeat
     | WakeHeldHeartbeats
 )
 NodeCommand: TypeAlias = (
-    EndTransaction | ForgetOffsets | ForgetTopics | TopicsChanged | RegexesResolved | TargetComputed
+    EndTransaction
+    | ForgetOffsets
+    | ForgetTopics
+    | TopicsChanged
+    | RegexesResolved
+    | TargetComputed
+    | ShareStateInitialized
+    | ShareStateDeleted
 )
 # What a decision leaves to be done once its records were replayed.
 InnerCommand: TypeAlias = FinishDowngrade | FinishUpgrade

@@ -69,7 +69,15 @@ from ottla.groupcoord.consumer.regular_expressions import regexes_resolved
 from ottla.groupcoord.consumer.unchanged_heartbeat import unchanged_heartbeat
 from ottla.groupcoord.consumer.upgrade_group import finish_upgrade
 from ottla.groupcoord.describe_groups import describe_groups, list_groups
-from ottla.groupcoord.effects import AddTimelineEvent, Append, ContinueWith, Effect, Refuse, StartTimer
+from ottla.groupcoord.effects import (
+    AddTimelineEvent,
+    Append,
+    ContinueWith,
+    Effect,
+    InitializeShareState,
+    Refuse,
+    StartTimer,
+)
 from ottla.groupcoord.offsets.offset_commands import (
     EndTransaction,
     ForgetOffsets,
@@ -81,11 +89,18 @@ from ottla.groupcoord.offsets.offset_commands import (
 )
 from ottla.groupcoord.offsets.offset_commit import commit_in_transaction, commit_offsets
 from ottla.groupcoord.offsets.offset_delete import delete_offsets, forget_offsets, forget_topics
-from ottla.groupcoord.offsets.offset_expiry import EXPIRY_KEY, delete_groups, expire_offsets
+from ottla.groupcoord.offsets.offset_expiry import EXPIRY_KEY, expire_offsets
 from ottla.groupcoord.offsets.offset_fetch import fetch_offsets
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard, check_group_id
+from ottla.groupcoord.share.decide_share_command import decide_share_command
+from ottla.groupcoord.share.delete_share_groups import delete_groups_of_any_kind
+from ottla.groupcoord.share.share_commands import ShareGroupHeartbeat
+from ottla.groupcoord.share.share_group import ShareGroup
+from ottla.groupcoord.share.share_group_heartbeat import share_target_computed
+from ottla.groupcoord.share.share_membership import sessions_of_loaded, start_share_session
+from ottla.groupcoord.share.share_states import look_for_deleted_topics
 from ottla.groupcoord.timer_commands import (
     AnswerHeldHeartbeat,
     ExpireJoin,
@@ -117,6 +132,8 @@ class Coordinator:
                     effects += self._settled(start_classic_group(shard, group, now_ms), now_ms)
                 case ConsumerGroup():
                     effects += timers_of_loaded(shard, group)
+                case ShareGroup():
+                    effects += sessions_of_loaded(shard, group)
         return effects
 
     def handle(self, command: Command, now_ms: int) -> list[Effect]:
@@ -129,12 +146,18 @@ class Coordinator:
             return [Refuse(token, error.code, error.detail)]
         return self._settled(effects, now_ms)
 
-    def extend_session(self, command: ConsumerGroupHeartbeat) -> list[Effect]:
+    def extend_session(self, command: ConsumerGroupHeartbeat | ShareGroupHeartbeat) -> list[Effect]:
         """Extend the session of a member whose heartbeat cannot be decided now: it is alive all the same."""
-        group = self.shard.consumer_group(command.group_id)
-        if group is None or command.member_id not in group.members or command.member_epoch < 0:
+        group, member_id = self.shard.group(command.group_id), command.member_id
+        if group is None or member_id not in group.members or command.member_epoch < 0:
             return []
-        return [start_consumer_session(self.shard, group, command.member_id)]
+        match group:
+            case ConsumerGroup() if isinstance(command, ConsumerGroupHeartbeat):
+                return [start_consumer_session(self.shard, group, member_id)]
+            case ShareGroup() if isinstance(command, ShareGroupHeartbeat):
+                return [start_share_session(self.shard, group, member_id)]
+            case _:
+                return []
 
     def stop(self, error: ErrorCode) -> list[Effect]:
         """Answer every request that waits: this is not the coordinator of these groups any more."""
@@ -145,6 +168,10 @@ class Coordinator:
                     effects += stop_classic_group(group, error)
                 case ConsumerGroup():
                     pass  # its members wait with their heartbeats only
+                case ShareGroup():
+                    pass  # its members do not wait
+        waiting, self.shard.awaiting_persister = self.shard.awaiting_persister, set()
+        effects += [Refuse(token, error) for token in sorted(waiting)]
         return effects + self.shard.held_heartbeats.refuse_all(error)
 
     def check_invariants(self) -> None:
@@ -170,6 +197,11 @@ class Coordinator:
                 group = self.shard.consumer_group(effect.group_id)
                 assert group is not None, effect
                 group.timeline.note(effect.event, effect.group_epoch)
+            elif isinstance(effect, InitializeShareState):
+                sharing = self.shard.share_group(effect.group_id)
+                assert sharing is not None, effect
+                sharing.note_initializing({one.key.topic_id for one in effect.requests}, now_ms)
+                settled.append(effect)
             else:
                 settled.append(effect)
         if changed is not None:
@@ -201,7 +233,7 @@ class Coordinator:
             case OffsetDelete():
                 return delete_offsets(shard, command)
             case DeleteGroups():
-                return delete_groups(shard, command)
+                return delete_groups_of_any_kind(shard, command)
             case ExpireSession():
                 return expire_session(shard, command, now_ms)
             case ExtendInitialRebalance():
@@ -225,11 +257,14 @@ class Coordinator:
             case FinishDowngrade():
                 return finish_downgrade(shard, command, now_ms)
             case TargetComputed():
+                if shard.share_group(command.group_id) is not None:
+                    return share_target_computed(shard, command, now_ms)
                 return target_computed(shard, command, now_ms)
             case RegexesResolved():
                 return regexes_resolved(shard, command, now_ms)
             case TopicsChanged():
-                return [*topics_changed(shard, command), *wake_for_topics(shard, command)]
+                effects = topics_changed(shard, command)
+                return [*effects, *look_for_deleted_topics(shard), *wake_for_topics(shard, command)]
             case AnswerHeldHeartbeat():
                 return shard.held_heartbeats.answer(command.group_id, command.member_id, command.held)
             case WakeHeldHeartbeats():
@@ -245,6 +280,8 @@ class Coordinator:
                 return forget_offsets(shard, command)
             case ForgetTopics():
                 return forget_topics(shard, command)
+            case _:
+                return decide_share_command(shard, command, now_ms)
 
     def _decide_for_member(self, command: MemberCommand, now_ms: int) -> list[Effect]:
         """What members of the classic protocol ask, by what kind of group theirs is."""
@@ -255,6 +292,11 @@ class Coordinator:
                 return _decide_in_classic_group(self.shard, group, command, now_ms)
             case ConsumerGroup():
                 return classic_request_to_consumer_group(self.shard, group, command, now_ms)
+            case ShareGroup():
+                if isinstance(command, JoinGroup):
+                    raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+                # To those who have joined it is no group.
+                return _decide_in_classic_group(self.shard, None, command, now_ms)
 
 
 def _decide_in_classic_group(

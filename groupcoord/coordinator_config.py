@@ -58,17 +58,30 @@ class CoordinatorConfig:
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")  # the first is the default
     group_consumer_assignment_interval_ms: int = 1_000
     group_consumer_regex_refresh_interval_ms: int = 600_000
+    group_share_session_timeout_ms: int = 45_000
+    group_share_heartbeat_interval_ms: int = 5_000
+    group_share_assignment_interval_ms: int = 1_000
+    group_share_max_size: int = 200
+    group_share_initialize_retry_interval_ms: int = 30_000
+    offsets_commit_timeout_ms: int = 5_000
     offset_metadata_max_bytes: int = 4_096  # in fact characters, as in Kafka
     offsets_retention_ms: int = 7 * 24 * 60 * 60_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000
     # Members and partitions of a group beyond which its target is made in a thread: on the loop these take
     # some 10 ms.
     largest_inline_target: int = 10_000
+    # Partitions and subscriptions of a share group beyond which its target is made in a thread: as long.
+    largest_inline_share_target: int = 1_000
     # Members that wait in their first join have no session yet; after this long without an answer they are
     # dropped.
     new_member_join_timeout_ms: int = 5 * 60_000
     # The largest batch that the partition of __consumer_offsets takes (its max.message.bytes).
     max_batch_bytes: int = 1_048_588
+
+    @property
+    def share_initialize_retry_interval_ms(self) -> int:
+        """Return how long the share coordinators have for an answer: no less than a commit."""
+        return max(self.group_share_initialize_retry_interval_ms, self.offsets_commit_timeout_ms)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +91,9 @@ class GroupConfig:
     consumer_session_timeout_ms: int
     consumer_heartbeat_interval_ms: int
     consumer_assignment_interval_ms: int
+    share_session_timeout_ms: int
+    share_heartbeat_interval_ms: int
+    share_assignment_interval_ms: int
     offsets_retention_ms: int  # KEEPS_OFFSETS for ever
 
 
@@ -87,5 +103,8 @@ def default_group_config(config: CoordinatorConfig) -> GroupConfig:
         consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_assignment_interval_ms=config.group_consumer_assignment_interval_ms,
+        share_session_timeout_ms=config.group_share_session_timeout_ms,
+        share_heartbeat_interval_ms=config.group_share_heartbeat_interval_ms,
+        share_assignment_interval_ms=config.group_share_assignment_interval_ms,
         offsets_retention_ms=config.offsets_retention_ms,
     )

@@ -13,10 +13,12 @@ from ottla.groupcoord.classic.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.effects import Effect, Reply
 from ottla.groupcoord.shard import Group, Shard
+from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.words.errors import ErrorCode
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
+SHARE_TYPE = "share"  # also what Kafka calls the protocol of a share group
 
 
 def describe_groups(shard: Shard, command: DescribeGroups) -> list[Effect]:
@@ -37,6 +39,8 @@ def list_groups(shard: Shard, command: ListGroups) -> list[Effect]:
 def _listed(group: Group) -> ListedGroup:
     if isinstance(group, ClassicGroup):
         return ListedGroup(group.group_id, group.protocol_type or "", group.state.value, CLASSIC_TYPE)
+    if isinstance(group, ShareGroup):
+        return ListedGroup(group.group_id, SHARE_TYPE, group.state.value, SHARE_TYPE)
     return ListedGroup(group.group_id, CONSUMER_PROTOCOL_TYPE, group.state.value, CONSUMER_TYPE)
 
 

@@ -19,14 +19,25 @@ from ottla.groupcoord.consumer.executor_tasks import ExecutorTask
 from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import AppendedRecord
+from ottla.groupcoord.share.share_effects import AskPersister, DeleteShareState, InitializeShareState
+from ottla.groupcoord.share.share_results import (
+    AlterShareGroupOffsetsResult,
+    DeleteShareGroupOffsetsResult,
+    DescribeShareGroupsResult,
+    ListSharePartitionsResult,
+    ShareGroupHeartbeatResult,
+)
 from ottla.groupcoord.timeline import Event
 
 __all__ = [
     "AddTimelineEvent",
     "Append",
+    "AskPersister",
     "CancelTimer",
     "ContinueWith",
+    "DeleteShareState",
     "Effect",
+    "InitializeShareState",
     "Refuse",
     "Reply",
     "Result",
@@ -46,6 +57,11 @@ Result: TypeAlias = (
     | OffsetDeleteResult
     | DescribeGroupsResult
     | DescribeConsumerGroupsResult
+    | ShareGroupHeartbeatResult
+    | DescribeShareGroupsResult
+    | ListSharePartitionsResult
+    | AlterShareGroupOffsetsResult
+    | DeleteShareGroupOffsetsResult
     | ListGroupsResult
     | DeleteGroupsResult
 )
@@ -86,4 +102,5 @@ Effect: TypeAlias = (
     | ContinueWith
     | AddTimelineEvent
     | RunTask
+    | AskPersister
 )

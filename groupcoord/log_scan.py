@@ -49,6 +49,7 @@ class LogBatch(NamedTuple):
     attributes: int
     producer_id: int
     records: int
+    base_offset: int
 
 
 class LogScan(Protocol):
@@ -108,7 +109,7 @@ def iterate_batches(content: bytes) -> Iterator[LogBatch]:
             )
         if end > size:
             return
-        yield LogBatch(start, end, base_offset + last_delta + 1, attributes, producer_id, count)
+        yield LogBatch(start, end, base_offset + last_delta + 1, attributes, producer_id, count, base_offset)
         start = end
 
 

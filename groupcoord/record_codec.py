@@ -2,8 +2,8 @@
 schemas.
 
 A record's key begins with an int16 that says what the record is (0 and 1 an offset, 2 a classic group, 3 to 8
-and 16 a consumer group; others belong to share and streams groups), its value with the int16 version of its
-schema; a null value is a tombstone.
+and 16 a consumer group, 10 to 15 a share group; others belong to streams groups), its value with the int16
+version of its schema; a null value is a tombstone.
 """
 
 from collections.abc import Sequence
@@ -30,11 +30,19 @@ from ottla.groupcoord.group_records import (
     OffsetRecord,
 )
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset_key, pack_offset_value
+from ottla.groupcoord.share.share_records import (
+    SHARE_RECORDS,
+    ShareGroupRecord,
+    decode_share_record,
+    encode_share_key,
+    encode_share_value,
+    share_record_size_bytes,
+)
 from ottla.logstore.words import schema, schema_compiler
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 
-GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord
+GroupRecord: TypeAlias = OffsetRecord | GroupMetadataRecord | ConsumerGroupRecord | ShareGroupRecord
 # What is appended at once: a record, or all those of a commit.
 AppendedRecord: TypeAlias = GroupRecord | CommittedOffsets
 
@@ -50,6 +58,8 @@ def encode_key(record: GroupRecord) -> bytes:
         case GroupMetadataRecord(group_id, _):
             return b"\x00\x02" + schema_compiler.encode(GroupMetadataKey(group=group_id), 0)
         case _:
+            if isinstance(record, ShareGroupRecord):
+                return encode_share_key(record)
             return encode_consumer_key(record)
 
 
@@ -61,6 +71,8 @@ def encode_value(record: GroupRecord) -> bytes | None:
             version = _GROUP_METADATA_VALUE_VERSION
             return None if value is None else version.to_bytes(2) + schema_compiler.encode(value, version)
         case _:
+            if isinstance(record, ShareGroupRecord):
+                return encode_share_value(record)
             return encode_consumer_value(record)
 
 
@@ -81,6 +93,8 @@ def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
             return GroupMetadataRecord(group_key.group, metadata)
         if kind in RECORDS:
             return decode_consumer_record(kind, key, value)
+        if kind in SHARE_RECORDS:
+            return decode_share_record(kind, key, value)
     except KafkaError as error:
         raise KafkaError(
             ErrorCode.CORRUPT_MESSAGE, f"a record of {OFFSETS_TOPIC} cannot be read: {error.detail}"
@@ -118,6 +132,8 @@ def record_size_bytes(record: AppendedRecord) -> int:
                     size += len(member.subscription) + len(member.assignment)
             return size
         case _:
+            if isinstance(record, ShareGroupRecord):
+                return share_record_size_bytes(record)
             return consumer_record_size_bytes(record)
 
 

@@ -33,11 +33,14 @@ from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset
 from ottla.groupcoord.offsets.pending_offsets import OffsetKey, PendingOffsets
 from ottla.groupcoord.recent_topics import RecentTopics
 from ottla.groupcoord.record_codec import AppendedRecord, GroupRecord, record_size_bytes
+from ottla.groupcoord.request_token import Token
 from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.groupcoord.share.share_group import ShareGroup
+from ottla.groupcoord.share.share_records import ShareGroupMetadataRecord, ShareGroupRecord
 from ottla.groupcoord.topics_view import ListedTopics, TopicsView
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-Group: TypeAlias = ClassicGroup | ConsumerGroup
+Group: TypeAlias = ClassicGroup | ConsumerGroup | ShareGroup
 
 
 class Shard:
@@ -59,7 +62,10 @@ class Shard:
         self.topics: TopicsView = ListedTopics()
         self.newest_topics_version = 0  # of the metadata when a topic was made last
         self.recent_topics = RecentTopics()  # soft
-        self.groups_by_topic: dict[str, set[str]] = {}  # consumer groups that subscribe to it
+        self.groups_by_topic: dict[str, set[str]] = {}  # consumer and share groups that subscribe to it
+        self.groups_by_share_state: dict[bytes, set[str]] = {}  # share groups that have state of a topic
+        self.awaiting_persister: set[Token] = set()  # soft: requests that the share coordinators keep waiting
+        self._share_jobs = 0  # soft: asked of the share coordinators so far
         self.held_heartbeats = HeldHeartbeats()  # soft
         self.resolving: set[str] = set()  # soft: groups whose expressions a thread is matching
         self.groups: dict[str, Group] = {}
@@ -84,6 +90,16 @@ class Shard:
         """The group, if there is one and it is of the consumer protocol."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
+
+    def share_group(self, group_id: str) -> ShareGroup | None:
+        """The group, if there is one and it is a share group."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ShareGroup) else None
+
+    def next_share_job(self) -> int:
+        """A number for what is asked of the share coordinators."""
+        self._share_jobs += 1
+        return self._share_jobs
 
     def check_new_group(self) -> None:
         """COORDINATOR_NOT_AVAILABLE if there is no room for one more group."""
@@ -166,11 +182,14 @@ class Shard:
                 assert value is not None
                 group = self.classic_group(group_id)
                 if group is None:
-                    self._drop_consumer_group(group_id)
+                    self._drop_modern_group(group_id)
                     group = self.groups[group_id] = ClassicGroup(group_id, member_bytes=self.member_bytes)
                 load_classic_group(group, value)
             case _:
-                self._replay_consumer(record)
+                if isinstance(record, ShareGroupRecord):
+                    self._replay_share(record)
+                else:
+                    self._replay_consumer(record)
 
     def _replay_consumer(self, record: ConsumerGroupRecord) -> None:
         """A record of a consumer group makes one, in place of a classic group: our own log removes such a
@@ -179,21 +198,45 @@ class Shard:
         group = self.consumer_group(record.group_id)
         if record.value is not None:
             if group is None:
-                classic = self.classic_group(record.group_id)
-                if classic is not None:
-                    classic.forget()
+                self._make_way(record.group_id)
                 group = ConsumerGroup(record.group_id, self.groups_by_topic, self.member_bytes)
                 self.groups[record.group_id] = group
             group.replay(record)
         elif isinstance(record, ConsumerGroupMetadataRecord):
-            self._drop_consumer_group(record.group_id)
+            if group is not None:
+                self._drop_modern_group(record.group_id)
             self.keep_group_of_offsets(record.group_id)
         elif group is not None:
             group.replay(record)
 
-    def _drop_consumer_group(self, group_id: str) -> None:
-        group = self.consumer_group(group_id)
-        if group is not None:
+    def _replay_share(self, record: ShareGroupRecord) -> None:
+        """A record of a share group, by the rules of those of consumer groups."""
+        group = self.share_group(record.group_id)
+        if record.value is not None:
+            if group is None:
+                self._make_way(record.group_id)
+                group = ShareGroup(
+                    record.group_id, self.groups_by_topic, self.groups_by_share_state, self.member_bytes
+                )
+                self.groups[record.group_id] = group
+            group.replay(record)
+        elif isinstance(record, ShareGroupMetadataRecord):
+            if group is not None:
+                self._drop_modern_group(record.group_id)
+            self.keep_group_of_offsets(record.group_id)
+        elif group is not None:
+            group.replay(record)
+
+    def _make_way(self, group_id: str) -> None:
+        """Forget the group that has this id, since another kind of group has it now."""
+        classic = self.classic_group(group_id)
+        if classic is not None:
+            classic.forget()
+        self._drop_modern_group(group_id)
+
+    def _drop_modern_group(self, group_id: str) -> None:
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup | ShareGroup):
             group.forget()
             del self.groups[group_id]
 
@@ -246,10 +289,12 @@ class Shard:
         assert all(group_id in self.groups for group_id in self.offsets.groups())
         classic = [group for group in self.groups.values() if isinstance(group, ClassicGroup)]
         consumer = [group for group in self.groups.values() if isinstance(group, ConsumerGroup)]
+        shared = [group for group in self.groups.values() if isinstance(group, ShareGroup)]
         assert self.member_bytes.total == (
             sum(member.size_bytes for group in classic for member in group.members.values())
             + MEMBER_BYTES * sum(len(group.pending_join_members) for group in classic)
             + sum(member.size_bytes for group in consumer for member in group.members.values())
+            + sum(member.size_bytes for group in shared for member in group.members.values())
         )
         assert self.offset_bytes.total == self.offsets.size_bytes + self.pending.size_bytes
         self.pending.check_invariants()
@@ -259,7 +304,13 @@ class Shard:
         for topic, group_ids in self.groups_by_topic.items():
             for group_id in group_ids:
                 reader = self.groups[group_id]
-                assert isinstance(reader, ConsumerGroup) and reader.is_subscribed_to(topic), (topic, group_id)
+                assert isinstance(reader, ConsumerGroup | ShareGroup), (topic, group_id)
+                assert reader.is_subscribed_to(topic), (topic, group_id)
+        for topic_id, group_ids in self.groups_by_share_state.items():
+            for group_id in group_ids:
+                holder = self.share_group(group_id)
+                assert holder is not None and holder.states is not None, (topic_id, group_id)
+                assert topic_id in holder.states.topic_ids, (topic_id, group_id)
         self.offsets.check_invariants()
 
 

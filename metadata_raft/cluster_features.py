@@ -17,6 +17,8 @@ GROUP_VERSION: Final = "group.version"
 # How transactions are kept: 0 as Apache Kafka before 4.0 does, 1 with values that can be extended (KIP-890),
 # 2 with an epoch that moves at the end of each.
 TRANSACTION_VERSION: Final = "transaction.version"
+# Whether there are share groups (KIP-932): 0 no, 1 yes. Older nodes could not keep their state.
+SHARE_VERSION: Final = "share.version"
 # 1 if the metadata may hold access control entries, client quotas and SCRAM credentials. Nodes that do not
 # know the feature stop at such a record, so it cannot be taken back. Apache Kafka has no feature for them.
 SECURITY_VERSION: Final = "ottla.security.version"
@@ -26,5 +28,6 @@ SUPPORTED_FEATURES: Final = {
     METADATA_VERSION: (LOWEST_METADATA_VERSION, LATEST_METADATA_VERSION),
     GROUP_VERSION: (0, 1),
     TRANSACTION_VERSION: (0, 2),
+    SHARE_VERSION: (0, 1),
     SECURITY_VERSION: (0, 1),
 }

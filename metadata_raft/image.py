@@ -13,7 +13,12 @@ from typing import Final, NamedTuple, TypeAlias
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.metadata_raft import acl_set
 from ottla.metadata_raft.acl_set import AclSet
-from ottla.metadata_raft.cluster_features import GROUP_VERSION, SECURITY_VERSION, TRANSACTION_VERSION
+from ottla.metadata_raft.cluster_features import (
+    GROUP_VERSION,
+    SECURITY_VERSION,
+    SHARE_VERSION,
+    TRANSACTION_VERSION,
+)
 from ottla.metadata_raft.metadata_version import (
     LATEST_METADATA_VERSION,
     LOWEST_METADATA_VERSION,
@@ -240,6 +245,11 @@ class MetadataImage:
     def transaction_version(self) -> int:
         """By which rules transactions are kept: 0, 1 or 2."""
         return self.features.get(TRANSACTION_VERSION, 0)
+
+    @property
+    def share_version(self) -> int:
+        """1 if there may be share groups (KIP-932), else 0."""
+        return self.features.get(SHARE_VERSION, 0)
 
     @property
     def security_version(self) -> int:

@@ -20,7 +20,7 @@ client_metrics  metrics that clients push: subscriptions, and what is shown of t
 replica        partitions: leader or follower, high watermark, waiting requests, fetch sessions
 log_care       the care of the logs that no request asks for: flushes, compaction, scrubbing, repair
 metadata       the metadata of the cluster on this node, and this broker's place in it
-coordinators   the coordinators of groups and transactions on this node
+coordinators   the coordinators of groups, transactions and share groups on this node
 share          partitions as share groups read them: what is held by whom, and what is done with
 node_state     the few facts about a node that change while it runs
 services       the finished parts of a node, as handlers, metrics and the REST API use them

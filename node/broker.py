@@ -154,6 +154,8 @@ class Broker:
         await quorum.assignments.report()
         log_notes(base.log_manager)
         services.groups.start(tasks.start)
+        services.share_states.start(tasks.start)
+        services.share_persister.start(tasks.start)
         services.txn_gate.start(tasks.start)
         services.txns.start(tasks.start)
         tasks.start(replicas.carry_out_the_rest())

@@ -21,6 +21,8 @@ from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.group_topics import topics_changed
 from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.coordinators.share_persister import SharePersister
+from ottla.node.coordinators.share_state_runtime import ShareStateRuntime
 from ottla.node.coordinators.txn_gate import TxnGate
 from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.counters.election_counters import ElectionCounters
@@ -46,6 +48,7 @@ from ottla.node.security.administrators import Administrators
 from ottla.node.security.security_reload import SecurityReload
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.group_settings import CONSUMER
+from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.opened_batches import OpenedBatches
@@ -126,6 +129,9 @@ class Services:
     group_lag: GroupLag
     marker_writer: MarkerWriter
     marker_sender: MarkerSender
+    share_states: ShareStateRuntime
+    share_persister: SharePersister
+    shares: SharePartitionManager
     txns: TxnRuntime
     txn_gate: TxnGate
     client_metrics: ClientInstances
@@ -158,6 +164,11 @@ class Services:
         return is_enabled and self.metadata.image.group_version >= 1
 
     @property
+    def serves_share_groups(self) -> bool:
+        """Return whether there may be share groups (KIP-932)."""
+        return self.metadata.image.share_version >= 1
+
+    @property
     def has_authorizer(self) -> bool:
         """Return whether there is an authorizer."""
         return self.config.authorizer is not None
@@ -165,6 +176,9 @@ class Services:
     def close(self) -> None:
         """Answer what waits, and take nothing more."""
         self.groups.close()
+        self.shares.close()
+        self.share_persister.close()
+        self.share_states.close()
         self.txns.close()
         self.txn_gate.close()
         self.marker_sender.close()
@@ -175,13 +189,18 @@ class Services:
     def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Have the coordinators, and subscriptions to client metrics, follow a change of the metadata."""
         self.groups.refresh()
+        self.share_states.refresh()
+        self.share_persister.refresh()
+        if image.share_version < 1:
+            self.shares.disable()
         self.txns.refresh()
         self.marker_sender.refresh()
         self.txn_gate.refresh()
         self.client_metrics.subscriptions.update(image, changes.configs)
-        deleted = [one.before.name for one in changes.topics if one.before is not None and one.after is None]
+        deleted = [one.before for one in changes.topics if one.before is not None and one.after is None]
         if deleted:
-            self.groups.forget_topics(deleted)
+            self.groups.forget_topics([topic.name for topic in deleted])
+            self.share_states.forget_topics([topic.topic_id for topic in deleted])
         changed = topics_changed(image, changes)
         if changed is not None:
             self.groups.change_topics(changed)

@@ -8,5 +8,6 @@ assignor_spec       what an assignor is told
 range_assignor      the assignor `range`
 uniform_mixed       the assignor `uniform` where subscriptions differ
 uniform_assignor    the assignor `uniform`
-all_assignors       the assignors by their names
+all_assignors       the assignors of consumer groups by their names
+simple_assignor     the assignor `simple` of share groups
 """

@@ -37,7 +37,6 @@ Words:
 
 consumer_group_state  states of a consumer group, and the table of what each means
 member_state        states of a member of a consumer group, and the table of their moves
-group_hash          64 bits over the topics of a group, by which a change of them is found
 consumer_commands   what is asked of consumer groups
 migration_commands  what a group that changes its protocol has to do
 consumer_records    consumer groups in __consumer_offsets

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ottla.groupcoord.assignment import TopicPartitions
+from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.classic.consumer_protocol import (
     CONSUMER_PROTOCOL_TYPE,
     Subscription,
@@ -18,7 +19,6 @@ from ottla.groupcoord.classic.member_results import JoinGroupResult
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
 from ottla.groupcoord.consumer.consumer_membership import (
-    checked_append,
     checked_member,
     member_join_key,
     member_sync_key,

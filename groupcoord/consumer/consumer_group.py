@@ -34,6 +34,7 @@ from ottla.groupcoord.consumer.reconciliation import NO_OWNER
 from ottla.groupcoord.coordinator_config import GroupConfig
 from ottla.groupcoord.effects import StartTimer
 from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.groupcoord.subscribed_topics import SubscribedTopics
 from ottla.groupcoord.timeline import Timeline
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
@@ -95,14 +96,13 @@ class ConsumerGroup:
         self.computing_epoch: int | None = None  # for which a thread is making a target
         self.timeline = Timeline()
         # Counters over members and expressions, so that a heartbeat need not look at all of them.
-        self._topics: dict[str, int] = {}  # name -> members and expressions that want it
+        self._topics = SubscribedTopics(group_id, groups_by_topic)
         self._regex_members: dict[str, int] = {}
         self._assignor_votes: dict[str, int] = {}
         self._stable_members: dict[int, int] = {}  # epoch -> members at it with nothing to wait for
         self._classic_count = 0
         self._classic_protocols: dict[str, int] = {}
         self._owner_epochs: dict[bytes, dict[int, int]] = {}
-        self._groups_by_topic = groups_by_topic
 
     # ---- questions -----------------------------------------------------------------------------------------
 
@@ -141,7 +141,7 @@ class ConsumerGroup:
     @property
     def subscribed_topics(self) -> Collection[str]:
         """The names that members or resolved expressions want, whether such topics exist or not."""
-        return self._topics.keys()
+        return self._topics.names
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self._topics
@@ -211,13 +211,7 @@ class ConsumerGroup:
             if regex in self.regexes:
                 _count(change, self.regexes[regex].topics, -1)
             _count(change, resolved or (), 1)
-        names = set(self._topics)
-        for name, difference in change.items():
-            if self._topics.get(name, 0) + difference > 0:
-                names.add(name)
-            else:
-                names.discard(name)
-        return names
+        return self._topics.after(change)
 
     def preferred_assignor(
         self, assignors: Sequence[str], before: ConsumerMember | None, after: ConsumerMember | None
@@ -306,15 +300,14 @@ class ConsumerGroup:
                     self.regexes[regex] = ResolvedRegex(
                         frozenset(value.topics), value.version, value.timestamp
                     )
-                    self._want(self.regexes[regex].topics, 1)
+                    self._topics.add(self.regexes[regex].topics, 1)
                 if before is not None:
-                    self._want(before.topics, -1)
+                    self._topics.add(before.topics, -1)
 
     def forget(self) -> None:
         """The group is gone: nobody subscribes to anything through it, and its members take nothing."""
         self.member_bytes.add(-sum(member.size_bytes for member in self.members.values()))
-        for topic, count in list(self._topics.items()):
-            self._want((topic,), -count)
+        self._topics.forget()
 
     def _known_or_new(self, member_id: str) -> ConsumerMember:
         return self.members.get(member_id) or ConsumerMember(member_id=member_id)
@@ -355,7 +348,7 @@ class ConsumerGroup:
         """Count a member that came or went; what `other`, its other version, has too is left as it is."""
         names_differ = other is None or member.topic_names != other.topic_names
         if names_differ:
-            self._want(member.topic_names, difference)
+            self._topics.add(member.topic_names, difference)
         if names_differ or other is None or _what_takes(member) != _what_takes(other):
             self.member_bytes.add(difference * member.size_bytes)
         if member.topic_regex:
@@ -372,21 +365,6 @@ class ConsumerGroup:
             self._classic_count += difference
             names = {protocol.name for protocol in member.classic.protocols}
             _count(self._classic_protocols, names, difference)
-
-    def _want(self, topics: Iterable[str], difference: int) -> None:
-        """Members or expressions that want these topics came or went."""
-        for topic in topics:
-            count = self._topics.get(topic, 0) + difference
-            if count > 0:
-                if topic not in self._topics:
-                    self._groups_by_topic.setdefault(topic, set()).add(self.group_id)
-                self._topics[topic] = count
-            else:
-                self._topics.pop(topic, None)
-                groups = self._groups_by_topic.get(topic, set())
-                groups.discard(self.group_id)
-                if not groups:
-                    self._groups_by_topic.pop(topic, None)
 
     def _own(self, member: ConsumerMember) -> None:
         for owned in (member.assigned, member.pending_revocation):
@@ -414,7 +392,7 @@ class ConsumerGroup:
         fresh = ConsumerGroup(self.group_id, {})
         fresh.regexes = self.regexes
         for resolved in self.regexes.values():
-            fresh._want(resolved.topics, 1)
+            fresh._topics.add(resolved.topics, 1)
         owners: dict[tuple[bytes, int], str] = {}
         for member_id, member in self.members.items():
             assert member_id == member.member_id
@@ -430,7 +408,7 @@ class ConsumerGroup:
                 assert max(partitions.values()) <= max(member.member_epoch, 0), member
         assert self.assignment_epoch <= self.group_epoch
         assert self.targets.keys() <= self.members.keys(), self.targets.keys() - self.members.keys()
-        assert fresh._topics == self._topics
+        assert fresh._topics.counts == self._topics.counts
         assert fresh._regex_members == self._regex_members
         assert fresh._assignor_votes == self._assignor_votes
         assert fresh._stable_members == self._stable_members
@@ -438,7 +416,7 @@ class ConsumerGroup:
         assert fresh._classic_protocols == self._classic_protocols
         assert fresh._owner_epochs == self._owner_epochs
         assert fresh.static_members == self.static_members
-        assert all(self.group_id in self._groups_by_topic[topic] for topic in self._topics)
+        self._topics.check_invariants()
         assert self.regexes.keys() <= self._regex_members.keys(), "an expression outlived its subscribers"
         assert all(self.members[one].classic is not None for one in self.awaited_joins)
 

@@ -9,6 +9,7 @@ What is found to have changed is one batch of records, in Kafka's order.
 from dataclasses import replace
 
 from ottla.groupcoord.assignment import is_subset, listed
+from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.consumer.consumer_commands import ComputeTarget, ConsumerGroupHeartbeat, TargetComputed
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import (
@@ -20,7 +21,6 @@ from ottla.groupcoord.consumer.consumer_member import (
 from ottla.groupcoord.consumer.consumer_membership import (
     assign_key,
     assign_timer,
-    checked_append,
     checked_member,
     epoch_record,
     replace_member,
@@ -32,7 +32,6 @@ from ottla.groupcoord.consumer.consumer_membership import (
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupRegularExpressionRecord
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.consumer.group_epoch import bump_group_epoch, reason_of_epoch, update_target_assignment
-from ottla.groupcoord.consumer.group_hash import group_hash
 from ottla.groupcoord.consumer.leave_consumer_group import leave_consumer_group
 from ottla.groupcoord.consumer.migration_commands import FinishUpgrade
 from ottla.groupcoord.consumer.reconciliation import reconcile
@@ -47,9 +46,11 @@ from ottla.groupcoord.consumer.target_assignment import (
 from ottla.groupcoord.consumer.upgrade_group import Upgrade, upgrade
 from ottla.groupcoord.consumer.validate_heartbeat import validate_heartbeat
 from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, ContinueWith, Effect, Reply, RunTask
+from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.member_bytes import check_members
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.timeline import Cause, Event
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
@@ -183,7 +184,7 @@ def _group(shard: Shard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrad
     if isinstance(group, ConsumerGroup):
         return Upgrade(group, [], [], must_rebalance=False)
     if group is not None:
-        if not joins:
+        if not joins or isinstance(group, ShareGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
         upgraded = upgrade(shard, group)
         effects: list[Effect] = [ContinueWith(FinishUpgrade(group_id=group_id, timeline=group.timeline))]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from ottla.groupcoord.checked_append import check_subscription, checked_append
 from ottla.groupcoord.consumer.consumer_commands import ComputeTarget, ExpireConsumerSession, ExpireRevocation
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
@@ -15,15 +16,13 @@ from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupTargetAssignmentMemberRecord,
 )
 from ottla.groupcoord.consumer.downgrade_group import downgrade
-from ottla.groupcoord.consumer.group_hash import group_hash
 from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.consumer.target_assignment import target_record
-from ottla.groupcoord.effects import AddTimelineEvent, Append, CancelTimer, Effect, StartTimer, TimerKey
-from ottla.groupcoord.group_records import OFFSETS_TOPIC
-from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
+from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, Effect, StartTimer, TimerKey
+from ottla.groupcoord.group_hash import group_hash
+from ottla.groupcoord.record_codec import record_size_bytes
 from ottla.groupcoord.shard import Shard, appends
 from ottla.groupcoord.timeline import Cause, Event
-from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
 def session_key(group: ConsumerGroup, member_id: str) -> TimerKey:
@@ -86,35 +85,10 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroup
     return ConsumerGroupMetadataRecord(group_id, value)
 
 
-def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
-    """Return one batch of all of them: what it says belongs together and cannot be split.
-
-    GROUP_MAX_SIZE_REACHED if no batch can hold them; what one member brings is judged by `checked_member`.
-    """
-    if not records:
-        return []
-    size_bytes, limit_bytes = sum(map(record_size_bytes, records)), shard.config.max_batch_bytes
-    if size_bytes > limit_bytes:
-        raise KafkaError(
-            ErrorCode.GROUP_MAX_SIZE_REACHED,
-            "The consumer group is too large: the records of its members and their "
-            f"partitions take {size_bytes} bytes, but a batch of {OFFSETS_TOPIC} can "
-            f"have at most {limit_bytes}.",
-        )
-    return [Append(records)]
-
-
 def checked_member(shard: Shard, group_id: str, member: ConsumerMember) -> ConsumerGroupMemberMetadataRecord:
     """Return the record of what a member says of itself; INVALID_REQUEST if no batch can hold it."""
     record = member.metadata_record(group_id)
-    size_bytes, limit_bytes = record_size_bytes(record), shard.config.max_batch_bytes
-    if size_bytes > limit_bytes:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST,
-            f"The subscription of the member takes {size_bytes} bytes, but a batch of "
-            f"{OFFSETS_TOPIC} can have at most {limit_bytes}: subscribe to fewer "
-            "topics, or by a regular expression.",
-        )
+    check_subscription(shard, record, "subscribe to fewer topics, or by a regular expression.")
     return record
 
 

@@ -13,10 +13,17 @@ record is the strings of its key and its value; None is a tombstone.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
+from ottla.groupcoord.record_layout import (
+    Kind,
+    Layout,
+    Layouts,
+    decode_by_layout,
+    encode_key_of,
+    encode_value_of,
+)
 from ottla.logstore.words import schema, schema_compiler
-from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer, message, struct
 from ottla.logstore.words.schema_encode import checked_uuid, uvarint
 from ottla.logstore.words.schema_source import UUID_BYTES
@@ -193,15 +200,7 @@ ConsumerGroupRecord: TypeAlias = (
 )
 
 
-class Layout(NamedTuple):
-    """One kind of record: its number in the key, and the schemas of its key and value."""
-
-    kind: int
-    key: type[Any]
-    value: type[Any]
-
-
-LAYOUTS: Mapping[type[Any], Layout] = {
+LAYOUTS: Layouts = {
     ConsumerGroupMetadataRecord: Layout(3, ConsumerGroupKey, ConsumerGroupMetadataValue),
     ConsumerGroupPartitionMetadataRecord: Layout(4, ConsumerGroupKey, ConsumerGroupPartitionMetadataValue),
     ConsumerGroupMemberMetadataRecord: Layout(5, ConsumerGroupMemberKey, ConsumerGroupMemberMetadataValue),
@@ -221,24 +220,21 @@ LAYOUTS: Mapping[type[Any], Layout] = {
 # From so many topics on, an assignment is encoded by shapes.
 MANY_TOPICS: Final = 64
 _EPOCHS_AND_STATE_BYTES: Final = 9  # what an assignment begins with
-RECORDS: Mapping[int, type[Any]] = {layout.kind: record for record, layout in LAYOUTS.items()}
+RECORDS: Mapping[int, Kind] = {layout.kind: record for record, layout in LAYOUTS.items()}
 
 
 # ---- bytes -------------------------------------------------------------------------------------------------
 
 
 def encode_consumer_key(record: ConsumerGroupRecord) -> bytes:
-    layout = LAYOUTS[type(record)]
-    names = [field.name for field in schema.schema_of(layout.key).fields]
-    key = layout.key(**dict(zip(names, record[:-1], strict=True)))
-    return layout.kind.to_bytes(2) + schema_compiler.encode(key, 0)
+    return encode_key_of(record, LAYOUTS[type(record)])
 
 
 def encode_consumer_value(record: ConsumerGroupRecord) -> bytes | None:
     value = record.value
     if isinstance(value, ConsumerGroupCurrentMemberAssignmentValue):
         return b"\0\0" + _encode_current_assignment(value)
-    return None if value is None else b"\0\0" + schema_compiler.encode(value, 0)
+    return encode_value_of(record)
 
 
 def _encode_current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue) -> bytes:
@@ -268,17 +264,7 @@ def _encode_current_assignment(value: ConsumerGroupCurrentMemberAssignmentValue)
 
 def decode_consumer_record(kind: int, key: Buffer, value: Buffer | None) -> ConsumerGroupRecord:
     """A record of one of the kinds in `RECORDS`; KafkaError for bytes that are none."""
-    record = RECORDS[kind]
-    layout = LAYOUTS[record]
-    decoded_key, _ = schema_compiler.decoder(layout.key, 0)(key, 2)
-    decoded_value = None
-    if value is not None:
-        version = int.from_bytes(value[:2]) if len(value) >= 2 else -1
-        if version != 0:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, f"a {layout.value.__name__} has version {version}")
-        decoded_value, _ = schema_compiler.decoder(layout.value, 0)(value, 2)
-    made = record(*(getattr(decoded_key, field) for field in record._fields[:-1]), decoded_value)
-    return cast(ConsumerGroupRecord, made)
+    return cast(ConsumerGroupRecord, decode_by_layout(LAYOUTS, RECORDS[kind], key, value))
 
 
 def consumer_record_size_bytes(record: ConsumerGroupRecord) -> int:

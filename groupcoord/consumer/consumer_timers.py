@@ -13,6 +13,7 @@ from ottla.groupcoord.consumer.member_state import MemberState
 from ottla.groupcoord.consumer.migration_commands import ExpireMemberJoin, ExpireMemberSync
 from ottla.groupcoord.effects import Effect
 from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.timeline import Cause
 
 
@@ -81,8 +82,9 @@ def topics_changed(shard: Shard, command: TopicsChanged) -> list[Effect]:
         shard.newest_topics_version = command.topics.version
     for name in sorted(command.changed):
         for group_id in shard.groups_by_topic.get(name, ()):
-            group = shard.consumer_group(group_id)
-            if group is not None:
+            group = shard.group(group_id)
+            if isinstance(group, ConsumerGroup | ShareGroup):
                 group.is_metadata_stale = True
+            if isinstance(group, ConsumerGroup):
                 group.changed_topics.add(name)
     return []

@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 
 from ottla.groupcoord.assignors.all_assignors import ASSIGNORS
 from ottla.groupcoord.assignors.assignor_spec import GroupSpec
+from ottla.groupcoord.assignors.simple_assignor import ShareGroupSpec, assign_simple
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved, TargetComputed
-from ottla.groupcoord.consumer.group_hash import group_hash
+from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.topic_regex import TopicRegex
 from ottla.groupcoord.topics_view import TopicsView
 
@@ -45,13 +46,13 @@ class ResolveRegexes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignPartitions:
-    """Have an assignor share out the partitions of a large group."""
+    """Have an assignor share out the partitions of a large group; those of a share group `simple` does."""
 
     group_id: str
     client_host: str  # of one of its members
     epoch: int
     assignor: str
-    spec: GroupSpec
+    spec: GroupSpec | ShareGroupSpec
 
 
 ExecutorTask: TypeAlias = ResolveRegexes | AssignPartitions
@@ -67,6 +68,9 @@ def steps(task: ExecutorTask, cpu_s: Callable[[], float]) -> Generator[None, Non
         case ResolveRegexes():
             return (yield from _resolve(task, cpu_s))
         case AssignPartitions(group_id=group_id, epoch=epoch, assignor=assignor, spec=spec):
+            if isinstance(spec, ShareGroupSpec):
+                shares = assign_simple(spec)
+                return TargetComputed(group_id=group_id, epoch=epoch, targets=shares, instances={})
             return TargetComputed(
                 group_id=group_id,
                 epoch=epoch,

@@ -13,9 +13,9 @@ from ottla.groupcoord.consumer.consumer_membership import (
     timeline_event,
 )
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupPartitionMetadataRecord
-from ottla.groupcoord.consumer.group_hash import group_hash
 from ottla.groupcoord.consumer.target_assignment import compute_target, is_large_target
 from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, Effect
+from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause

@@ -3,10 +3,11 @@
 from dataclasses import replace
 
 from ottla.groupcoord.assignment import with_epoch, without_epochs
+from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import LEAVE_STATIC_EPOCH
-from ottla.groupcoord.consumer.consumer_membership import checked_append, fence_members, revocation_key
+from ottla.groupcoord.consumer.consumer_membership import fence_members, revocation_key
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply
 from ottla.groupcoord.shard import Shard

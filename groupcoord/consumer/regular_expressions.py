@@ -10,18 +10,19 @@ from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple, TypeAlias
 
+from ottla.groupcoord.checked_append import checked_append
 from ottla.groupcoord.consumer.consumer_commands import RegexesResolved
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ConsumerMember
-from ottla.groupcoord.consumer.consumer_membership import checked_append, epoch_record, timeline_event
+from ottla.groupcoord.consumer.consumer_membership import epoch_record, timeline_event
 from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupRecord,
     ConsumerGroupRegularExpressionRecord,
     ConsumerGroupRegularExpressionValue,
 )
 from ottla.groupcoord.consumer.executor_tasks import ResolveRegexes
-from ottla.groupcoord.consumer.group_hash import group_hash
 from ottla.groupcoord.effects import Effect, RunTask
+from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.timeline import Cause
 from ottla.groupcoord.topic_regex import TopicRegex

@@ -28,10 +28,10 @@ from ottla.groupcoord.consumer.consumer_records import (
     ConsumerGroupTargetAssignmentMetadataRecord,
     ConsumerGroupTargetAssignmentMetadataValue,
 )
-from ottla.groupcoord.consumer.group_hash import group_hash
 from ottla.groupcoord.consumer.migration_commands import FinishUpgrade
 from ottla.groupcoord.consumer.target_assignment import target_record
 from ottla.groupcoord.effects import CancelTimer, Effect, Reply
+from ottla.groupcoord.group_hash import group_hash
 from ottla.groupcoord.group_records import GroupMetadataRecord
 from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.shard import Shard

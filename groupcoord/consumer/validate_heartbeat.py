@@ -13,25 +13,23 @@ def validate_heartbeat(command: ConsumerGroupHeartbeat, assignors: Sequence[str]
         command.member_id_required or command.member_epoch > 0 or command.member_epoch == LEAVE_EPOCH
     )
     if needs_member_id:
-        _refuse_if(_is_blank(command.member_id), "MemberId can't be empty.")
-    _refuse_if(_is_blank(command.group_id), "GroupId can't be empty.")
-    _refuse_if(_is_blank(command.instance_id), "InstanceId can't be empty.")
-    _refuse_if(_is_blank(command.rack_id), "RackId can't be empty.")
+        refuse_if(is_blank(command.member_id), "MemberId can't be empty.")
+    refuse_if(is_blank(command.group_id), "GroupId can't be empty.")
+    refuse_if(is_blank(command.instance_id), "InstanceId can't be empty.")
+    refuse_if(is_blank(command.rack_id), "RackId can't be empty.")
     if command.member_epoch == JOIN_EPOCH:
-        _refuse_if(
-            command.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request."
-        )
-        _refuse_if(
+        refuse_if(command.rebalance_timeout_ms == -1, "RebalanceTimeoutMs must be provided in first request.")
+        refuse_if(
             command.owned is None or bool(command.owned), "TopicPartitions must be empty when (re-)joining."
         )
-        _refuse_if(
+        refuse_if(
             command.subscribed_topic_names is None and command.subscribed_topic_regex is None,
             "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining.",
         )
     elif command.member_epoch == LEAVE_STATIC_EPOCH:
-        _refuse_if(command.instance_id is None, "InstanceId can't be null.")
+        refuse_if(command.instance_id is None, "InstanceId can't be null.")
     else:
-        _refuse_if(command.member_epoch < LEAVE_STATIC_EPOCH, "MemberEpoch is invalid.")
+        refuse_if(command.member_epoch < LEAVE_STATIC_EPOCH, "MemberEpoch is invalid.")
     if command.server_assignor is not None and command.server_assignor not in assignors:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
@@ -40,11 +38,12 @@ def validate_heartbeat(command: ConsumerGroupHeartbeat, assignors: Sequence[str]
         )
 
 
-def _is_blank(text: str | None) -> bool:
+def is_blank(text: str | None) -> bool:
     """Empty or spaces only, as Java's `trim` sees it; None is neither."""
     return text is not None and not text.strip("".join(map(chr, range(0x21))))
 
 
-def _refuse_if(condition: bool, detail: str) -> None:
+def refuse_if(condition: bool, detail: str) -> None:
+    """INVALID_REQUEST with these words if that holds."""
     if condition:
         raise KafkaError(ErrorCode.INVALID_REQUEST, detail)

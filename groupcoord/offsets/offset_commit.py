@@ -25,6 +25,7 @@ from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_offset_value, pack_positions
 from ottla.groupcoord.record_codec import record_size_bytes
 from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 DEFAULT_RETENTION = -1
@@ -40,6 +41,8 @@ def commit_offsets(shard: Shard, command: OffsetCommit, now_ms: int) -> list[Eff
         shard.check_new_group()
     elif isinstance(group, ConsumerGroup):
         behind = check_committer(group, command)
+    elif isinstance(group, ShareGroup):
+        group.refuse_offsets()
     else:
         group.check_commit(command)
         member = group.members.get(command.member_id)
@@ -65,6 +68,8 @@ def commit_in_transaction(shard: Shard, command: TxnOffsetCommit, now_ms: int) -
     behind: ConsumerMember | None = None
     if isinstance(group, ConsumerGroup):
         behind = check_committer(group, command)
+    elif isinstance(group, ShareGroup):
+        group.refuse_offsets()
     elif group is not None:
         group.check_commit(command, is_transactional=True)
     elif command.generation_id >= 0:

@@ -15,6 +15,8 @@ An empty group without offsets goes at the next look. A group may have a retenti
 broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
 """
 
+from collections.abc import Mapping
+
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
 from ottla.groupcoord.classic.classic_group import ClassicGroup
@@ -82,8 +84,8 @@ def _is_expired(group: Group, value: OffsetCommitValue, now_ms: int, retention_m
     return now_ms - since_ms >= retention_ms
 
 
-def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
-    """DeleteGroups: empty groups go with their offsets, each for itself."""
+def delete_groups(shard: Shard, command: DeleteGroups, failed: Mapping[str, ErrorCode] = {}) -> list[Effect]:
+    """DeleteGroups: empty groups go with their offsets, each for itself, but for those that have `failed`."""
     effects: list[Effect] = []
     records: list[GroupRecord] = []
     errors: list[tuple[str, ErrorCode]] = []
@@ -92,6 +94,8 @@ def delete_groups(shard: Shard, command: DeleteGroups) -> list[Effect]:
         group = shard.group(group_id)
         if group is None or group_id in deleted:
             errors.append((group_id, ErrorCode.GROUP_ID_NOT_FOUND))
+        elif group_id in failed:
+            errors.append((group_id, failed[group_id]))
         elif not group.is_empty:
             errors.append((group_id, ErrorCode.NON_EMPTY_GROUP))
         else:

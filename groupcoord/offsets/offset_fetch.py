@@ -22,7 +22,8 @@ def fetch_offsets(shard: Shard, command: OffsetFetch) -> list[Effect]:
     group = shard.consumer_group(command.group_id)
     if group is not None:
         check_fetcher(group, command)
-    known = shard.offsets.topics_of(command.group_id)
+    # A share group has none; what is left of an older group of its name is nobody's.
+    known = {} if shard.share_group(command.group_id) else shard.offsets.topics_of(command.group_id)
     unstable = shard.pending.keys_of(command.group_id) if command.require_stable else ()
     asked: Iterable[tuple[str, Iterable[int]]] = known.items() if command.topics is None else command.topics
     topics = [

@@ -1,6 +1,6 @@
-"""What is asked of a share coordinator about the state of share-partitions, and what it answers.
+"""Requests to a share coordinator about the state of share-partitions, and its answers.
 
-The share-partition leaders and the group coordinator ask these; on the wire they are the APIs 83 to 87.
+Leaders of share-partitions and group coordinators send them; on the wire they are the APIs 83 to 87.
 A delivery state is 0 for available, 2 for acknowledged and 4 for archived, and -1 stands for an epoch,
 offset or count that is not given.
 """
@@ -94,7 +94,7 @@ StateRequest: TypeAlias = InitializeState | ReadState | ReadStateSummary | Write
 
 @dataclass(frozen=True, slots=True)
 class StateResult:
-    """How InitializeState, WriteState or DeleteState ended."""
+    """The answer to InitializeState, WriteState and DeleteState."""
 
     key: SharePartitionKey
     error: ErrorCode = ErrorCode.NONE

@@ -36,6 +36,7 @@ from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, Star
 from ottla.node.coordinators.coordinator_shard import ShardParts
 from ottla.node.coordinators.group_shard import GroupAnswer, GroupShard, end_transaction, group_parts
 from ottla.node.coordinators.group_topics import ImageTopics
+from ottla.node.coordinators.persister_jobs import PersisterJobs, StatePersister
 from ottla.node.net.answers import CloseConnection, Delayed, Result
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.task_executor import TaskExecutor
@@ -95,8 +96,11 @@ class GroupRuntime:
         members: NodeBytes | None = None,
         offsets: NodeBytes | None = None,
         has_room: Callable[[], bool] = lambda: True,
+        persister: StatePersister | None = None,
     ) -> None:
-        """`members` and `offsets` count those of all groups; `has_room` tells if there is memory for more."""
+        """`members` and `offsets` count those of all groups; `has_room` tells if there is memory for more.
+        `persister` asks the share coordinators; without one, share-partitions get no state.
+        """
         self._config = config
         self._image = image
         self._clock = clock
@@ -121,6 +125,7 @@ class GroupRuntime:
         self.shards = self._runtime.by_index
         self._commit_order = CommitOrder()
         self._executor = TaskExecutor()
+        self.persister_jobs = PersisterJobs(persister, self._runtime.start_task)
 
     # ---- life ----------------------------------------------------------------------------------------
 
@@ -327,6 +332,7 @@ class GroupRuntime:
             topic_id_of=self._topic_id_of,
             topics=lambda: ImageTopics(self._image()),
             executor=self._executor,
+            persister_jobs=self.persister_jobs,
             members=self._members,
             offsets=self._offsets,
             max_batch_bytes=self._config.max_batch_bytes,

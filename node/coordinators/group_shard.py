@@ -26,9 +26,12 @@ from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.effects import (
     AddTimelineEvent,
     Append,
+    AskPersister,
     CancelTimer,
     ContinueWith,
+    DeleteShareState,
     Effect,
+    InitializeShareState,
     Refuse,
     Reply,
     Result,
@@ -45,6 +48,11 @@ from ottla.groupcoord.offsets.offset_values import CommittedOffsets, pack_key_he
 from ottla.groupcoord.record_codec import AppendedRecord, encode_key, encode_value, opened
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_bytes import NodeBytes
+from ottla.groupcoord.share.share_commands import (
+    ShareGroupHeartbeat,
+    ShareStateDeleted,
+    ShareStateInitialized,
+)
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat
 from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.partition_log import AppendResult
@@ -53,6 +61,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.node.coordinators.coordinator_log import AlikeRows, Row
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, ShardParts
 from ottla.node.coordinators.group_loader import load_group_shard
+from ottla.node.coordinators.persister_jobs import PersisterJobs
 from ottla.node.work.task_executor import TaskExecutor
 
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
@@ -69,6 +78,7 @@ def group_parts(
     topic_id_of: Callable[[str], bytes | None],
     topics: Callable[[], TopicsView],
     executor: TaskExecutor,
+    persister_jobs: PersisterJobs,
     members: NodeBytes,
     offsets: NodeBytes,
     max_batch_bytes: int,
@@ -98,7 +108,7 @@ def group_parts(
         put_off=_put_off,
         when_refused=_when_refused,
         after_load=after_load,
-        carry_out=partial(_carry_out, executor),
+        carry_out=partial(_carry_out, executor, persister_jobs),
         started=started,
         stopped=_stopped,
     )
@@ -147,6 +157,8 @@ def _keep_as(command: Command) -> Hashable:
             return "regexes", group_id
         case TargetComputed(group_id=group_id):
             return "target", group_id
+        case ShareStateInitialized(job=job) | ShareStateDeleted(job=job):
+            return "share", job
         case TopicsChanged() | AnswerHeldHeartbeat():
             return None  # these are read-only: the shard is being loaded, with the topics of now and no holds
         case _:
@@ -166,20 +178,39 @@ def _put_off(command: Command) -> Command:
 
 
 def _when_refused(core: Coordinator, command: Command) -> list[Effect]:
-    return core.extend_session(command) if isinstance(command, ConsumerGroupHeartbeat) else []
+    if isinstance(command, ConsumerGroupHeartbeat | ShareGroupHeartbeat):
+        return core.extend_session(command)
+    return []
 
 
-# ---- tasks for a thread ------------------------------------------------------------------------------------
+# ---- tasks for a thread, and for other coordinators --------------------------------------------------------
 
 
-def _carry_out(executor: TaskExecutor, shard: GroupShard, effect: Effect) -> None:
+def _carry_out(
+    executor: TaskExecutor, persister_jobs: PersisterJobs, shard: GroupShard, effect: Effect
+) -> None:
     match effect:
+        case InitializeShareState() | DeleteShareState():
+            shard.log.when_committed(partial(_begin_job, persister_jobs, shard, effect))
         case RunTask(task):
             executor.run(task, partial(_is_wanted, shard, task), partial(_bring_back, shard, task))
         case ContinueWith() | AddTimelineEvent():
             raise AssertionError(f"{effect} must be handled by the core")
         case Append() | Reply() | Refuse() | StartTimer() | CancelTimer():
             raise AssertionError(f"{effect} must be handled by the runtime")
+
+
+def _begin_job(
+    persister_jobs: PersisterJobs, shard: GroupShard, job: AskPersister, error: KafkaError | None
+) -> None:
+    """Ask once what is asked for is committed; an error means that it never will be."""
+    if error is None and not shard.is_closed:
+        persister_jobs.begin(job, partial(_bring_results, shard))
+
+
+def _bring_results(shard: GroupShard, command: ShareStateInitialized | ShareStateDeleted) -> None:
+    if not shard.is_closed:
+        shard.handle(command)
 
 
 def _is_wanted(shard: GroupShard, task: ExecutorTask) -> bool:

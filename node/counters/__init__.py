@@ -4,6 +4,7 @@ election_counters  how often partitions got another leader, as the metadata tell
 refused_requests   requests in versions that this node does not serve
 request_counters   what a node counts of the requests of one API
 rest_work          how much of one kind of work the REST API has, and what it has refused
+share_counters     what a node counts of share groups, at the leaders of their partitions
 topic_counters     what a node counts of one topic, over the partitions that it hosts
 node_counts        what a node has counted since it began, over all topics and versions
 """

@@ -20,11 +20,15 @@ class TopicCounters:
         "bytes_rejected",
         "failed_fetch_requests",
         "failed_produce_requests",
+        "failed_share_acknowledge_requests",
+        "failed_share_fetch_requests",
         "messages_in",
         "replication_bytes_in",
         "replication_bytes_out",
         "total_fetch_requests",
         "total_produce_requests",
+        "total_share_acknowledge_requests",
+        "total_share_fetch_requests",
     )
 
     def __init__(self) -> None:
@@ -33,11 +37,15 @@ class TopicCounters:
         self.bytes_rejected = 0  # of batches that are too large
         self.failed_fetch_requests = 0
         self.failed_produce_requests = 0
+        self.failed_share_acknowledge_requests = 0
+        self.failed_share_fetch_requests = 0
         self.messages_in = 0
         self.replication_bytes_in = 0
         self.replication_bytes_out = 0
         self.total_fetch_requests = 0  # partitions looked up for a fetch, by consumers and followers
         self.total_produce_requests = 0  # batches, as Kafka counts them
+        self.total_share_acknowledge_requests = 0  # requests with partitions of the topic, as the following
+        self.total_share_fetch_requests = 0
 
     def add(self, other: "TopicCounters") -> None:
         """Count what the other has counted, too."""

@@ -33,6 +33,10 @@ if TYPE_CHECKING:  # messages are loaded when they are first needed
         AlterReplicaLogDirsRequest,
         AlterReplicaLogDirsResponse,
     )
+    from ottla.node.wire.messages.alter_share_group_offsets import (
+        AlterShareGroupOffsetsRequest,
+        AlterShareGroupOffsetsResponse,
+    )
     from ottla.node.wire.messages.alter_user_scram_credentials import (
         AlterUserScramCredentialsRequest,
         AlterUserScramCredentialsResponse,
@@ -43,6 +47,10 @@ if TYPE_CHECKING:  # messages are loaded when they are first needed
     from ottla.node.wire.messages.delete_acls import DeleteAclsRequest, DeleteAclsResponse
     from ottla.node.wire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
     from ottla.node.wire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
+    from ottla.node.wire.messages.delete_share_group_offsets import (
+        DeleteShareGroupOffsetsRequest,
+        DeleteShareGroupOffsetsResponse,
+    )
     from ottla.node.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
     from ottla.node.wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
     from ottla.node.wire.messages.incremental_alter_configs import (
@@ -287,6 +295,21 @@ def _deleted_offsets(
     yield ChangeOutcome(GROUP, request.group_id, code, _names(topic.name for topic in request.topics))
 
 
+def _altered_share_offsets(
+    request: "AlterShareGroupOffsetsRequest", response: "AlterShareGroupOffsetsResponse"
+) -> Iterator[ChangeOutcome]:
+    codes = (one.error_code for topic in response.responses for one in topic.partitions)
+    code = response.error_code or _first_error(codes)
+    yield ChangeOutcome(GROUP, request.group_id, code, _names(topic.topic_name for topic in request.topics))
+
+
+def _deleted_share_offsets(
+    request: "DeleteShareGroupOffsetsRequest", response: "DeleteShareGroupOffsetsResponse"
+) -> Iterator[ChangeOutcome]:
+    code = response.error_code or _first_error(topic.error_code for topic in response.responses)
+    yield ChangeOutcome(GROUP, request.group_id, code, _names(topic.topic_name for topic in request.topics))
+
+
 def _reset_offsets(
     request: "OffsetCommitRequest | PackedCommit", response: "OffsetCommitResponse | EncodedBody"
 ) -> Iterator[ChangeOutcome]:
@@ -336,5 +359,7 @@ CHANGES: Final[Mapping[int, Changes]] = {
     ApiKey.DELETE_GROUPS: _deleted_groups,
     ApiKey.OFFSET_DELETE: _deleted_offsets,
     ApiKey.OFFSET_COMMIT: _reset_offsets,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _altered_share_offsets,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _deleted_share_offsets,
     ApiKey.WRITE_TXN_MARKERS: _wrote_markers,
 }

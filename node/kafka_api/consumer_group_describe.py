@@ -52,7 +52,7 @@ API: Final = ApiDescription(
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-_HAS_HIDDEN_TOPICS: Final = (
+HAS_HIDDEN_TOPICS: Final = (
     "The group has described topic(s) that the client is not authorized to describe."  # Kafka's words
 )
 
@@ -133,7 +133,7 @@ def _build_group(
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-            error_message=_HAS_HIDDEN_TOPICS,
+            error_message=HAS_HIDDEN_TOPICS,
         )
     operations = authorized_operations.NOT_ASKED
     if wants_operations:

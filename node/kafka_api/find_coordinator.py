@@ -1,7 +1,8 @@
-"""FindCoordinator: which node looks after a group, or after a transactional id.
+"""FindCoordinator: which node looks after a group, a transactional id, or a share-partition.
 
-Since 1 there are types of keys; since 4 several keys in one request (KIP-699); since 6 keys of share groups
-(KIP-932). The topic that a coordinator writes to is created when the first key asks, and the answer waits.
+Since 1 there are types of keys; since 4 several keys in one request (KIP-699); since 6 the keys of
+share-partitions (KIP-932), GROUP:TOPIC ID:PARTITION, for which only nodes ask. The topic that a coordinator
+writes to is created when the first key asks, and the answer waits.
 """
 
 from typing import Final, NamedTuple
@@ -9,6 +10,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.authorization.access import REFUSALS
+from ottla.node.coordinators.share_state_messages import key_of_text
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Result
@@ -27,6 +29,7 @@ API: Final = ApiDescription(
         by_handler=(
             (AclOperation.DESCRIBE, ResourceType.GROUP),
             (AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID),
+            (AclOperation.CLUSTER_ACTION, ResourceType.CLUSTER),
         )
     ),
     limits=RequestLimits(MANY, {"key": NAME, "coordinator_keys": NAME}),
@@ -36,6 +39,7 @@ API: Final = ApiDescription(
 
 GROUP_KEY, TRANSACTION_KEY, SHARE_KEY = 0, 1, 2
 FIRST_BATCH_VERSION = 4
+FIRST_SHARE_VERSION = 6
 KEYS_PER_TURN = 64  # some 4 ms with keys of a kilobyte
 MAX_KEYS = 10_000  # each costs a look-up; admin tools ask for the groups that they list
 
@@ -45,6 +49,7 @@ _MESSAGES = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "The coordinator is not available.",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "Not authorized to access this group.",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Not authorized to use this transactional id.",
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
     ErrorCode.INVALID_REQUEST: "This cluster does not support coordinators of this type.",
 }
 
@@ -94,6 +99,8 @@ async def handle(
 
 
 async def _find(services: Services, context: RequestContext, key_type: int, key: str) -> Found:
+    if key_type == SHARE_KEY:
+        return await _find_share_coordinator(services, context, key)
     resource_type = _RESOURCE_TYPES.get(key_type)
     if resource_type is None:
         return Found(ErrorCode.INVALID_REQUEST)
@@ -103,6 +110,22 @@ async def _find(services: Services, context: RequestContext, key_type: int, key:
         node_id = await services.groups.coordinator_of(key)
     else:
         node_id = await services.txns.coordinator_of(key)
+    return _found(services, context, node_id)
+
+
+async def _find_share_coordinator(services: Services, context: RequestContext, key: str) -> Found:
+    if context.api_version < FIRST_SHARE_VERSION:
+        return Found(ErrorCode.INVALID_REQUEST)
+    if not context.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
+        return Found(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    share_partition = key_of_text(key)
+    if share_partition is None:
+        return Found(ErrorCode.INVALID_REQUEST)
+    node_id = await services.share_states.coordinator_of(share_partition.coordinator_key)
+    return _found(services, context, node_id)
+
+
+def _found(services: Services, context: RequestContext, node_id: int) -> Found:
     endpoint = services.endpoint_of(node_id, context.connection) if node_id >= 0 else None
     if endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)

@@ -26,10 +26,11 @@ class MemoryBudget:
     unsent_answers: int  # to clients that do not read fast enough
     receive_windows: int  # of the kernel, for clients that send large frames
     send_buffers: int  # of the kernel, for clients that read much
-    fetch_sessions: int  # of consumers and followers
+    fetch_sessions: int  # of consumers and followers, and what members of share groups have here
     groups_and_ids: int  # groups without their members and offsets, and transactional ids
     group_members: int  # with what they offer, subscribe to and are assigned
     committed_offsets: int  # of groups, and those that wait for the end of a transaction
+    share_states: int  # of share groups' partitions, by their coordinators
     producer_states: int  # of idempotent producers, in each partition that they wrote to
     opened_batches: int  # of batches that were compressed anew, until they are appended
     cleaners: int  # keys of the logs that are compacted
@@ -47,9 +48,10 @@ SHARES: Final[dict[str, tuple[int, int]]] = {
     "receive_windows": (3, 64 * _MIB),
     "send_buffers": (3, 64 * _MIB),
     "fetch_sessions": (7, 1024 * _MIB),
-    "groups_and_ids": (9, 4096 * _MIB),
+    "groups_and_ids": (7, 4096 * _MIB),
     "group_members": (11, 1600 * _MIB),
     "committed_offsets": (5, 4096 * _MIB),
+    "share_states": (2, 1024 * _MIB),
     "producer_states": (6, 4096 * _MIB),
     "opened_batches": (2, 256 * _MIB),
     "cleaners": (6, 128 * _MIB),

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Callable, Sequence
 
+from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from ottla.metadata_raft.commands import USE_DEFAULT, CreateTopics, MutationPayer, NewTopic, NewTopicConfig
 from ottla.metadata_raft.image import MetadataImage
@@ -38,6 +39,8 @@ def _auto_created(
         return offsets_topic(image, config, unique)
     if name == TRANSACTIONS_TOPIC:
         return transactions_topic(image, config, unique)
+    if name == SHARE_STATE_TOPIC:
+        return share_state_topic(image, config, unique)
     return NewTopic(
         name=name, topic_id=random_uuid(unique), num_partitions=USE_DEFAULT, replication_factor=USE_DEFAULT
     )
@@ -80,6 +83,31 @@ def transactions_topic(
             NewTopicConfig(name="segment.bytes", value=str(config.transaction_state_log_segment_bytes)),
             # A transaction that was committed must not be forgotten to have a leader sooner.
             NewTopicConfig(name="unclean.leader.election.enable", value="false"),
+        ],
+    )
+
+
+def share_state_topic(image: MetadataImage, config: BrokerConfig, unique: Callable[[int], bytes]) -> NewTopic:
+    """`__share_group_state` as `share.coordinator.state.topic.*` want it, with at most a replica for each
+    node, and no more of them to be in sync than there are.
+    """
+    replicas = _replicas_of(config.share_coordinator_state_topic_replication_factor, image, config)
+    min_isr = min(config.share_coordinator_state_topic_min_isr, replicas)
+    return NewTopic(
+        name=SHARE_STATE_TOPIC,
+        topic_id=random_uuid(unique),
+        num_partitions=config.share_coordinator_state_topic_num_partitions,
+        replication_factor=replicas,
+        configs=[
+            # Its coordinator cuts it off where all is redundant that was said before; nothing else may go.
+            NewTopicConfig(name="cleanup.policy", value="delete"),
+            NewTopicConfig(name="retention.ms", value="-1"),
+            # The codec is the coordinator's, batch by batch.
+            NewTopicConfig(name="compression.type", value="producer"),
+            NewTopicConfig(
+                name="segment.bytes", value=str(config.share_coordinator_state_topic_segment_bytes)
+            ),
+            NewTopicConfig(name="min.insync.replicas", value=str(min_isr)),
         ],
     )
 

@@ -14,6 +14,7 @@ request_families  requests, topics, connections
 replica_families  partitions of this node, their logs, its log directories
 cluster_families  the controller, the quorum; topics and brokers as kafka_exporter and kminion tell them
 client_families   metrics that clients push
+share_families    share groups at the leaders of partitions
 quota_families    quotas of clients, rates of connections
 group_families    groups, as kafka_exporter and kminion tell them
 node_families     the loop, the memory, the process

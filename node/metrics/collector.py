@@ -62,6 +62,7 @@ from ottla.node.metrics.request_families import (
     request_families,
     topic_families,
 )
+from ottla.node.metrics.share_families import share_families
 from ottla.node.metrics.windows import Window, counts_since
 from ottla.node.net.peer_client import SOFTWARE_VERSION
 from ottla.node.node_facts import NodeFacts
@@ -126,6 +127,7 @@ class NodeCollector:
         partitions = sorted(await self._in_turns(read_node.read_partitions), key=lambda one: one[:2])
         clients = await self._in_turns(read_node.read_client_metrics)
         quotas = await self._in_turns(read_node.read_quotas)
+        shares = await self._in_turns(read_node.read_shares)
         groups, offsets_left_out = await self._read_groups(config.ottla_metrics_group_offsets_max, pace)
         told = read_groups.told_one_by_one(
             groups, config.ottla_metrics_groups_max, config.ottla_metrics_bytes_max // 2
@@ -140,10 +142,12 @@ class NodeCollector:
             "group": len(groups) - len(told),
             "group_offset": offsets_left_out,
             "topic": max(0, len(topics) - config.ottla_metrics_topics_max),
+            "share_partition": shares.left_out,
         }
 
         def families() -> Iterator[Family]:
             yield from self._families(config, node, partitions, groups, told, volumes)
+            yield from share_families(shares)
             # Last: what clients make of it takes no room from what the node says of itself.
             yield from quota_families(quotas)
             yield from client_families(clients)

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.node.metrics.family import Family, Row, gauge, labels, with_labels
+from ottla.node.metrics.family import NO_LABELS, Family, Row, gauge, labels, with_labels
 from ottla.node.metrics.readings import CommittedReading, GroupReading, NodeReading
 
 _NAMES: Final = {
@@ -17,7 +17,7 @@ _NAMES: Final = {
 
 
 def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -> list[Family]:
-    """How many groups, offsets and transactional ids this node coordinates, by state."""
+    """Count the groups, offsets, transactional ids and share-partitions that this node coordinates."""
     classic = Counter(one.state for one in groups if one.protocol == "classic")
     consumer = Counter(one.state for one in groups if one.protocol == "consumer")
     prefix = "kafka_coordinator_group_groupmetadatamanager"
@@ -49,6 +49,11 @@ def coordinator_families(groups: Sequence[GroupReading], reading: NodeReading) -
                 (labels(state="ongoing"), reading.open_transactions),
                 (labels(state="completing"), reading.completing_transactions),
             ],
+        ),
+        gauge(
+            "ottla_share_partition_states",
+            "Share-partitions whose state this node keeps as their coordinator.",
+            [(NO_LABELS, reading.share_partition_states)],
         ),
     ]
 

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.shard import Group
+from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.metrics.readings import CommittedReading, GroupReading
@@ -55,12 +56,12 @@ def read_groups(
 
 
 def _read_group(group: Group) -> GroupReading:
-    is_classic = isinstance(group, ClassicGroup)
+    protocol = {ClassicGroup: "classic", ShareGroup: "share"}.get(type(group), "consumer")
     return GroupReading(
         group_id=group.group_id,
-        protocol="classic" if is_classic else "consumer",
+        protocol=protocol,
         state=group.state.value,
-        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else "consumer",
+        protocol_type=(group.protocol_type or "") if isinstance(group, ClassicGroup) else protocol,
         protocol_name=(group.protocol_name or "") if isinstance(group, ClassicGroup) else "",
         member_count=len(group.members),
     )

@@ -3,6 +3,7 @@ have thousands.
 """
 
 from collections import Counter
+from itertools import islice
 from typing import Final
 
 from ottla.logstore.cleaner_manager import CleanerManager
@@ -19,6 +20,8 @@ from ottla.node.metrics.readings import (
     PartitionReading,
     QuorumReading,
     QuotasReading,
+    SharePartitionReading,
+    ShareReading,
 )
 from ottla.node.net.listener import Listener
 from ottla.node.replica.partition import Partition
@@ -89,16 +92,43 @@ def read_node(services: Services) -> Steps[NodeReading]:
         quorum=_read_quorum(services),
         is_controller=services.metadata.is_controller,
         offline_replicas=services.replica_manager.offline_count,
-        waiting=services.replica_manager.waiting_counts(),
+        waiting=services.replica_manager.waiting_counts() | {"ShareFetch": services.shares.waiting_count},
         receive_buffer_bytes=services.receive_memory.used_bytes,
         unsent_bytes=services.unsent.used_bytes,
         memory=services.memory_uses.read(),
+        share_partition_states=sum(len(core.shard.states) for core in services.share_states.cores),
         transactional_ids=sum(len(shard.transactions) for shard in ids),
         open_transactions=sum(len(shard.ongoing) for shard in ids),
         completing_transactions=sum(len(shard.markers_left) for shard in ids),
         isr_expands=updates.expands,
         isr_shrinks=updates.shrinks,
         isr_update_failures=updates.failures,
+    )
+
+
+def read_shares(services: Services) -> Steps[ShareReading]:
+    """Read the share groups at this node, a step for each share-partition."""
+    shares, most = services.shares, services.config.ottla_metrics_partitions_max
+    partitions = []
+    for key, led in islice(list(shares.share_partitions.items()), most):
+        yield
+        partitions.append(
+            SharePartitionReading(
+                key.group,
+                led.partition.topic_partition.topic,
+                key.partition,
+                led.core.in_flight_count,
+                led.core.in_flight_batch_count,
+                led.lock_timeouts,
+            )
+        )
+    return ShareReading(
+        counters=shares.counters,
+        session_count=len(shares.sessions),
+        session_partition_count=shares.sessions.partition_count,
+        evictions=shares.sessions.evictions,
+        partitions=partitions,
+        left_out=max(0, len(shares) - most),
     )
 
 

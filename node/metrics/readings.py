@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ottla.node.client_metrics.client_instances import ClientReading
+from ottla.node.counters.share_counters import ShareCounters
 from ottla.node.quota.client_quotas import QuotaReading
 from ottla.node.quota.connection_rates import RateReadings
 
@@ -83,6 +84,7 @@ class NodeReading:
     receive_buffer_bytes: int
     unsent_bytes: int
     memory: dict[str, tuple[int, int]]  # part of the budget -> bytes, and the most of them
+    share_partition_states: int
     transactional_ids: int
     open_transactions: int
     completing_transactions: int
@@ -112,6 +114,29 @@ class QuotasReading:
     mutations: Sequence[QuotaReading]
     exempt_percentage: float
     connections: RateReadings
+
+
+class SharePartitionReading(NamedTuple):
+    """A partition that this node leads, as a share group reads it."""
+
+    group: str
+    topic: str
+    partition: int
+    in_flight_count: int
+    in_flight_batch_count: int
+    lock_timeouts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareReading:
+    """Share groups at the leaders of partitions; the counters go on counting."""
+
+    counters: ShareCounters
+    session_count: int
+    session_partition_count: int
+    evictions: int
+    partitions: Sequence[SharePartitionReading]
+    left_out: int  # share-partitions beyond the most that are told one by one
 
 
 class CommittedReading(NamedTuple):

@@ -33,6 +33,18 @@ _TOPIC_METERS: Final = (
     ("totalfetchrequests", "total_fetch_requests", "Partitions in fetch requests to leaders"),
     ("failedproducerequests", "failed_produce_requests", "Batches rejected because of an unexpected error"),
     ("failedfetchrequests", "failed_fetch_requests", "Partitions not fetched because of an unexpected error"),
+    ("totalsharefetchrequests", "total_share_fetch_requests", "Share fetches with partitions of a topic"),
+    ("failedsharefetchrequests", "failed_share_fetch_requests", "Share fetches with errors of a topic"),
+    (
+        "totalshareacknowledgementrequests",
+        "total_share_acknowledge_requests",
+        "Acknowledgements with partitions of a topic",
+    ),
+    (
+        "failedshareacknowledgementrequests",
+        "failed_share_acknowledge_requests",
+        "Acknowledgements with errors of a topic",
+    ),
 )
 _REPLICATION_METERS: Final = (
     ("replicationbytesin", "replication_bytes_in", "Bytes of batches copied from leaders"),

@@ -5,7 +5,7 @@ The limits may change while the node runs. A lower one holds for new connections
 as in Apache Kafka.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ottla.node.clock import monotonic_s
@@ -29,13 +29,25 @@ class ConnectionLimits:
 class ConnectionQuota:
     """Counts the open connections of a node against `limits`, which may be replaced at any time."""
 
-    __slots__ = ("_by_address", "_by_listener", "_count", "_open", "_seen", "limits", "rates", "reserve")
+    __slots__ = (
+        "_by_address",
+        "_by_listener",
+        "_count",
+        "_open",
+        "_seen",
+        "limits",
+        "on_closed",
+        "rates",
+        "reserve",
+    )
 
     def __init__(self, limits: ConnectionLimits | None = None, rates: ConnectionRates | None = None) -> None:
         """`rates` limit how fast connections come; by default nothing does."""
         self.limits = limits if limits is not None else ConnectionLimits()
         self.rates = rates or ConnectionRates(Windows(), lambda: int(monotonic_s() * 1_000))
         self.reserve = ConnectionReserve()
+        # Told the number of each connection that is closed.
+        self.on_closed: Callable[[int], None] = lambda number: None
         self._count = 0
         self._seen = 0
         self._open: set[int] = set()  # numbers
@@ -74,6 +86,7 @@ class ConnectionQuota:
         """A connection that had entered is closed."""
         self._count -= 1
         self._open.discard(number)
+        self.on_closed(number)
         for counts, name in ((self._by_listener, listener), (self._by_address, address)):
             counts[name] -= 1
             if not counts[name]:

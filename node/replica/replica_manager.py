@@ -106,6 +106,7 @@ class ReplicaManager:
         # Told of each partition whose role or leader epoch is new, and of each that is served no more.
         self.on_role: Callable[[Partition], None] = lambda _: None
         self.on_dropped: Callable[[TopicPartition], None] = lambda _: None
+        self.other_sessions_bytes: Callable[[], int] = lambda: 0  # of the memory for fetch sessions
         self.on_fetch_woken: Callable[[], None] = lambda: None  # of each fetch that has waited
         self.quotas = ReplicationQuotas(
             broker_id=broker_id, windows=quota_windows, window_seconds=quota_window_seconds
@@ -137,7 +138,7 @@ class ReplicaManager:
             random_id=lambda: source.randrange(1, 2**31),
             limit_bytes=session_bytes,
             is_open=is_open,
-            others_bytes=lambda: self.follower_sessions.used_bytes,
+            others_bytes=lambda: self.follower_sessions.used_bytes + self.other_sessions_bytes(),
         )
 
     # ---- partitions ------------------------------------------------------------------------------

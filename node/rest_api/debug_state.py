@@ -1,7 +1,8 @@
 """/debug/state: the state machines of this process as they are now, soft state too, which no log has.
 
-Groups and transactions that this node coordinates, replicas that it has, and the node itself. One machine is
-described at a time, between two turns of the node's loop: each is consistent, a page of them need not be.
+Groups, transactions and share-partitions whose coordinator is on this node, replicas that it has, and the
+node itself. One machine is described at a time, between two turns of the node's loop: each is consistent, a
+page of them need not be.
 """
 
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final
 
+from ottla.groupcoord.share_state.share_state_shard import KnownState
 from ottla.groupcoord.transactions.transaction_shard import Shard
 from ottla.metadata_raft.acl import AclOperation
 from ottla.node.node_view import NodeView
@@ -29,6 +31,8 @@ from ottla.node.rest_api.route import (
 from ottla.node.rest_api.state_words import in_words
 
 NODE, PARTITIONS, GROUPS, TRANSACTIONS = "node", "partitions", "groups", "transactions"
+SHARE_PARTITIONS: Final = "share-partitions"
+_PARTS: Final = (NODE, PARTITIONS, GROUPS, TRANSACTIONS, SHARE_PARTITIONS)
 DEFAULT_LIMIT: Final = 20
 MAX_LIMIT: Final = 200
 
@@ -80,6 +84,11 @@ def _machines(node: NodeView, part: str) -> Iterator[tuple[str, Any]]:
         for group_shard in node.services.groups.shards.values():
             if group_shard.coordinator is not None:
                 yield from group_shard.coordinator.shard.groups.items()
+    elif part == SHARE_PARTITIONS:
+        for share_shard in node.services.share_states.shards.values():
+            if share_shard.coordinator is not None:
+                states = share_shard.coordinator.shard.states
+                yield from ((key.coordinator_key, known) for key, known in states.items())
     else:
         for txn_shard in node.services.txns.shards.values():
             if txn_shard.coordinator is not None:
@@ -93,6 +102,8 @@ def _in_words(machine: Any, node: NodeView) -> Any:
             return in_words(_of_replica(machine))
         case (Shard() as shard, str(transactional_id)):
             return in_words(_of_transaction(shard, transactional_id))
+        case KnownState():
+            return in_words(_of_share_partition(machine))
         case NodeView():
             return in_words(_of_node(node))
         case _:
@@ -141,15 +152,25 @@ def _of_transaction(shard: Shard, transactional_id: str) -> dict[str, Any]:
     }
 
 
+def _of_share_partition(known: KnownState) -> dict[str, object]:
+    return {
+        "state": known.current,
+        "highest_leader_epoch": known.leader_epoch,
+        "highest_state_epoch": known.state_epoch,
+        "updates": known.updates,
+    }
+
+
 _QUERY: Final = (
     QueryParameter(
         name="part",
-        schema={"type": "string", "enum": [NODE, PARTITIONS, GROUPS, TRANSACTIONS], "default": NODE},
+        schema={"type": "string", "enum": list(_PARTS), "default": NODE},
         description="The kind of state machine.",
     ),
     QueryParameter(
         name="name",
-        description="Only the state machine with this name: TOPIC-PARTITION, a group or a transactional id.",
+        description="Only the state machine with this name: TOPIC-PARTITION, a group, a transactional id, or "
+        "GROUP:TOPIC ID:PARTITION.",
     ),
     QueryParameter(
         name="begin",

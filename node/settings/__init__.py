@@ -17,6 +17,8 @@ group_settings         the broker settings of groups and their offsets, and what
 metrics_settings       the broker settings of what is told to a Prometheus
 rest_settings          the broker settings of the REST API and of probes, and the addresses in them
 rest_security_settings  the broker settings of TLS and logins of the REST API, and what they come to
+share_coordinator_settings  the broker settings of the share coordinator
+share_partition_settings  the broker settings of share-partitions, at their leaders
 transaction_settings   the broker settings of transactions
 secure_settings        the settings that `ottla.secure` stands for, and those that contradict it
 broker_settings        the table of broker settings that a node honours

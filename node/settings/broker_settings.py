@@ -37,6 +37,8 @@ from ottla.node.settings.sasl_settings import SASL_LISTENER_SETTINGS, SASL_SETTI
 from ottla.node.settings.secure_settings import SECURE_SETTINGS
 from ottla.node.settings.security_settings import LISTENER_SETTINGS, TLS_SETTINGS
 from ottla.node.settings.setting import BOOLEAN, DOUBLE, HIGH, INT, LIST, LONG, LOW, PASSWORD, STRING, setting
+from ottla.node.settings.share_coordinator_settings import SHARE_COORDINATOR_SETTINGS
+from ottla.node.settings.share_partition_settings import SHARE_PARTITION_SETTINGS
 from ottla.node.settings.transaction_settings import TRANSACTION_SETTINGS
 
 _CLUSTER_WIDE = ConfigScope.CLUSTER_WIDE
@@ -450,6 +452,8 @@ BROKER_CONFIG_DEF: Final = ConfigDef(
         *_STORAGE,
         *GROUP_SETTINGS,
         *TRANSACTION_SETTINGS,
+        *SHARE_COORDINATOR_SETTINGS,
+        *SHARE_PARTITION_SETTINGS,
         *REST_SETTINGS,
         *REST_SECURITY_SETTINGS,
         *METRICS_SETTINGS,

@@ -77,6 +77,7 @@ from ottla.node.settings.security_settings import (
     listener_security,
 )
 from ottla.node.settings.settings_not_honoured import NOT_HONOURED, restricts
+from ottla.node.settings.share_partition_settings import check_share_partition_settings
 
 __all__ = ["BROKER_CONFIG_DEF", "BrokerConfig", "load_config", "parse_config", "refuse_unknown"]
 
@@ -208,6 +209,11 @@ class BrokerConfig:
     group_consumer_assignors: tuple[str, ...]
     group_consumer_migration_policy: str
     group_consumer_regex_refresh_interval_ms: int
+    group_share_session_timeout_ms: int
+    group_share_heartbeat_interval_ms: int
+    group_share_assignment_interval_ms: int
+    group_share_max_size: int
+    group_share_initialize_retry_interval_ms: int
     ottla_group_heartbeat_hold_ms: int
     offset_metadata_max_bytes: int
     offsets_commit_timeout_ms: int
@@ -229,6 +235,16 @@ class BrokerConfig:
     transaction_partition_verification_enable: bool
     add_partitions_to_txn_retry_backoff_ms: int
     add_partitions_to_txn_retry_backoff_max_ms: int
+    group_share_max_share_sessions: int
+    share_coordinator_state_topic_num_partitions: int
+    share_coordinator_state_topic_replication_factor: int
+    share_coordinator_state_topic_min_isr: int
+    share_coordinator_state_topic_segment_bytes: int
+    share_coordinator_state_topic_compression_codec: int
+    share_coordinator_snapshot_update_records_per_snapshot: int
+    share_coordinator_write_timeout_ms: int
+    share_coordinator_state_topic_prune_interval_ms: int
+    share_coordinator_cold_partition_snapshot_interval_ms: int
     unstable_api_versions_enable: bool
     ottla_transaction_hold_ms: int
     ottla_rest_listeners: tuple[RestAddress, ...]  # empty: no REST API
@@ -634,6 +650,7 @@ def _build(
         Path(typed["metadata_log_dir"]) if typed["metadata_log_dir"] else special["log_dirs"][0]
     )
     check_group_settings(values)
+    check_share_partition_settings(values)
     check_log_settings(values)
     if not typed["max_connections_per_ip"] and not special["max_connections_per_ip_overrides"]:
         raise _invalid(

@@ -2,7 +2,7 @@
 
 Names, defaults, limits and refusals are Apache Kafka 4.3.1's, and one setting is ours. A group's setting must
 be within what the broker allows when it is set; if the broker's limits move later, by a restart, the nearest
-limit holds. The settings of share and streams groups are checked and kept, but no such groups are served.
+limit holds. The settings of streams groups are checked and kept, but no such groups are served.
 """
 
 import re
@@ -51,6 +51,12 @@ def _consumer(name: str, default: int, documentation: str, minimum: int) -> Conf
     )
 
 
+def _share(
+    name: str, type_: ConfigType, default: ConfigValue, documentation: str, validator: Validator | None = None
+) -> ConfigKey:
+    return setting(f"share.{name}", type_, default, documentation, validator, scope=ConfigScope.CLUSTER_WIDE)
+
+
 def _not_used(
     kind: str, name: str, type_: ConfigType, default: ConfigValue, validator: Validator | None
 ) -> ConfigKey:
@@ -84,19 +90,70 @@ _CONSUMER: Final = (
         0,
     ),
 )
-_SHARE: Final = tuple(
-    _not_used("share", name, type_, default, validator)
-    for name, type_, default, validator in (
-        ("session.timeout.ms", INT, 45_000, at_least(1)),
-        ("heartbeat.interval.ms", INT, 5_000, at_least(1)),
-        ("assignment.interval.ms", INT, 1_000, at_least(0)),
-        ("record.lock.duration.ms", INT, 30_000, at_least(1_000)),
-        ("delivery.count.limit", INT, 5, at_least(2)),
-        ("partition.max.record.locks", INT, 2_000, at_least(100)),
-        ("auto.offset.reset", STRING, "latest", _OFFSET_RESET),
-        ("isolation.level", STRING, "read_uncommitted", one_of("read_committed", "read_uncommitted")),
-        ("renew.acknowledge.enable", BOOLEAN, True, None),
-    )
+_SHARE: Final = (
+    _share(
+        "session.timeout.ms",
+        INT,
+        45_000,
+        "A member of this share group that sends no heartbeat for this long is removed from the group.",
+        at_least(1),
+    ),
+    _share(
+        "heartbeat.interval.ms",
+        INT,
+        5_000,
+        "The heartbeat interval given to members of this share group.",
+        at_least(1),
+    ),
+    _share(
+        "assignment.interval.ms",
+        INT,
+        1_000,
+        "The minimum time between two assignments of this share group.",
+        at_least(0),
+    ),
+    _share(
+        "record.lock.duration.ms",
+        INT,
+        30_000,
+        "How long a record that was delivered to a member is kept from the others.",
+        at_least(1_000),
+    ),
+    _share(
+        "delivery.count.limit",
+        INT,
+        5,
+        "How often a record is delivered at most, until it is acknowledged.",
+        at_least(2),
+    ),
+    _share(
+        "partition.max.record.locks",
+        INT,
+        2_000,
+        "How many records of a partition may be with members at once.",
+        at_least(100),
+    ),
+    _share(
+        "auto.offset.reset",
+        STRING,
+        "latest",
+        "Where the group begins in a partition that it has not read: earliest, latest, or "
+        "by_duration:PnDTnHnMn.nS, so long before now.",
+        _OFFSET_RESET,
+    ),
+    _share(
+        "isolation.level",
+        STRING,
+        "read_uncommitted",
+        "With read_committed, records of transactions are delivered only once these are committed.",
+        one_of("read_committed", "read_uncommitted"),
+    ),
+    _share(
+        "renew.acknowledge.enable",
+        BOOLEAN,
+        True,
+        "Whether members may renew the locks of records that they have.",
+    ),
 )
 _STREAMS: Final = tuple(
     _not_used("streams", name, INT, default, at_least(minimum))
@@ -162,11 +219,17 @@ _LIMITS: Final = (
         "group.streams.max.assignment.interval.ms",
     ),
 )
-# Kafka's defaults of broker settings that are not honoured here: the groups that they bound are not served.
+# Those that the coordinator obeys.
+_MEMBERS: Final = ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
+_LIMITS_OF_MEMBERS: Final = tuple(
+    limits
+    for limits in _LIMITS
+    if limits.name in {f"{kind}.{what}" for kind in ("consumer", "share") for what in _MEMBERS}
+)
+# Kafka's defaults of broker settings that are not honoured here.
 _LIMITS_NOT_HONOURED: Final = {
     **{
-        f"group.{kind}.{bound}.{what}": value
-        for kind in ("share", "streams")
+        f"group.streams.{bound}.{what}": value
         for bound, what, value in (
             ("min", "heartbeat.interval.ms", 5_000),
             ("max", "heartbeat.interval.ms", 15_000),
@@ -176,12 +239,6 @@ _LIMITS_NOT_HONOURED: Final = {
             ("max", "assignment.interval.ms", 15_000),
         )
     },
-    "group.share.min.record.lock.duration.ms": 15_000,
-    "group.share.max.record.lock.duration.ms": 60_000,
-    "group.share.min.delivery.count.limit": 2,
-    "group.share.max.delivery.count.limit": 10,
-    "group.share.min.partition.max.record.locks": 100,
-    "group.share.max.partition.max.record.locks": 4_000,
     "group.streams.max.standby.replicas": 2,
 }
 _WITHOUT_BROKER_SETTING: Final = frozenset(
@@ -220,7 +277,7 @@ def check_group_configs(broker: Mapping[str, ConfigValue], configs: Mapping[str,
 def group_config_of(broker: Mapping[str, ConfigValue], configs: Mapping[str, str]) -> GroupConfig:
     """What a group with these settings of its own obeys at a broker with those."""
     held: dict[str, int] = {}
-    for limits in _LIMITS[:3]:
+    for limits in _LIMITS_OF_MEMBERS:
         text = configs.get(limits.name)
         value = broker[f"group.{limits.name}"] if text is None else GROUP_CONFIG_DEF.parse(limits.name, text)
         assert isinstance(value, int)
@@ -231,6 +288,9 @@ def group_config_of(broker: Mapping[str, ConfigValue], configs: Mapping[str, str
         consumer_session_timeout_ms=held["consumer.session.timeout.ms"],
         consumer_heartbeat_interval_ms=held["consumer.heartbeat.interval.ms"],
         consumer_assignment_interval_ms=held["consumer.assignment.interval.ms"],
+        share_session_timeout_ms=held["share.session.timeout.ms"],
+        share_heartbeat_interval_ms=held["share.heartbeat.interval.ms"],
+        share_assignment_interval_ms=held["share.assignment.interval.ms"],
         offsets_retention_ms=_offsets_retention_ms(broker, configs),
     )
 

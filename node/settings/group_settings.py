@@ -7,6 +7,7 @@ single groups are in `group_config_def`.
 from collections.abc import Mapping
 from typing import Final
 
+from ottla.groupcoord.assignors.simple_assignor import SIMPLE
 from ottla.groupcoord.coordinator_config import MigrationPolicy
 from ottla.logstore.words.config_def import (
     INT_MAX,
@@ -231,6 +232,94 @@ GROUP_SETTINGS: Final = (
         at_least(10_000),
         internal=True,
     ),
+    setting(
+        "group.share.session.timeout.ms",
+        INT,
+        45_000,
+        "The session timeout of share groups: a member that sends no heartbeat for this long is "
+        "removed from the group.",
+        at_least(1),
+    ),
+    setting(
+        "group.share.min.session.timeout.ms",
+        INT,
+        45_000,
+        "The minimum session timeout that can be set for a share group.",
+        at_least(1),
+    ),
+    setting(
+        "group.share.max.session.timeout.ms",
+        INT,
+        60_000,
+        "The maximum session timeout that can be set for a share group.",
+        at_least(1),
+    ),
+    setting(
+        "group.share.heartbeat.interval.ms",
+        INT,
+        5_000,
+        "The heartbeat interval given to members of share groups.",
+        at_least(1),
+    ),
+    setting(
+        "group.share.min.heartbeat.interval.ms",
+        INT,
+        5_000,
+        "The minimum heartbeat interval that can be set for a share group.",
+        at_least(1),
+    ),
+    setting(
+        "group.share.max.heartbeat.interval.ms",
+        INT,
+        15_000,
+        "The maximum heartbeat interval that can be set for a share group.",
+        at_least(1),
+    ),
+    setting(
+        "group.share.assignment.interval.ms",
+        INT,
+        1_000,
+        "The minimum time between two assignments of a share group.",
+        at_least(0),
+        scope=ConfigScope.CLUSTER_WIDE,
+    ),
+    setting(
+        "group.share.min.assignment.interval.ms",
+        INT,
+        0,
+        "The minimum assignment interval that can be set for a share group.",
+        at_least(0),
+    ),
+    setting(
+        "group.share.max.assignment.interval.ms",
+        INT,
+        15_000,
+        "The maximum assignment interval that can be set for a share group.",
+        at_least(0),
+    ),
+    setting(
+        "group.share.max.size",
+        INT,
+        200,
+        "The maximum number of members of a share group.",
+        between(1, 1_000),
+    ),
+    setting(
+        "group.share.assignors",
+        LIST,
+        (SIMPLE,),
+        "The assignor of share groups, by name or by the class name in Kafka; simple is the only one.",
+        list_of(SIMPLE, f"{_KAFKAS_ASSIGNORS}SimpleAssignor", may_be_empty=False),
+    ),
+    setting(
+        "group.share.initialize.retry.interval.ms",
+        INT,
+        30_000,
+        "How long to wait for the share coordinators before asking them again to initialize the "
+        "state of a share group; no less than offsets.commit.timeout.ms.",
+        at_least(1),
+        internal=True,
+    ),
 )
 
 # What a setting must not be below, and not above, of those that are read together at start.
@@ -238,10 +327,11 @@ _RANGES: Final = (
     ("group.max.session.timeout.ms", "group.min.session.timeout.ms", None),
     *(
         bounds
+        for kind in ("consumer", "share")
         for what in ("heartbeat.interval.ms", "session.timeout.ms", "assignment.interval.ms")
         for bounds in (
-            (f"group.consumer.max.{what}", f"group.consumer.min.{what}", None),
-            (f"group.consumer.{what}", f"group.consumer.min.{what}", f"group.consumer.max.{what}"),
+            (f"group.{kind}.max.{what}", f"group.{kind}.min.{what}", None),
+            (f"group.{kind}.{what}", f"group.{kind}.min.{what}", f"group.{kind}.max.{what}"),
         )
     ),
 )
@@ -259,9 +349,17 @@ def check_group_settings(values: Mapping[str, ConfigValue]) -> None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {minimum}")
         if maximum is not None and _number(values, name) > _number(values, maximum):
             raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be less than or equal to {maximum}")
-    heartbeat, session = "group.consumer.heartbeat.interval.ms", "group.consumer.session.timeout.ms"
-    if _number(values, heartbeat) >= _number(values, session):
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"{heartbeat} must be less than {session}")
+    for kind in ("consumer", "share"):
+        heartbeat, session = f"group.{kind}.heartbeat.interval.ms", f"group.{kind}.session.timeout.ms"
+        if _number(values, heartbeat) >= _number(values, session):
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{heartbeat} must be less than {session}")
+    assignors = values["group.share.assignors"]
+    assert isinstance(assignors, tuple)
+    if len(assignors) != 1:
+        raise KafkaError(
+            ErrorCode.INVALID_CONFIG,
+            f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}",
+        )
 
 
 def within_limits(values: Mapping[str, ConfigValue], name: str, text: str) -> str:

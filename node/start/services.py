@@ -3,6 +3,7 @@
 import logging
 import uuid
 from collections.abc import Sequence
+from typing import Final
 
 from ottla.groupcoord.shard_bytes import NodeBytes
 from ottla.logstore.checkpoint import LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT
@@ -20,13 +21,15 @@ from ottla.node.coordinators.group_lag import GroupLag
 from ottla.node.coordinators.group_runtime import GroupRuntime
 from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter
+from ottla.node.coordinators.share_persister import SharePersister
+from ottla.node.coordinators.share_state_runtime import ShareStateRuntime
 from ottla.node.coordinators.txn_gate import TxnGate
 from ottla.node.coordinators.txn_runtime import TxnRuntime
 from ottla.node.log_care.damaged_replicas import DamagedReplicas
 from ottla.node.log_care.log_maintenance import LogMaintenance
 from ottla.node.log_care.segment_repair import SegmentRepair
 from ottla.node.metadata.metadata_publisher import controller_config, log_config_of
-from ottla.node.metadata.topic_creation import offsets_topic, transactions_topic
+from ottla.node.metadata.topic_creation import offsets_topic, share_state_topic, transactions_topic
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.listener import Listener
 from ottla.node.replica.follower_fetcher import FetcherWorld
@@ -38,6 +41,8 @@ from ottla.node.services import QuorumServices, Services
 from ottla.node.settings.broker_settings import DEDUPE_BUFFER, MIN_DEDUPE_BUFFER_BYTES
 from ottla.node.settings.cluster_settings import ANYWHERE
 from ottla.node.settings.config import BrokerConfig
+from ottla.node.share.share_group_settings import ShareGroupConfigs
+from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.start.foundation import Foundation
 from ottla.node.start.metadata import create_topic
 from ottla.node.start.node_tasks import in_thread, monotonic_ms
@@ -46,10 +51,14 @@ from ottla.node.start.part_settings import (
     coordinator_config,
     fetcher_settings,
     rate_limits,
+    share_coordinator_config,
     transaction_config,
 )
 
 log = logging.getLogger(__name__)
+
+# Of the memory for fetch sessions, share sessions may take this part, and share-partitions as much.
+SHARE_SESSIONS_PART: Final = 4
 
 
 def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
@@ -121,6 +130,27 @@ def make_services(
     def has_room_for_ids() -> bool:
         return groups.used_bytes + txns.used_bytes < base.memory.groups_and_ids
 
+    share_state_bytes = NodeBytes(base.memory.share_states)
+    share_states = ShareStateRuntime(
+        config=share_coordinator_config(config),
+        replicas=replicas,
+        image=lambda: parts.image,
+        create_topic=lambda: create_topic(
+            parts.metadata, share_state_topic(parts.image, base.config, world.unique)
+        ),
+        clock=world.clock,
+        num_partitions=config.share_coordinator_state_topic_num_partitions,
+        commit_timeout_ms=config.share_coordinator_write_timeout_ms,
+        compression=Compression(config.share_coordinator_state_topic_compression_codec),
+        states=share_state_bytes,
+    )
+    share_persister = SharePersister(
+        node_id=config.node_id,
+        coordinators=share_states,
+        connect=base.peers.client,
+        request_timeout_ms=config.request_timeout_ms,
+        chance=world.chance,
+    )
     groups = GroupRuntime(
         config=coordinator_config(config),
         replicas=replicas,
@@ -140,6 +170,7 @@ def make_services(
         offsets=offsets,
         has_room=has_room_for_ids,
         offsets_topic_compression=Compression(config.offsets_topic_compression_codec),
+        persister=share_persister,
     )
     marker_writer = MarkerWriter(
         replicas=replicas, groups=groups, is_cut_off=lambda: base.state.is_cut_off, clock=world.clock
@@ -244,6 +275,32 @@ def make_services(
     )
     base.memory_uses.count("group_members", members)
     base.memory_uses.count("committed_offsets", offsets)
+    base.memory_uses.count("share_states", share_state_bytes)
+    began_ms, began_monotonic_ms = world.clock.now_ms(), monotonic_ms()
+    shares = SharePartitionManager(
+        replicas=replicas,
+        persister=share_persister,
+        settings=ShareGroupConfigs(
+            lambda: base.config.values, lambda group_id: parts.image.configs.group(group_id)
+        ),
+        clock=world.clock,
+        # Locks end by it: it goes on as the wall clock would that nobody sets.
+        now_ms=lambda: began_ms + monotonic_ms() - began_monotonic_ms,
+        time_pool=base.time_pool,
+        in_thread=in_thread,
+        start_task=base.tasks.start,
+        max_sessions=lambda: base.config.group_share_max_share_sessions,
+        limit_bytes=base.memory.fetch_sessions // SHARE_SESSIONS_PART,
+        on_woken=replicas.on_fetch_woken,
+        is_open=base.connection_quota.is_open,
+    )
+    base.connection_quota.on_closed = shares.connection_closed
+    replicas.other_sessions_bytes = lambda: shares.used_bytes
+    base.memory_uses.count_by(
+        "fetch_sessions",
+        lambda: replicas.sessions.used_bytes + replicas.follower_sessions.used_bytes + shares.used_bytes,
+        lambda: base.memory.fetch_sessions,
+    )
     base.memory_uses.count_by("cleaners", lambda: maintenance.used_key_bytes, lambda: cleaner_key_bytes(base))
     return Services(
         state=base.state,
@@ -280,6 +337,9 @@ def make_services(
         producer_ids=parts.producer_ids,
         groups=groups,
         group_lag=group_lag,
+        share_states=share_states,
+        share_persister=share_persister,
+        shares=shares,
         marker_writer=marker_writer,
         marker_sender=marker_sender,
         txns=txns,

@@ -1,7 +1,8 @@
 """dump-metadata, dump-group and replay: what the logs of the cluster itself add up to.
 
 dump-metadata prints the metadata that `__cluster_metadata` stands for, as the records that would make them;
-dump-group the groups and offsets, or the transactions, of one partition of a coordinator; replay feeds a log
+dump-group the groups and offsets, the transactions, or the states of share-partitions, of one partition of a
+coordinator; replay feeds a log
 back into its core and says at which batch it goes wrong. All of them stop at any offset (`--until`).
 """
 
@@ -15,12 +16,18 @@ from typing import Any, Final
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.offsets.offset_values import read_offset_value
 from ottla.groupcoord.shard import Shard as GroupShard
+from ottla.groupcoord.share.share_group import ShareGroup
+from ottla.groupcoord.share_state.share_state_shard import Shard as ShareStateShard
 from ottla.groupcoord.transactions.transaction_shard import Shard as TransactionShard
 from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata_raft.snapshot import image_records
 from ottla.node.tools.closed_pipe import end_quietly
 from ottla.node.tools.dump_log import EXIT_BROKEN, EXIT_USAGE
-from ottla.node.tools.internal_records import transaction_in_words
+from ottla.node.tools.internal_records import (
+    share_partition_in_words,
+    share_state_in_words,
+    transaction_in_words,
+)
 from ottla.node.tools.replayed_log import EVERYTHING, Replayed, State, UnreadableError, kind_of, replayed
 from ottla.node.wire.describe import describe
 
@@ -28,7 +35,8 @@ METADATA, GROUP, REPLAY = "dump-metadata", "dump-group", "replay"
 WORDS: Final = {
     METADATA: "Print the metadata that a __cluster_metadata directory holds.",
     GROUP: (
-        "Print the groups and offsets, or the transactions, that a directory of a coordinator's topic holds."
+        "Print the groups and offsets, the transactions, or the states of share-partitions, that a directory "
+        "of a coordinator's topic holds."
     ),
     REPLAY: "Replay an internal log, and report the first batch that cannot be replayed.",
 }
@@ -108,14 +116,18 @@ def rows_of(state: State) -> Iterator[tuple[str, dict[str, Any]]]:
         case TransactionShard():
             for name, transaction in sorted(state.transactions.items()):
                 yield "transaction", {"transactional_id": name, **transaction_in_words(transaction)}
+        case ShareStateShard():
+            for key, known in sorted(state.states.items(), key=lambda entry: entry[0].coordinator_key):
+                words = share_partition_in_words(key) | share_state_in_words(known.current)
+                yield "share-partition", words
 
 
 def _groups(shard: GroupShard) -> Iterator[tuple[str, dict[str, Any]]]:
     for group_id, group in sorted(shard.groups.items()):
         fields: dict[str, Any] = {"group": group_id}
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup | ShareGroup):
             fields |= {
-                "protocol": "consumer",
+                "protocol": "share" if isinstance(group, ShareGroup) else "consumer",
                 "epoch": group.group_epoch,
                 "assignment_epoch": group.assignment_epoch,
             }

@@ -1,17 +1,23 @@
-"""The records of Kafka's internal topics in words: the metadata log, `__consumer_offsets` and
-`__transaction_state`.
+"""The records of Kafka's internal topics in words: the metadata log, `__consumer_offsets`,
+`__transaction_state` and `__share_group_state`.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import fields
 
 from ottla.groupcoord import record_codec as group_record_codec
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.share_state import share_state_records
+from ottla.groupcoord.share_state.share_state import ShareState
+from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, UpdateRecord
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, StateBatch
 from ottla.groupcoord.transactions.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC, decode_key, decode_value
 from ottla.logstore.record import Record
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.schema import SECRET
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft import record_codec
 from ottla.metadata_raft.records import ConfigRecord, UserScramCredentialRecord
 from ottla.node.wire.describe import describe
@@ -98,6 +104,44 @@ def transaction_in_words(t: Transaction) -> dict[str, object]:
     return words
 
 
+def share_state(record: Record) -> tuple[str | None, str | None]:
+    """A record of `__share_group_state`; as it is, if it is of a kind that this version does not know."""
+    if record.key is None:
+        return plain(record)
+    try:
+        known = share_state_records.decode_key(record.key)
+        decoded = share_state_records.decode_record(record.key, record.value)
+    except KafkaError:
+        return plain(record)
+    if known is None or decoded is None:
+        return plain(record)
+    kind = "update" if known.kind == share_state_records.UPDATE_KEY else "snapshot"
+    key = json.dumps({"type": kind, **share_partition_in_words(decoded.key)})
+    match decoded:
+        case SnapshotRecord(_, None):
+            return key, None
+        case SnapshotRecord(_, state):
+            assert state is not None
+            return key, json.dumps(share_state_in_words(state))
+        case UpdateRecord(_, update):
+            return key, json.dumps({**update._asdict(), "batches": batches_in_words(update.batches)})
+
+
+def share_partition_in_words(key: SharePartitionKey) -> dict[str, object]:
+    return {"group": key.group, "topic_id": uuid_to_text(key.topic_id), "partition": key.partition}
+
+
+def share_state_in_words(state: ShareState) -> dict[str, object]:
+    words: dict[str, object] = {
+        field.name: getattr(state, field.name) for field in fields(state) if field.name != "batches"
+    }
+    return {**words, "batches": batches_in_words(state.batches)}
+
+
+def batches_in_words(batches: Sequence[StateBatch]) -> list[dict[str, object]]:
+    return [batch._asdict() for batch in batches]
+
+
 def wording_for(directory: str) -> Wording:
     """How to word the records of a partition, by the name of its directory."""
     if directory.startswith("__cluster_metadata-"):
@@ -106,4 +150,6 @@ def wording_for(directory: str) -> Wording:
         return group
     if directory.startswith(f"{TRANSACTIONS_TOPIC}-"):
         return transaction
+    if directory.startswith(f"{share_state_records.SHARE_STATE_TOPIC}-"):
+        return share_state
     return plain

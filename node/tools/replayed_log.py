@@ -1,6 +1,6 @@
 """The state that an internal log stands for: its records replayed as a node replays them when it starts.
 
-Metadata begin with the newest snapshot that is not beyond the wanted offset; the logs of both coordinators
+Metadata begin with the newest snapshot that is not beyond the wanted offset; the logs of the coordinators
 begin at their start. Files are read, never changed; memory is bounded by a segment and by the state itself.
 """
 
@@ -13,6 +13,9 @@ from ottla.groupcoord import shard_load
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.shard import Shard as GroupShard
+from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
+from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
+from ottla.groupcoord.share_state.share_state_shard import Shard as ShareStateShard
 from ottla.groupcoord.transactions import transaction_scan
 from ottla.groupcoord.transactions.transaction_records import TRANSACTIONS_TOPIC
 from ottla.groupcoord.transactions.transaction_scan import TransactionScan
@@ -24,13 +27,19 @@ from ottla.metadata_raft.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata_raft.record_codec import decode_batch
 from ottla.metadata_raft.snapshot import decode_snapshot
 from ottla.node.settings.config import BrokerConfig, parse_config
-from ottla.node.start.part_settings import coordinator_config, transaction_config
+from ottla.node.start.part_settings import (
+    coordinator_config,
+    share_coordinator_config,
+    transaction_config,
+)
 
 EVERYTHING: Final = 2**63 - 1
 _SEGMENT = re.compile(r"\d{20}\.log")
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
-State = MetadataImage | GroupShard | TransactionShard
+_TOPICS: Final = (METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC)
+
+State = MetadataImage | GroupShard | TransactionShard | ShareStateShard
 
 
 class Replayed(NamedTuple):
@@ -57,16 +66,21 @@ class UnreadableError(Exception):
 def kind_of(directory: Path) -> str:
     """The internal topic of a directory; UnreadableError for any other."""
     topic = directory.absolute().name.rpartition("-")[0]
-    if topic not in (METADATA_TOPIC, OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
+    if topic not in _TOPICS:
         raise UnreadableError(
-            f"{directory} is not a directory of {METADATA_TOPIC}, {OFFSETS_TOPIC} or {TRANSACTIONS_TOPIC}."
+            f"{directory} is not a directory of {', '.join(_TOPICS[:-1])} or {_TOPICS[-1]}."
         )
     return topic
 
 
 def replayed(directory: Path, *, until: int = EVERYTHING) -> Replayed:
     """The state after the batch that has this offset, or after the last one that can be read."""
-    load = {METADATA_TOPIC: _metadata, OFFSETS_TOPIC: _groups, TRANSACTIONS_TOPIC: _transactions}
+    load = {
+        METADATA_TOPIC: _metadata,
+        OFFSETS_TOPIC: _groups,
+        TRANSACTIONS_TOPIC: _transactions,
+        SHARE_STATE_TOPIC: _share_states,
+    }
     return load[kind_of(directory)](directory, until)
 
 
@@ -152,6 +166,14 @@ def _transactions(directory: Path, until: int) -> Replayed:
     return _judged(shard, fed, scanned.unreadable.first)
 
 
+def _share_states(directory: Path, until: int) -> Replayed:
+    config = share_coordinator_config(_defaults())
+    scan = ShareStateScan(ShareStateShard(config, partitions_of=lambda topic_id: 0))
+    fed = _feed(directory, until, scan.feed)
+    shard, unreadable = scan.finish()
+    return _judged(shard, fed, unreadable.first)
+
+
 class _Fed(NamedTuple):
     last_offset: int
     batches: int
@@ -173,7 +195,9 @@ def _feed(directory: Path, until: int, feed: Callable[[bytes], int]) -> _Fed:
     return _Fed(last_offset, count, None)
 
 
-def _judged(shard: GroupShard | TransactionShard, fed: _Fed, unreadable: Sequence[str]) -> Replayed:
+def _judged(
+    shard: GroupShard | TransactionShard | ShareStateShard, fed: _Fed, unreadable: Sequence[str]
+) -> Replayed:
     problem = fed.problem or next(iter(unreadable), None)
     try:
         shard.check_invariants()

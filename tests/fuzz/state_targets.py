@@ -19,6 +19,14 @@ from ottla.groupcoord.record_codec import decode_record as decode_group_record
 from ottla.groupcoord.record_codec import encode_key, encode_value
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_load import load_shard
+from ottla.groupcoord.share_state.share_state import ShareState, Update
+from ottla.groupcoord.share_state.share_state_config import ShareCoordinatorConfig
+from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, UpdateRecord
+from ottla.groupcoord.share_state.share_state_records import decode_record as decode_share_state
+from ottla.groupcoord.share_state.share_state_records import encode_record as encode_share_state
+from ottla.groupcoord.share_state.share_state_scan import ShareStateScan
+from ottla.groupcoord.share_state.share_state_shard import Shard as ShareStateShard
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, StateBatch
 from ottla.groupcoord.transactions import transaction_scan
 from ottla.groupcoord.transactions.transaction import begun, with_partitions
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
@@ -190,6 +198,58 @@ def _load_transactions(content: bytes) -> None:
     transaction_scan.load_shard(
         scan.finish(), TransactionShard(TransactionConfig(), level=2, coordinator_epoch=0)
     )
+
+
+@cache
+def _share_state_records() -> list[tuple[bytes, bytes | None]]:
+    key = SharePartitionKey("g", bytes(range(16)), 1)
+    batches = (StateBatch(5, 9, 0, 1), StateBatch(10, 10, 2, 2))
+    state = ShareState(
+        snapshot_epoch=1,
+        state_epoch=2,
+        leader_epoch=3,
+        start_offset=5,
+        delivery_complete_count=1,
+        create_time_ms=_NOW_MS,
+        write_time_ms=_NOW_MS,
+        batches=batches,
+    )
+    return [
+        encode_share_state(one)
+        for one in (
+            SnapshotRecord(key, state),
+            UpdateRecord(key, Update(1, 3, 7, -1, batches)),
+            SnapshotRecord(key, None),
+        )
+    ]
+
+
+def _share_state_logs() -> list[bytes]:
+    rows = [(key, value, 0, ()) for key, value in _share_state_records()]
+    return [bytes(build_batch([one])) for one in rows] + [
+        bytes(build_batch(rows[:2], compression=Compression.ZSTD)),
+        b"\0".join(key + (value or b"") for key, value in _share_state_records()),
+    ]
+
+
+def _load_share_states(content: bytes) -> None:
+    """A log; and its bytes as key and value of one record, of any length."""
+
+    def replayed(key: bytes, value: bytes) -> None:
+        record = decode_share_state(key, value)
+        if record is not None:
+            shard = ShareStateShard(ShareCoordinatorConfig(), partitions_of=lambda topic_id: 2)
+            shard.replay(record)
+            shard.check_invariants()
+
+    def loaded() -> None:
+        scan = ShareStateScan(ShareStateShard(ShareCoordinatorConfig(), partitions_of=lambda topic_id: 2))
+        scan.feed(content)
+        shard, _ = scan.finish()
+        shard.check_invariants()
+
+    length = len(_share_state_records()[0][0])
+    _try_all((loaded, lambda: replayed(content[:length], content[length:])))
 
 
 # ---- metadata ---------------------------------------------------------------------------------------------
@@ -424,6 +484,12 @@ TARGETS: Final = (
         reads="the log of a shard of transactions, as a coordinator loads it",
         corpus=_transaction_logs,
         run=_load_transactions,
+    ),
+    Target(
+        name="share-state-log",
+        reads="the log of a shard of share-partitions, as a coordinator loads it, and its records",
+        corpus=_share_state_logs,
+        run=_load_share_states,
     ),
     Target(
         name="metadata-log",

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from ottla.node.embedded import Cluster
 from ottla.node.tools.dump_state import main
 from tests.compat import command_line
+from tests.compat.share_states import write_share_state
 
 pytestmark = pytest.mark.slow
 
@@ -24,6 +25,7 @@ def test_what_a_node_leaves_adds_up(tmp_path: Path, capsys: pytest.CaptureFixtur
         consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "billing"})
         consumer.commit(offsets=[TopicPartition("orders", 1, 7)], asynchronous=False)
         consumer.close()
+        write_share_state(cluster.bootstrap, "orders", 1)
     data = tmp_path / "node-0"
     before = {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
 
@@ -32,6 +34,9 @@ def test_what_a_node_leaves_adds_up(tmp_path: Path, capsys: pytest.CaptureFixtur
         row for path in data.glob("__consumer_offsets-*") for row in dumped(capsys, "dump-group", path)
     ]
     txns = [row for path in data.glob("__transaction_state-*") for row in dumped(capsys, "dump-group", path)]
+    shares = [
+        row for path in data.glob("__share_group_state-*") for row in dumped(capsys, "dump-group", path)
+    ]
     codes = [main(["replay", str(path)]) for path in data.glob("__*-*")]
 
     assert "orders" in [row.get("name") for row in metadata if row["type"] == "TopicRecord"]
@@ -44,6 +49,11 @@ def test_what_a_node_leaves_adds_up(tmp_path: Path, capsys: pytest.CaptureFixtur
     )
     [txn] = txns
     assert (txn["transactional_id"], txn["state"]) == ("billing-1", "CompleteCommit")
+    [share] = shares
+    assert (share["group"], share["partition"], share["start_offset"]) == ("workers", 1, 3)
+    assert share["batches"] == [
+        {"first_offset": 5, "last_offset": 9, "delivery_state": 2, "delivery_count": 1}
+    ]
     assert set(codes) == {0}, capsys.readouterr().out
     assert before == {path: path.read_bytes() for path in data.rglob("*") if path.is_file()}
 

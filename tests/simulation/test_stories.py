@@ -2,7 +2,15 @@
 
 import pytest
 
-from tests.simulation import acl_stories, group_stories, marker_stories, stories, txn_stories, upgrade_stories
+from tests.simulation import (
+    acl_stories,
+    group_stories,
+    marker_stories,
+    share_state_stories,
+    stories,
+    txn_stories,
+    upgrade_stories,
+)
 from tests.simulation.simulation import Options, Simulation
 from tests.thorough import some_of
 
@@ -80,3 +88,9 @@ def test_a_late_copy_changes_nothing(story: stories.Story, seed: int) -> None:
 @pytest.mark.parametrize("story", txn_stories.STORIES, ids=lambda story: story.__name__)
 def test_transactions_outlive_who_has_a_part_in_them(story: stories.Story, seed: int) -> None:
     Simulation(seed, Options(settings=txn_stories.SETTINGS)).play(story)
+
+
+@BY_SEED
+@pytest.mark.parametrize("story", share_state_stories.STORIES, ids=lambda story: story.__name__)
+def test_states_of_share_partitions_outlive_their_coordinators(story: stories.Story, seed: int) -> None:
+    Simulation(seed, Options(settings=share_state_stories.SETTINGS)).play(story)

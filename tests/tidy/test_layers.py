@@ -65,6 +65,7 @@ DOORS = {
     "node/replica/isr_updates.py",
     "node/replica/replica_manager.py",
     "node/replica/replication.py",
+    "node/share/share_partition_manager.py",
     "node/metrics/collector.py",
     "node/metrics/exposition.py",
     "node/metrics/loop_watch.py",

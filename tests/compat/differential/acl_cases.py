@@ -6,8 +6,10 @@ its resource another one (`other`), to which nobody has a right, and one that is
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, AclPermissionType, PatternType, ResourceType
 from tests.compat.batches import TRANSACTIONAL, batch
 from tests.compat.differential.cases import LONG_AGO_MS, UNKNOWN_ID, Fields
@@ -364,6 +366,40 @@ case(
     lambda n: {"key_type": 1, "coordinator_keys": [n.txn, "unasked"]},
     4,
 )
+
+case(
+    "find_coordinator",
+    "of share-partitions",
+    [of_cluster(CLUSTER_ACTION)],
+    lambda n: {"key_type": 2, "coordinator_keys": [f"{n.group}:{uuid_to_text(UNKNOWN_ID)}:0"]},
+    6,
+)
+
+# ---- the state of share-partitions -------------------------------------------------------------------------
+
+
+def of_share_partition(n: Names, **fields: Any) -> Fields:
+    """A partition that no coordinator keeps, of a topic that there is not."""
+    return {
+        "group_id": n.group,
+        "topics": [{"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, **fields}]}],
+    }
+
+
+SHARE_STATES: Final = {
+    "initialize_share_group_state": {"state_epoch": 0, "start_offset": 0},
+    "read_share_group_state": {"leader_epoch": 0},
+    "write_share_group_state": {
+        "state_epoch": 0,
+        "leader_epoch": 0,
+        "start_offset": 0,
+        "state_batches": list[Fields](),
+    },
+    "delete_share_group_state": dict[str, Any](),
+    "read_share_group_state_summary": {"leader_epoch": 0},
+}
+for api, state_fields in SHARE_STATES.items():
+    case(api, "of the cluster", [of_cluster(CLUSTER_ACTION)], partial(of_share_partition, **state_fields), 0)
 
 # ---- groups ------------------------------------------------------------------------------------------------
 

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from ottla.logstore.words.topic_partition import uuid_to_text
 from ottla.metadata_raft.acl import AclPermissionType
 from tests.compat.conftest import OVERRIDES
 from tests.compat.differential.acl_cases import ADMINISTRATOR, CASES, COMMITTED, AclCase, Names, Role
@@ -84,11 +86,25 @@ class Side:
         with log_in(bootstrap, ADMINISTRATOR) as client:
             self.node = int(only(client.call("metadata", 12, topics=[]).brokers).node_id)
             prime(client)
-            asked = {"key_type": 1, "coordinator_keys": ["prime"]}
-            eventually(
-                lambda: client.call("find_coordinator", 4, **asked),
-                lambda found: only(found.coordinators).error_code == 0,
-            )
+            for key_type, key in ((1, "prime"), (2, f"prime:{uuid_to_text(UNKNOWN_ID)}:0")):
+                asked = {"key_type": key_type, "coordinator_keys": [key]}
+                eventually(
+                    partial(client.call, "find_coordinator", 6, **asked),
+                    lambda found: only(found.coordinators).error_code == 0,
+                )
+            # Every shard of the coordinator of share-partitions has loaded.
+            share_partition = {"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, "leader_epoch": 0}]}
+            for number in range(100):
+                eventually(
+                    partial(
+                        client.call,
+                        "read_share_group_state_summary",
+                        0,
+                        group_id=f"prime-{number}",
+                        topics=[share_partition],
+                    ),
+                    lambda found: only(only(found.results).partitions).error_code == 3,
+                )
             self._ids: dict[str, bytes] = {}
             self._create_topics(client, cases)
             for case in cases:

@@ -9,7 +9,8 @@ from tests.compat.wire_client import WireClient, eventually, only
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 TOPIC, OF_THE_TOPIC = 2, 1
-GROUPS, TRANSACTIONS = 0, 1
+GROUPS, TRANSACTIONS, SHARES = 0, 1, 2
+FIRST_KEYS = {GROUPS: "first", TRANSACTIONS: "first", SHARES: "first:AAAAAAAAAAAAAAAAAAAAAQ:0"}
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,7 @@ GROUPS, TRANSACTIONS = 0, 1
         ("__consumer_offsets", GROUPS, set[str]()),
         # The reference has one node and is told that one replica is enough.
         ("__transaction_state", TRANSACTIONS, {"min.insync.replicas"}),
+        ("__share_group_state", SHARES, set[str]()),
     ],
 )
 def test_the_topic_of_a_coordinator_has_the_same_settings(
@@ -33,7 +35,9 @@ def settings(server: Server, name: str, key_type: int) -> dict[str, Any]:
     """What is set for the topic itself, once the first key was asked for."""
     with WireClient(server.bootstrap) as client:
         eventually(
-            lambda: client.call("find_coordinator", 4, key_type=key_type, coordinator_keys=["first"]),
+            lambda: client.call(
+                "find_coordinator", 6, key_type=key_type, coordinator_keys=[FIRST_KEYS[key_type]]
+            ),
             lambda answer: only(answer.coordinators).error_code == 0,
             60,
         )

@@ -35,7 +35,14 @@ _OF_THE_BROKER = (
         "NameJudge",
         "QuotaJudge",
     ),
-    *("RegexJudge", "SharePartitionJudge", "TransactionDecisionJudge", "TransactionLogJudge"),
+    *(
+        "RegexJudge",
+        "ShareMembers",
+        "SharePartitionJudge",
+        "ShareStateJudge",
+        "TransactionDecisionJudge",
+        "TransactionLogJudge",
+    ),
     *("CountingStream", "NumberSource"),
 )
 # By artifacts, the first of them runs others (program_runner.py).

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from ottla.node.tools.dump_log import main as dump_log
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_ottla
+from tests.compat.share_states import write_share_state
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 WAIT_S = 60
@@ -28,11 +29,16 @@ TROUBLE = re.compile(
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The partition directories of a node that was filled and stopped, by name."""
     place = tmp_path_factory.mktemp("dump")
-    settings = ("offsets.topic.num.partitions=1", "transaction.state.log.num.partitions=1")
+    settings = (
+        "offsets.topic.num.partitions=1",
+        "transaction.state.log.num.partitions=1",
+        "share.coordinator.state.topic.num.partitions=1",
+    )
     server = start_ottla(place, "group.initial.rebalance.delay.ms=0", *settings)
     try:
         fill(server)
         fill_with_transactions(server)
+        write_share_state(server.bootstrap, "none", 0)
     finally:
         assert server.stop() == 0
     return {path.parent.name: path.parent for path in (place / "ottla").rglob("*.log") if path.stem.isdigit()}
@@ -188,3 +194,26 @@ def test_committed_offsets_are_decoded(tools: KafkaTools, directories: dict[str,
     assert '"group":"dumped"' in text
     assert re.search(r'"topic":"none".*"offset":3000', text)
     assert re.search(r'"protocolType":"consumer"', text)
+
+
+def test_states_of_share_partitions_are_decoded(
+    tools: KafkaTools, directories: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `ottla log dump`, too."""
+    files = sorted(directories["__share_group_state-0"].glob("*.log"))
+
+    text = dump(tools, files, "--share-group-state-decoder")
+    capsys.readouterr()
+    assert dump_log(["--records", "--json", *map(str, files)]) == 0
+
+    snapshot, update = [
+        json.loads(found)["data"] for found in re.findall(r"payload: (\{.*\})$", text, flags=re.M)
+    ]
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    ours = [json.loads(line["payload"]) for line in lines if line["type"] == "record"]
+    assert (
+        [snapshot["startOffset"], update["startOffset"]] == [one["start_offset"] for one in ours] == [3, -1]
+    )
+    assert snapshot["createTimestamp"] == ours[0]["create_time_ms"]
+    [theirs], [mine] = update["stateBatches"], ours[1]["batches"]
+    assert list(theirs.values()) == list(mine.values()) == [5, 9, 2, 1]

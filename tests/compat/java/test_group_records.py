@@ -15,6 +15,9 @@ from ottla.groupcoord.consumer.consumer_records import (
     encode_consumer_key,
     encode_consumer_value,
 )
+from ottla.groupcoord.record_codec import encode_key, encode_value
+from ottla.groupcoord.record_layout import Layouts
+from ottla.groupcoord.share.share_records import SHARE_LAYOUTS
 from ottla.logstore.words import schema_compiler
 from ottla.logstore.words.schema import schema_of
 from tests.compat.java.conftest import AskJava
@@ -29,6 +32,15 @@ def test_java_rereads_records_of_the_consumer_protocol_to_the_same_bytes(
     ask_java: AskJava,
 ) -> None:
     asked = [(encode_consumer_key(record), encode_consumer_value(record)) for record in random_records()]
+
+    answered = judged(ask_java, asked)
+
+    assert answered == asked
+
+
+def test_java_rereads_records_of_share_groups_to_the_same_bytes(ask_java: AskJava) -> None:
+    random = Random(932)
+    asked = [(encode_key(one), encode_value(one)) for one in records_of(SHARE_LAYOUTS, random)]
 
     answered = judged(ask_java, asked)
 
@@ -51,10 +63,13 @@ def test_java_rereads_what_consumers_say_to_each_other_to_the_same_bytes(
 
 
 def random_records() -> list[ConsumerGroupRecord]:
+    return records_of(LAYOUTS, Random(848))
+
+
+def records_of(layouts: Layouts, random: Random) -> list[Any]:
     """Every kind: what nobody set, a tombstone, and many with random fields."""
-    random = Random(848)
     records: list[Any] = []
-    for record, layout in LAYOUTS.items():
+    for record, layout in layouts.items():
         values = [layout.value(), None]
         values += [random_message(layout.value, 0, random) for _ in range(ROUNDS)]
         for value in values:

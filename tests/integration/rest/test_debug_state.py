@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from ottla.node.embedded import Cluster
+from tests.compat.share_states import write_share_state
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually, name_of
 from tests.integration.rest.test_produce_records import create
 
@@ -98,3 +99,15 @@ def test_the_node_tells_of_itself_and_long_lists_come_in_pages(rest_cluster: Clu
     assert len(names) == len(set(names)) >= 3
     assert api.get("/debug/state?part=groups&name=absent")["machines"] == []
     assert api.get("/debug/state?limit=1000", 400)
+
+
+def test_the_coordinator_of_a_share_partition_tells_of_its_state(
+    rest_cluster: Cluster, apis: list[Api]
+) -> None:
+    key = write_share_state(rest_cluster.bootstrap, create(rest_cluster), 0)
+
+    pages = [api.get(f"/debug/state?part=share-partitions&name={key}")["machines"] for api in apis]
+
+    [machine] = [one for page in pages for one in page]
+    assert machine["name"] == key
+    assert (machine["state"]["state"]["start_offset"], machine["state"]["updates"]) == (3, 1)

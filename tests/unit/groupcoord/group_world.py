@@ -35,6 +35,7 @@ from ottla.groupcoord.offsets.offset_log_scan import OffsetLogScan
 from ottla.groupcoord.record_codec import GroupRecord, decode_record, encode_key, encode_value, opened
 from ottla.groupcoord.shard import Shard
 from ottla.groupcoord.shard_load import load_shard
+from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.logstore.record import ControlType, EndTransactionMarker, build_batch, build_marker
 from ottla.logstore.words.errors import ErrorCode
 
@@ -104,6 +105,9 @@ class GroupWorld:
                 if group.group_epoch > group.assignment_epoch:
                     spare.add(TimerKey("assign", group.group_id))
                 continue
+            if isinstance(group, ShareGroup):
+                wanted |= {TimerKey("session", group.group_id, one) for one in group.members}
+                continue
             for member in group.members.values():
                 is_waiting = member.join_token is not None or member.sync_token is not None
                 (spare if is_waiting and not member.is_new else wanted).add(
@@ -118,7 +122,7 @@ class GroupWorld:
         for group_id in held.groups():
             wanted |= {TimerKey("hold", group_id, command.member_id) for command in held.of_group(group_id)}
         # Those of heartbeats that were answered early are not cancelled: the next one moves them.
-        spare |= {key for key in self.timers if key.purpose in ("hold", "wake")}
+        spare |= {key for key in self.timers if key.purpose in ("hold", "wake", "share-topics")}
         missing, left_over = wanted - self.timers.keys(), self.timers.keys() - wanted - spare
         assert (sorted(missing)[:3], sorted(left_over)[:3]) == ([], [])
 

@@ -165,7 +165,7 @@ def test_keys_of_the_oldest_kind_are_offsets_too() -> None:
     assert decoded == offset(OffsetCommitValue(offset=42, commit_timestamp=COMMITTED_MS))
 
 
-@pytest.mark.parametrize("kind", [9, 12, 17, 20, 0x7FFF])
+@pytest.mark.parametrize("kind", [9, 17, 20, 0x7FFF])
 def test_kinds_of_other_protocols_are_passed_over(kind: int) -> None:
     assert decode_record(kind.to_bytes(2) + b"whatever", b"\0\0anything") is None
 

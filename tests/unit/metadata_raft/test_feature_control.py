@@ -8,6 +8,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.cluster_features import (
     GROUP_VERSION,
     SECURITY_VERSION,
+    SHARE_VERSION,
     SUPPORTED_FEATURES,
     TRANSACTION_VERSION,
 )
@@ -115,6 +116,7 @@ def test_a_new_cluster_begins_at_the_latest_level() -> None:
         METADATA_VERSION: LATEST_METADATA_VERSION,
         GROUP_VERSION: 1,
         TRANSACTION_VERSION: 2,
+        SHARE_VERSION: 1,
         SECURITY_VERSION: 1,
     }
     assert world.image.group_version == 1
@@ -147,12 +149,18 @@ def set_feature(world: MetadataWorld, name: str, level: int, kind: UpgradeType =
 
 def level_of(world: MetadataWorld, name: str) -> int:
     """What the parts of a node that obey the feature look at."""
-    return {GROUP_VERSION: world.image.group_version, TRANSACTION_VERSION: world.image.transaction_version}[
-        name
-    ]
+    image = world.image
+    levels = {
+        GROUP_VERSION: image.group_version,
+        TRANSACTION_VERSION: image.transaction_version,
+        SHARE_VERSION: image.share_version,
+    }
+    return levels[name]
 
 
-@pytest.mark.parametrize(("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2)])
+@pytest.mark.parametrize(
+    ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)]
+)
 def test_an_older_cluster_has_a_later_feature_when_somebody_says_so(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)
     level = FeatureLevelRecord(name=METADATA_VERSION, feature_level=LATEST_METADATA_VERSION)
@@ -171,7 +179,9 @@ def test_an_older_cluster_has_a_later_feature_when_somebody_says_so(name: str, h
         set_feature(world, name, highest + 1)
 
 
-@pytest.mark.parametrize(("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2)])
+@pytest.mark.parametrize(
+    ("name", "highest"), [(GROUP_VERSION, 1), (TRANSACTION_VERSION, 2), (SHARE_VERSION, 1)]
+)
 def test_nodes_of_an_older_release_and_a_later_feature_exclude_each_other(name: str, highest: int) -> None:
     world = MetadataWorld(brokers=0)
     register(world, 0, THIS_RELEASE)

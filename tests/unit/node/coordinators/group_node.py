@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.logstore.compression import Compression
@@ -18,6 +19,8 @@ from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.clock import ManualClock
 from ottla.node.coordinators.group_runtime import GroupRuntime, Make
+from ottla.node.coordinators.group_topics import ImageTopics
+from ottla.node.coordinators.persister_jobs import StatePersister
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Assignment
 from ottla.node.replica.replica_manager import ReplicaManager
@@ -96,6 +99,7 @@ class GroupNode:
         compression: Compression = Compression.NONE,
         heartbeat_hold_ms: int = 0,
         max_batch_bytes: int = 1_048_588,
+        persister: StatePersister | None = None,
     ) -> None:
         self.disk = disk or MemoryDisk()
         self.clock = ManualClock()
@@ -114,6 +118,7 @@ class GroupNode:
             offsets_commit_timeout_ms=100,
             offsets_topic_compression=compression,
             heartbeat_hold_ms=heartbeat_hold_ms,
+            persister=persister,
         )
 
     async def create_offsets_topic(self) -> None:
@@ -166,6 +171,10 @@ class GroupNode:
             ),
             features=image.features,
         )
+
+    def topics_now(self) -> TopicsChanged:
+        """What groups are told of the topics of now."""
+        return TopicsChanged(topics=ImageTopics(self.image), has_new_topics=True, changed=frozenset())
 
     async def loaded(self) -> None:
         async with asyncio.timeout(60):

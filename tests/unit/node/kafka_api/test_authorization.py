@@ -85,6 +85,13 @@ REFUSED: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any], set[ErrorCode]]]] =
     ApiKey.DESCRIBE_GROUPS: (6, {"groups": ["g"], "include_authorized_operations": True}, {GROUP}),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (1, {"group_ids": ["g"]}, {GROUP}),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: (1, {**OF_GROUP, "member_id": "m", "member_epoch": 0}, {GROUP}),
+    ApiKey.SHARE_FETCH: (2, {**OF_GROUP, "member_id": "m", "share_session_epoch": 0}, {GROUP}),
+    ApiKey.SHARE_ACKNOWLEDGE: (2, {**OF_GROUP, "member_id": "m", "share_session_epoch": 1}, {GROUP}),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, {"group_ids": ["g"]}, {GROUP}),
+    ApiKey.SHARE_GROUP_HEARTBEAT: (1, {**OF_GROUP, "member_id": "m", "member_epoch": 0}, {GROUP}),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (1, {"groups": [{"group_id": "g", "topics": None}]}, {GROUP}),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: (0, {**OF_GROUP, "topics": []}, {GROUP}),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: (0, {**OF_GROUP, "topics": []}, {GROUP}),
     ApiKey.DESCRIBE_TRANSACTIONS: (0, {"transactional_ids": ["x"]}, {TRANSACTION}),
     ApiKey.DELETE_RECORDS: (2, {**OF_TOPIC, "timeout_ms": 1000}, {TOPIC}),
     ApiKey.OFFSET_DELETE: (0, {**OF_GROUP, **OF_TOPIC}, {GROUP}),
@@ -180,6 +187,7 @@ class Node(MetadataNode):
     """A node with metadata that knows no topic; what it has else fails if it is asked for anything."""
 
     serves_consumer_groups = True
+    serves_share_groups = True
     is_cut_off = False
     unsent = UnsentAnswers()
     groups = txns = NothingAsked()
@@ -276,6 +284,11 @@ MANY: Final = [f"name-{number}" for number in range(2_000)]
 LARGE: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any]]]] = {
     ApiKey.DESCRIBE_GROUPS: (5, {"groups": MANY}),
     ApiKey.CONSUMER_GROUP_DESCRIBE: (1, {"group_ids": MANY}),
+    ApiKey.SHARE_GROUP_DESCRIBE: (1, {"group_ids": MANY}),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: (
+        1,
+        {"groups": [{"group_id": one, "topics": None} for one in MANY]},
+    ),
     ApiKey.DELETE_GROUPS: (2, {"groups_names": MANY}),
     ApiKey.OFFSET_FETCH: (9, {"groups": [{"group_id": one, "topics": None} for one in MANY]}),
     ApiKey.DESCRIBE_TRANSACTIONS: (0, {"transactional_ids": MANY}),

@@ -31,6 +31,9 @@ OF_CLIENTS: Final = {
     ApiKey.HEARTBEAT,
     ApiKey.LEAVE_GROUP,
     ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
     ApiKey.OFFSET_FETCH,
     ApiKey.OFFSET_FOR_LEADER_EPOCH,
     ApiKey.FIND_COORDINATOR,
@@ -44,6 +47,12 @@ OF_CLIENTS: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
     ApiKey.PUSH_TELEMETRY,
+    # What nodes ask of each other for share groups.
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE,
+    ApiKey.WRITE_SHARE_GROUP_STATE,
+    ApiKey.DELETE_SHARE_GROUP_STATE,
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
 }
 # That only read, but may have to look at all groups or ids for it.
 READERS: Final = {
@@ -281,6 +290,18 @@ ACL: Final = {
             {"group_id": "g", "topics": [{"name": "a", "partitions": []}]},
             {"topics": [{"name": "a", "partitions": [{"error_code": 86}]}]},
             [("Group", "g", "GROUP_SUBSCRIBED_TO_TOPIC", "a")],
+        ),
+        (
+            ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+            {"group_id": "g", "topics": [{"topic_name": "a", "partitions": [{"start_offset": 5}]}]},
+            {"responses": [{"topic_name": "a", "topic_id": bytes(16), "partitions": [{"error_code": 3}]}]},
+            [("Group", "g", "UNKNOWN_TOPIC_OR_PARTITION", "a")],
+        ),
+        (
+            ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+            {"group_id": "g", "topics": [{"topic_name": "a"}]},
+            {"responses": [{"topic_name": "a", "topic_id": bytes(16), "error_code": 0}]},
+            [("Group", "g", "NONE", "a")],
         ),
         (
             ApiKey.OFFSET_COMMIT,

@@ -28,6 +28,12 @@ from tests.unit.node.stand_ins import connection_of
 STRANGER: Final = replace(CONNECTION, client_host="10.9.9.9")
 BROKER_RESOURCE: Final = 4
 
+
+def share_state(**fields: int | list[object]) -> Mapping[str, Any]:
+    """A request about the state of a share-partition, which nodes ask of each other."""
+    return {"group_id": "g", "topics": [{"topic_id": b"t" * 16, "partitions": [{"partition": 0, **fields}]}]}
+
+
 READS: Final = frozenset(
     {
         ApiKey.FETCH,
@@ -49,6 +55,8 @@ READS: Final = frozenset(
         ApiKey.LIST_TRANSACTIONS,
         ApiKey.LIST_CONFIG_RESOURCES,
         ApiKey.CONSUMER_GROUP_DESCRIBE,
+        ApiKey.SHARE_GROUP_DESCRIBE,
+        ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
         ApiKey.DESCRIBE_TOPIC_PARTITIONS,
         ApiKey.DESCRIBE_ACLS,
         ApiKey.DESCRIBE_CLIENT_QUOTAS,
@@ -73,6 +81,13 @@ FOR_ADMINISTRATORS: Final[Mapping[ApiKey, Mapping[str, Any]]] = {
             }
         ]
     },
+    ApiKey.INITIALIZE_SHARE_GROUP_STATE: share_state(state_epoch=0, start_offset=0),
+    ApiKey.READ_SHARE_GROUP_STATE: share_state(leader_epoch=0),
+    ApiKey.WRITE_SHARE_GROUP_STATE: share_state(
+        state_epoch=0, leader_epoch=0, start_offset=0, state_batches=[]
+    ),
+    ApiKey.DELETE_SHARE_GROUP_STATE: share_state(),
+    ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: share_state(leader_epoch=0),
     ApiKey.ALTER_CONFIGS: {
         "resources": [{"resource_type": BROKER_RESOURCE, "resource_name": "", "configs": []}]
     },
@@ -123,6 +138,11 @@ FOR_EVERYBODY_BECAUSE: Final[Mapping[ApiKey, str]] = {
     ApiKey.DELETE_GROUPS: _GROUPS,
     ApiKey.OFFSET_DELETE: _GROUPS,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _GROUPS,
+    ApiKey.SHARE_GROUP_HEARTBEAT: _GROUPS,
+    ApiKey.SHARE_FETCH: _GROUPS,
+    ApiKey.SHARE_ACKNOWLEDGE: _GROUPS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: _GROUPS,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: _GROUPS,
     ApiKey.INIT_PRODUCER_ID: _TRANSACTIONS,
     ApiKey.ADD_PARTITIONS_TO_TXN: _TRANSACTIONS,
     ApiKey.ADD_OFFSETS_TO_TXN: _TRANSACTIONS,

@@ -6,7 +6,12 @@ import pytest
 
 from ottla.metadata_raft.commands import NewTopic
 from ottla.metadata_raft.image import MetadataImage
-from ottla.node.metadata.topic_creation import auto_created, offsets_topic, transactions_topic
+from ottla.node.metadata.topic_creation import (
+    auto_created,
+    offsets_topic,
+    share_state_topic,
+    transactions_topic,
+)
 from ottla.node.settings.config import parse_config
 
 _counter = itertools.count()
@@ -38,6 +43,26 @@ def test_the_topic_of_transactions_is_as_its_settings_want_it() -> None:
     }
 
 
+def test_the_topic_of_share_states_is_as_its_settings_want_it() -> None:
+    config = parse_config(
+        {
+            "share.coordinator.state.topic.num.partitions": "7",
+            "share.coordinator.state.topic.min.isr": "3",
+            "share.coordinator.state.topic.segment.bytes": "12345",
+        }
+    )
+    topic = share_state_topic(MetadataImage(), config, unique)
+
+    assert (topic.name, topic.num_partitions) == ("__share_group_state", 7)
+    assert {one.name: one.value for one in topic.configs} == {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": "1",
+        "retention.ms": "-1",
+        "segment.bytes": "12345",
+    }
+
+
 @pytest.mark.parametrize(
     ("wanted", "voters", "replicas"), [("3", 1, 1), ("3", 3, 3), ("3", 5, 3), ("2", 3, 2)]
 )
@@ -63,10 +88,10 @@ def test_voters_that_are_not_up_yet_are_counted(wanted: str, voters: int, replic
 def test_who_asks_for_an_internal_topic_by_its_name_gets_that() -> None:
     config, image = parse_config({}), MetadataImage()
 
-    offsets, transactions, other = auto_created(
-        ["__consumer_offsets", "__transaction_state", "other"], image, config, unique
-    ).topics
+    names = ["__consumer_offsets", "__transaction_state", "__share_group_state", "other"]
+    offsets, transactions, shares, other = auto_created(names, image, config, unique).topics
 
     assert offsets.configs == offsets_topic(image, config, unique).configs
     assert transactions.configs == transactions_topic(image, config, unique).configs
+    assert shares.configs == share_state_topic(image, config, unique).configs
     assert not other.configs

@@ -1,5 +1,7 @@
 """Settings of groups: what a node starts with, what a group may have of its own, and what holds."""
 
+import re
+
 import pytest
 
 from ottla.groupcoord.coordinator_config import GroupConfig
@@ -230,8 +232,56 @@ def test_what_was_set_while_the_broker_allowed_it_is_held_within_what_it_allows_
         consumer_session_timeout_ms=50_000,
         consumer_heartbeat_interval_ms=6_000,
         consumer_assignment_interval_ms=700,
+        share_session_timeout_ms=45_000,
+        share_heartbeat_interval_ms=5_000,
+        share_assignment_interval_ms=1_000,
         offsets_retention_ms=7 * 24 * 60 * 60_000,
     )
+
+
+def test_a_share_group_is_held_within_what_the_broker_allows_now() -> None:
+    values = parse_config(
+        {"group.share.max.session.timeout.ms": "50000", "group.share.min.assignment.interval.ms": "700"}
+    ).values
+    configs = {
+        "share.session.timeout.ms": "55000",
+        "share.heartbeat.interval.ms": "6000",
+        "share.assignment.interval.ms": "0",
+    }
+
+    held = group_config_of(values, configs)
+
+    assert (held.share_session_timeout_ms, held.share_heartbeat_interval_ms) == (50_000, 6_000)
+    assert held.share_assignment_interval_ms == 700
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"group.share.max.size": "0"}, "group.share.max.size"),
+        ({"group.share.max.size": "1001"}, "group.share.max.size"),
+        ({"group.share.assignors": "range"}, "group.share.assignors"),
+        ({"group.share.assignors": ""}, "group.share.assignors"),
+        (
+            {"group.share.session.timeout.ms": "70000"},
+            "group.share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
+        ),
+        (
+            {"group.share.min.heartbeat.interval.ms": "20000"},
+            "group.share.max.heartbeat.interval.ms must be greater than or equal to group.share.min",
+        ),
+        (
+            {
+                "group.share.heartbeat.interval.ms": "45000",
+                "group.share.max.heartbeat.interval.ms": "45000",
+            },
+            "group.share.heartbeat.interval.ms must be less than group.share.session.timeout.ms",
+        ),
+    ],
+)
+def test_settings_of_share_groups_that_contradict_are_refused(settings: dict[str, str], words: str) -> None:
+    with pytest.raises(KafkaError, match=re.escape(words)):
+        parse_config(settings)
 
 
 @pytest.mark.parametrize(("own", "held_ms"), [(None, 120_000), ("-2", 120_000), ("-1", -1), ("5000", 5_000)])

@@ -1,13 +1,16 @@
-"""Records of `__transaction_state` in words."""
+"""Records of `__transaction_state` and of `__share_group_state` in words."""
 
 import json
 
 import pytest
 
+from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, UpdateRecord, encode_record
 from ottla.groupcoord.transactions.transaction_records import encode_key, encode_value
 from ottla.logstore.record import Record
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.tools.internal_records import plain, wording_for
+from tests.unit.groupcoord.share_state.share_state_world import KEY
+from tests.unit.groupcoord.share_state.test_share_state_records import BATCHES, SNAPSHOT, UPDATE
 from tests.unit.groupcoord.transactions.states import S, at
 
 WORDING = wording_for("__transaction_state-49")
@@ -61,3 +64,48 @@ def test_what_is_not_known_is_printed_as_it_is(key: bytes | None, value: bytes |
     given = record(key, value)
 
     assert WORDING(given) == plain(given)
+
+
+# ---- share-partitions --------------------------------------------------------------------------------------
+
+SHARE_WORDING = wording_for("__share_group_state-7")
+SHARE_PARTITION = {"group": "g", "topic_id": "AAAAAAAAAQAAAAAAAAAAAQ", "partition": 0}
+
+
+def test_a_snapshot_and_an_update_in_words() -> None:
+    snapshot, update = (
+        SHARE_WORDING(record(*encode_record(one)))
+        for one in (SnapshotRecord(KEY, SNAPSHOT), UpdateRecord(KEY, UPDATE._replace(batches=BATCHES[:1])))
+    )
+
+    batch = {"first_offset": 5, "last_offset": 9, "delivery_state": 0, "delivery_count": 1}
+    assert json.loads(snapshot[0] or "") == {"type": "snapshot", **SHARE_PARTITION}
+    told = json.loads(snapshot[1] or "")
+    assert (told["state_epoch"], told["start_offset"], told["batches"][0]) == (2, 5, batch)
+    assert json.loads(update[0] or "") == {"type": "update", **SHARE_PARTITION}
+    assert json.loads(update[1] or "") == {
+        "snapshot_epoch": 3,
+        "leader_epoch": 7,
+        "start_offset": -1,
+        "delivery_complete_count": -1,
+        "batches": [batch],
+    }
+
+
+def test_the_end_of_a_share_partition() -> None:
+    key, value = SHARE_WORDING(record(*encode_record(SnapshotRecord(KEY, None))))
+
+    assert json.loads(key or "") == {"type": "snapshot", **SHARE_PARTITION} and value is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"v"),
+        (b"\x00\x07" + b"k" * 30, b"v"),
+        (b"\x00", b"v"),
+        (encode_record(SnapshotRecord(KEY, None))[0], b"\x00\x01 to come"),
+    ],
+)
+def test_what_is_not_known_of_a_share_partition_is_printed_as_it_is(key: bytes | None, value: bytes) -> None:
+    assert SHARE_WORDING(record(key, value)) == plain(record(key, value))

@@ -1,0 +1,232 @@
+"""The assignor `simple` of share groups (KIP-932): every partition has members, and may have many.
+
+It is Apache Kafka's to the partition, so the order of its hash maps is kept (`java_hash_order`). Each
+partition is shared by as many members as are needed for every member to have one; members keep what they
+have, give up what they have too much of, and take what too few have.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import ceil
+from typing import Final, Generic, NamedTuple, TypeAlias, TypeVar
+
+from ottla.groupcoord.assignment import Assignment
+from ottla.groupcoord.java_hash_order import (
+    JavaHashMap,
+    hash_of_int,
+    hash_of_partition,
+    hash_of_string,
+    hash_of_uuid,
+    table_for_copy,
+    table_for_mappings,
+)
+
+SIMPLE: Final = "simple"
+
+Partition: TypeAlias = tuple[bytes, int]
+P = TypeVar("P", int, Partition)
+
+
+class ShareMemberSpec(NamedTuple):
+    """A member: the existing topics that it subscribes to, in their order, and its target so far."""
+
+    member_id: str
+    topic_ids: Sequence[bytes]
+    assigned: Assignment
+
+
+class ShareGroupSpec(NamedTuple):
+    """A share group: its members, in the order in which Kafka's map is filled, and the partitions that may
+    be assigned, by topic, in rising order.
+    """
+
+    members: Sequence[ShareMemberSpec]
+    is_homogeneous: bool  # all members subscribe to the same names
+    partitions: Mapping[bytes, Sequence[int]]
+
+
+def assign_simple(group: ShareGroupSpec) -> dict[str, Assignment]:
+    """Each member's partitions."""
+    if not group.members:
+        return {}
+    members: JavaHashMap[str, ShareMemberSpec] = JavaHashMap(hash_of_string)
+    for member in group.members:
+        members[member.member_id] = member
+    ordered = [members[member_id] for member_id in members.ordered()]
+    assign = _assign_alike if group.is_homogeneous else _assign_by_topic
+    return assign(ordered, group.partitions)
+
+
+def _assign_alike(
+    members: Sequence[ShareMemberSpec], partitions: Mapping[bytes, Sequence[int]]
+) -> dict[str, Assignment]:
+    """The members subscribe to the same topics, whose partitions are shared out together."""
+    topic_ids = members[0].topic_ids
+    if not topic_ids:
+        return {member.member_id: {} for member in members}
+    wanted = [(topic_id, number) for topic_id in topic_ids for number in partitions.get(topic_id, ())]
+    sharing = _Sharing(len(wanted), range(len(members)), hash_of_partition_key)
+    subscribed = frozenset(topic_ids)
+    for number, member in enumerate(members):
+        for partition in _in_order(member.assigned, subscribed):
+            sharing.hold(number, partition)
+    unfilled = {number for number in range(len(members)) if sharing.lacks(number)}
+    sharing.revoke_from_overfilled(range(len(members)))
+    unfilled |= sharing.revoke_from_overshared()
+    sharing.assign_remaining(wanted, unfilled)
+    assigned: dict[str, Assignment] = {}
+    for number, member in enumerate(members):
+        by_topic: dict[bytes, set[int]] = {}
+        for topic_id, partition_number in sharing.held_by(number):
+            by_topic.setdefault(topic_id, set()).add(partition_number)
+        assigned[member.member_id] = {topic_id: frozenset(one) for topic_id, one in by_topic.items()}
+    return assigned
+
+
+def _assign_by_topic(
+    members: Sequence[ShareMemberSpec], partitions: Mapping[bytes, Sequence[int]]
+) -> dict[str, Assignment]:
+    """The members subscribe to different topics: each topic is shared out by itself among its subscribers.
+
+    What members have of topics that nobody subscribes to stays in their targets, as in Kafka.
+    """
+    subscribers: dict[bytes, list[int]] = {}
+    for number, member in enumerate(members):
+        for topic_id in member.topic_ids:
+            subscribers.setdefault(topic_id, []).append(number)
+    if not subscribers:
+        return {member.member_id: {} for member in members}
+    held = [dict(member.assigned) for member in members]
+    holders: dict[bytes, list[int]] = {}
+    for number, member in enumerate(members):
+        for topic_id in member.assigned:
+            holders.setdefault(topic_id, []).append(number)
+    for topic_id, numbers in subscribers.items():
+        wanted = partitions.get(topic_id, ())
+        sharing = _Sharing(len(wanted), numbers, hash_of_int)
+        for number in holders.get(topic_id, ()):
+            for partition in _numbers_in_order(members[number].assigned[topic_id]):
+                sharing.hold(number, partition)
+        sharing.revoke_from_overfilled(sharing.holders())
+        sharing.revoke_from_overshared()
+        sharing.assign_remaining(wanted, {number for number in numbers if sharing.lacks(number)})
+        for number in sharing.holders():
+            one = sharing.held_by(number)
+            if one:
+                held[number][topic_id] = frozenset(one)
+            else:
+                held[number].pop(topic_id, None)
+    return {member.member_id: held[number] for number, member in enumerate(members)}
+
+
+class _Sharing(Generic[P]):
+    """Partitions that are being shared out among members, who are numbers."""
+
+    def __init__(self, wanted: int, members: Sequence[int], hash_of: Callable[[P], int]) -> None:
+        self._members_per_partition = 0 if wanted == 0 else -(-len(members) // wanted)
+        each = self._members_per_partition * wanted / len(members)
+        self._desired = {
+            member: ceil(each * (place + 1)) - ceil(each * place) for place, member in enumerate(members)
+        }
+        self._hash_of: Callable[[P], int] = hash_of
+        self._by_partition: JavaHashMap[P, JavaHashMap[int, None]] = JavaHashMap(
+            hash_of, table_for_mappings(wanted)
+        )
+        self._by_member: JavaHashMap[int, JavaHashMap[P, None]] = JavaHashMap(
+            hash_of_int, table_for_mappings(len(members))
+        )
+
+    def hold(self, member: int, partition: P) -> None:
+        """Have the member hold the partition from now on."""
+        self._members_of(partition)[member] = None
+        partitions = self._by_member.compute_if_absent(member, lambda: JavaHashMap(self._hash_of))
+        partitions[partition] = None
+
+    def holders(self) -> list[int]:
+        """The members that hold or held something."""
+        return self._by_member.ordered()
+
+    def held_by(self, member: int) -> list[P]:
+        """The partitions that the member holds."""
+        partitions = self._by_member.get(member)
+        return [] if partitions is None else partitions.ordered()
+
+    def lacks(self, member: int) -> bool:
+        """Return whether the member holds less than its share."""
+        partitions = self._by_member.get(member)
+        return (0 if partitions is None else len(partitions)) < self._desired.get(member, 0)
+
+    def revoke_from_overfilled(self, members: Iterable[int]) -> None:
+        """Take from each of these members what is beyond its share."""
+        for member in members:
+            partitions = self._by_member.get(member)
+            desired = self._desired.get(member, 0)
+            if partitions is None or len(partitions) <= desired:
+                continue
+            for partition in partitions.ordered()[: len(partitions) - desired]:
+                self._revoke(member, partition)
+
+    def revoke_from_overshared(self) -> set[int]:
+        """Take partitions from members where too many hold the same; return those members."""
+        losers: set[int] = set()
+        for partition in self._by_partition.ordered():
+            members = self._by_partition[partition]
+            for member in members.ordered()[: max(len(members) - self._members_per_partition, 0)]:
+                self._revoke(member, partition)
+                losers.add(member)
+        return losers
+
+    def assign_remaining(self, wanted: Iterable[P], unfilled: set[int]) -> None:
+        """Give partitions that too few hold to members that have less than their share."""
+        for partition in wanted:
+            self._members_of(partition)
+        waiting = iter(sorted(unfilled))
+        is_round_used = False  # whether somebody has been given something since `waiting` began
+        for partition in self._by_partition.ordered():
+            members = self._by_partition[partition]
+            missing = self._members_per_partition - len(members)
+            while missing > 0:
+                member = next(waiting, None)
+                if member is None:
+                    if not is_round_used or not unfilled:
+                        break
+                    waiting, is_round_used = iter(sorted(unfilled)), False
+                elif member not in members:
+                    self.hold(member, partition)
+                    missing -= 1
+                    is_round_used = True
+                    if not self.lacks(member):
+                        unfilled.discard(member)
+            if not unfilled:
+                break
+
+    def _members_of(self, partition: P) -> JavaHashMap[int, None]:
+        return self._by_partition.compute_if_absent(partition, lambda: JavaHashMap(hash_of_int))
+
+    def _revoke(self, member: int, partition: P) -> None:
+        self._by_partition[partition].remove(member)
+        self._by_member[member].remove(partition)
+
+
+def hash_of_partition_key(partition: Partition) -> int:
+    """The hash of Kafka's TopicIdPartition."""
+    return hash_of_partition(*partition)
+
+
+def _in_order(assigned: Assignment, topic_ids: frozenset[bytes]) -> list[Partition]:
+    """The partitions of these topics in the order in which Kafka goes through an assignment."""
+    topics: JavaHashMap[bytes, frozenset[int]] = JavaHashMap(hash_of_uuid)
+    for topic_id, numbers in assigned.items():
+        topics[topic_id] = numbers
+    return [
+        (topic_id, number)
+        for topic_id in topics.ordered()
+        if topic_id in topic_ids
+        for number in _numbers_in_order(topics[topic_id])
+    ]
+
+
+def _numbers_in_order(numbers: frozenset[int]) -> list[int]:
+    ordered: JavaHashMap[int, None] = JavaHashMap(hash_of_int, table_for_copy(len(numbers)))
+    for number in sorted(numbers):
+        ordered[number] = None
+    return ordered.ordered()

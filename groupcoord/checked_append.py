@@ -1,0 +1,38 @@
+"""One batch of records that belong together, if a batch can hold them."""
+
+from collections.abc import Sequence
+
+from ottla.groupcoord.effects import Append, Effect
+from ottla.groupcoord.group_records import OFFSETS_TOPIC
+from ottla.groupcoord.record_codec import GroupRecord, record_size_bytes
+from ottla.groupcoord.shard import Shard
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+
+
+def checked_append(shard: Shard, records: Sequence[GroupRecord]) -> list[Effect]:
+    """Return one batch of all of them: what it says belongs together and cannot be split.
+
+    GROUP_MAX_SIZE_REACHED if no batch can hold them; what one member brings is judged by itself before.
+    """
+    if not records:
+        return []
+    size_bytes, limit_bytes = sum(map(record_size_bytes, records)), shard.config.max_batch_bytes
+    if size_bytes > limit_bytes:
+        raise KafkaError(
+            ErrorCode.GROUP_MAX_SIZE_REACHED,
+            "The group is too large: the records of its members and their "
+            f"partitions take {size_bytes} bytes, but a batch of {OFFSETS_TOPIC} can "
+            f"have at most {limit_bytes}.",
+        )
+    return [Append(records)]
+
+
+def check_subscription(shard: Shard, record: GroupRecord, advice: str) -> None:
+    """INVALID_REQUEST if no batch can hold the record of what a member says of itself."""
+    size_bytes, limit_bytes = record_size_bytes(record), shard.config.max_batch_bytes
+    if size_bytes > limit_bytes:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"The subscription of the member takes {size_bytes} bytes, but a batch of "
+            f"{OFFSETS_TOPIC} can have at most {limit_bytes}: {advice}",
+        )

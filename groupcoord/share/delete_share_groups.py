@@ -1,0 +1,67 @@
+"""DeleteGroups, where share groups are among them: their state goes first, then they go as other groups."""
+
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.checked_append import checked_append
+from ottla.groupcoord.effects import Effect
+from ottla.groupcoord.offsets.offset_expiry import delete_groups
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard
+from ottla.groupcoord.share.share_commands import DeleteShareGroupOffsets, ShareStateDeleted
+from ottla.groupcoord.share.share_effects import DeleteShareState
+from ottla.groupcoord.share.share_group import ShareGroup, ShareStates, states_record
+from ottla.groupcoord.share.share_group_offsets import share_offsets_deleted
+from ottla.groupcoord.share_state.share_state_words import DeleteState, SharePartitionKey
+from ottla.logstore.words.errors import ErrorCode
+
+
+def delete_groups_of_any_kind(shard: Shard, command: DeleteGroups) -> list[Effect]:
+    """DeleteGroups: at once where no group has state with the share coordinators, else when that is gone."""
+    records: list[GroupRecord] = []
+    requests: list[DeleteState] = []
+    for group_id in dict.fromkeys(command.group_ids):
+        group = shard.share_group(group_id)
+        if group is None or not group.is_empty or group.states is None:
+            continue
+        partitions = _partitions_with_state(shard, group)
+        if partitions:
+            deleting = {topic_id: name for topic_id, (name, _) in partitions.items()}
+            records.append(states_record(group_id, ShareStates(deleting=deleting)))
+        requests += [
+            DeleteState(SharePartitionKey(group_id, topic_id, partition))
+            for topic_id, (_, numbers) in sorted(partitions.items())
+            for partition in sorted(numbers)
+        ]
+    if not requests:
+        return delete_groups(shard, command)
+    effects = checked_append(shard, records)
+    shard.awaiting_persister.add(command.token)
+    return [*effects, DeleteShareState(job=shard.next_share_job(), requests=requests, asked_by=command)]
+
+
+def share_state_deleted(shard: Shard, command: ShareStateDeleted) -> list[Effect]:
+    """The persister has answered: what was to follow does. Groups whose state is left are refused."""
+    match command.asked_by:
+        case DeleteShareGroupOffsets() as asked_by:
+            return share_offsets_deleted(shard, asked_by, command.results)
+        case DeleteGroups() as asked_by:
+            shard.awaiting_persister.discard(asked_by.token)
+            failed = {
+                result.key.group: result.error
+                for result in command.results
+                if result.error is not ErrorCode.NONE
+            }
+            return delete_groups(shard, asked_by, failed)
+
+
+def _partitions_with_state(shard: Shard, group: ShareGroup) -> dict[bytes, tuple[str, frozenset[int]]]:
+    """All that may have state, with the names of the topics: also what was about to begin or to end."""
+    states = group.states or ShareStates()
+    found = {topic_id: (one.name, one.partitions) for topic_id, one in states.initialized.items()}
+    for topic_id, one in states.initializing.items():
+        known = found.get(topic_id, ("", frozenset[int]()))[1]
+        found[topic_id] = (one.name, known | one.partitions)
+    for topic_id in states.deleting:
+        topic = shard.topics.by_id(topic_id)
+        if topic is not None:
+            found[topic_id] = (topic.name, frozenset(range(topic.num_partitions)))
+    return found

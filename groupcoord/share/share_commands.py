@@ -1,0 +1,112 @@
+"""What is asked of share groups (KIP-932), and what timers and the node bring to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from ottla.groupcoord.admin_commands import DeleteGroups
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.share_state.share_state_words import StateResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupHeartbeat:
+    """Joins (epoch 0), stays, or leaves (-1). None says of a field that it is as it was."""
+
+    token: Token
+    group_id: str
+    member_id: str
+    member_epoch: int
+    rack_id: str | None = None
+    subscribed_topic_names: Sequence[str] | None = None
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeShareGroups:
+    token: Token
+    group_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListSharePartitions:
+    """Asks which share-partitions of a group have state."""
+
+    token: Token
+    group_id: str
+
+
+class NewStart(NamedTuple):
+    """Where a share group is to begin in a partition."""
+
+    partition: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlterShareGroupOffsets:
+    token: Token
+    group_id: str
+    topics: Sequence[tuple[str, Sequence[NewStart]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteShareGroupOffsets:
+    token: Token
+    group_id: str
+    topics: Sequence[str]
+
+
+# ---- from timers -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpireShareSession:
+    """A member of a share group was silent for its session timeout."""
+
+    group_id: str
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForgetShareTopics:
+    """Time to take topics that are no more out of what share groups have state of."""
+
+
+# ---- from the node -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareStateInitialized:
+    """The share coordinators began the state of some share-partitions of a group, or could not.
+
+    `asked_by` is what waits for it, None for a heartbeat, which did not wait.
+    """
+
+    group_id: str
+    job: int
+    results: Sequence[StateResult]
+    asked_by: AlterShareGroupOffsets | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareStateDeleted:
+    """The share coordinators deleted the state of some share-partitions, or could not; what waits for it."""
+
+    job: int
+    results: Sequence[StateResult]
+    asked_by: DeleteShareGroupOffsets | DeleteGroups
+
+
+ShareCommand: TypeAlias = (
+    ShareGroupHeartbeat
+    | DescribeShareGroups
+    | ListSharePartitions
+    | AlterShareGroupOffsets
+    | DeleteShareGroupOffsets
+    | ShareStateInitialized
+    | ShareStateDeleted
+    | ExpireShareSession
+    | ForgetShareTopics
+)

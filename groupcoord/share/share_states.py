@@ -1,0 +1,161 @@
+"""Share-partitions whose state begins, is there or ends; the share coordinators have the state itself.
+
+What the persister is asked is written before it is asked, so that whoever loads the group later knows of
+it. Initializing is tried again by heartbeats, at once where it failed and after
+`group.share.initialize.retry.interval.ms` where no answer came.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from ottla.groupcoord.checked_append import checked_append
+from ottla.groupcoord.effects import Effect, StartTimer, TimerKey
+from ottla.groupcoord.record_codec import GroupRecord
+from ottla.groupcoord.shard import Shard, appends
+from ottla.groupcoord.share.share_commands import ForgetShareTopics, ShareStateInitialized
+from ottla.groupcoord.share.share_effects import InitializeShareState
+from ottla.groupcoord.share.share_group import ShareGroup, ShareStates, TopicState, states_record
+from ottla.groupcoord.share_state.share_state_words import InitializeState, SharePartitionKey, StateResult
+from ottla.logstore.words.errors import ErrorCode
+
+UNSET_OFFSET = -1  # where to start is decided by share.auto.offset.reset
+UNKNOWN_TOPIC = "<UNKNOWN>"  # as Kafka names a topic that is gone
+FORGET_KEY = TimerKey("share-topics")
+# Groups that lose a topic in one turn of the loop: 10 us each, and more where they have many topics.
+GROUPS_PER_TURN = 200
+
+V = TypeVar("V")
+
+
+class Wanted(NamedTuple):
+    """A share-partition whose state is to begin."""
+
+    topic_id: bytes
+    name: str
+    partitions: Mapping[int, int]  # and where they are to start
+
+
+def missing_states(shard: Shard, group: ShareGroup, names: Collection[str], now_ms: int) -> list[Wanted]:
+    """The partitions of these topics that have no state, and of which none was asked for lately."""
+    states = group.states or ShareStates()
+    retry_ms = shard.config.share_initialize_retry_interval_ms
+    wanted: list[Wanted] = []
+    for name in sorted(names):
+        topic = shard.topics.by_name(name)
+        if topic is None:
+            continue
+        known: set[int] = set()
+        done = states.initialized.get(topic.topic_id)
+        if done is not None:
+            known |= done.partitions
+        being = states.initializing.get(topic.topic_id)
+        since_ms = group.initializing_since_ms.get(topic.topic_id)
+        if being is not None and since_ms is not None and 0 <= now_ms - since_ms < retry_ms:
+            known |= being.partitions
+        if len(known) < topic.num_partitions:
+            partitions = (each for each in range(topic.num_partitions) if each not in known)
+            wanted.append(Wanted(topic.topic_id, name, dict.fromkeys(partitions, UNSET_OFFSET)))
+    return wanted
+
+
+def begin_states(group: ShareGroup, wanted: Sequence[Wanted]) -> list[GroupRecord]:
+    """The record that says that these are being initialized, whatever was being deleted before."""
+    states = group.states or ShareStates()
+    initializing, deleting = dict(states.initializing), dict(states.deleting)
+    for topic_id, name, partitions in wanted:
+        before = initializing.get(topic_id)
+        known = frozenset[int]() if before is None else before.partitions
+        initializing[topic_id] = TopicState(name, known.union(partitions))
+        deleting.pop(topic_id, None)
+    if not wanted:
+        return []
+    return [states_record(group.group_id, states._replace(initializing=initializing, deleting=deleting))]
+
+
+def initialize_requests(group_id: str, state_epoch: int, wanted: Iterable[Wanted]) -> list[InitializeState]:
+    """What the persister is asked for these."""
+    return [
+        InitializeState(SharePartitionKey(group_id, topic_id, partition), state_epoch, start_offset)
+        for topic_id, _, partitions in wanted
+        for partition, start_offset in partitions.items()
+    ]
+
+
+def initialize_effect(
+    shard: Shard, group_id: str, state_epoch: int, wanted: Iterable[Wanted]
+) -> InitializeShareState:
+    """Have the state of these begun for a heartbeat, which does not wait."""
+    requests = initialize_requests(group_id, state_epoch, wanted)
+    return InitializeShareState(group_id=group_id, job=shard.next_share_job(), requests=requests)
+
+
+def states_initialized(shard: Shard, command: ShareStateInitialized) -> list[Effect]:
+    """Take over what the persister answered: what began is assigned from now on, what failed is asked for
+    again. Partitions that were given up meanwhile, as by DeleteGroups, stay so.
+    """
+    group = shard.share_group(command.group_id)
+    if group is None or group.states is None:
+        return []
+    initializing, initialized = dict(group.states.initializing), dict(group.states.initialized)
+    for topic_id, results in _by_topic(command.results).items():
+        being = initializing.get(topic_id)
+        if being is None:
+            continue
+        begun = {one.key.partition for one in results if one.error is ErrorCode.NONE} & being.partitions
+        left = being.partitions.difference(one.key.partition for one in results)
+        if begun:
+            before = initialized.get(topic_id)
+            known = frozenset[int]() if before is None else before.partitions
+            initialized[topic_id] = TopicState(being.name, known.union(begun))
+        if left:
+            initializing[topic_id] = being._replace(partitions=left)
+        else:
+            del initializing[topic_id]
+    states = group.states._replace(initializing=initializing, initialized=initialized)
+    if states == group.states:
+        return []
+    return checked_append(shard, [states_record(group.group_id, states)])
+
+
+def _by_topic(results: Iterable[StateResult]) -> dict[bytes, list[StateResult]]:
+    found: dict[bytes, list[StateResult]] = {}
+    for result in results:
+        found.setdefault(result.key.topic_id, []).append(result)
+    return found
+
+
+# ---- topics that are no more -------------------------------------------------------------------------------
+
+
+def look_for_deleted_topics(shard: Shard) -> list[Effect]:
+    """Have the states of topics that are no more forgotten, soon: now is no time to write."""
+    if any(shard.topics.by_id(topic_id) is None for topic_id in shard.groups_by_share_state):
+        return [StartTimer(FORGET_KEY, 0, ForgetShareTopics())]
+    return []
+
+
+def forget_share_topics(shard: Shard) -> list[Effect]:
+    """Take topics that are no more out of what is known of groups: of some now, of others in later turns.
+
+    The share coordinators forget the state itself by what they hear of the metadata.
+    """
+    records: list[GroupRecord] = []
+    gone = {topic_id for topic_id in shard.groups_by_share_state if shard.topics.by_id(topic_id) is None}
+    group_ids = sorted({one for topic_id in gone for one in shard.groups_by_share_state[topic_id]})
+    for group_id in group_ids[:GROUPS_PER_TURN]:
+        group = shard.share_group(group_id)
+        assert group is not None and group.states is not None
+        states = ShareStates(
+            _without(group.states.initializing, gone),
+            _without(group.states.initialized, gone),
+            _without(group.states.deleting, gone),
+        )
+        records.append(states_record(group_id, states))
+    effects: list[Effect] = list(appends(records, shard.config.max_batch_bytes))
+    if group_ids[GROUPS_PER_TURN:]:
+        effects.append(StartTimer(FORGET_KEY, 0, ForgetShareTopics()))
+    return effects
+
+
+def _without(topics: Mapping[bytes, V], gone: set[bytes]) -> dict[bytes, V]:
+    return {topic_id: one for topic_id, one in topics.items() if topic_id not in gone}

@@ -1,0 +1,115 @@
+"""For what each request is refused: one table, in Kafka's order of checks.
+
+Who writes or reads must not be of an older epoch than the highest that was recorded: the share-partition has
+another leader by now (leader epoch), or the group was given another start (state epoch). -1 is checked by
+neither. Summaries and deletions fence nobody.
+"""
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from ottla.groupcoord.share_state.share_state_config import MAX_BATCHES
+from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_words import (
+    ACKNOWLEDGED,
+    ARCHIVED,
+    AVAILABLE,
+    NOT_GIVEN,
+    DeleteState,
+    InitializeState,
+    ReadState,
+    ReadStateSummary,
+    StateRequest,
+    WriteState,
+)
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+
+# A request that was checked before, and the shard.
+Check: TypeAlias = Callable[[Shard, StateRequest], None]
+_DELIVERY_STATES: Final = frozenset({AVAILABLE, ACKNOWLEDGED, ARCHIVED})
+_MAX_OFFSET: Final = 2**63 - 1
+
+
+def check_request(shard: Shard, request: StateRequest) -> None:
+    """KafkaError with what the request is refused for."""
+    for check in CHECKS[type(request)]:
+        check(shard, request)
+
+
+def _has_partition(_: Shard, request: StateRequest) -> None:
+    if request.key.partition < 0:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "The partition id cannot be a negative number.")
+
+
+def _is_initialized_to_write(shard: Shard, request: StateRequest) -> None:
+    if request.key not in shard.states:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Write operation on uninitialized share partition not allowed."
+        )
+
+
+def _is_initialized_to_read(shard: Shard, request: StateRequest) -> None:
+    if request.key not in shard.states:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "Read operation on uninitialized share partition not allowed."
+        )
+
+
+def _is_of_newest_leader(shard: Shard, request: StateRequest) -> None:
+    assert isinstance(request, ReadState | WriteState)
+    if NOT_GIVEN != request.leader_epoch < shard.states[request.key].leader_epoch:
+        raise KafkaError(
+            ErrorCode.FENCED_LEADER_EPOCH,
+            "The leader epoch in the request is older than the epoch on the broker.",
+        )
+
+
+def _is_of_newest_state(shard: Shard, request: StateRequest) -> None:
+    assert isinstance(request, InitializeState | WriteState)
+    known = shard.states.get(request.key)
+    if known is not None and NOT_GIVEN != request.state_epoch < known.state_epoch:
+        raise KafkaError(
+            ErrorCode.FENCED_STATE_EPOCH,
+            "The share coordinator rejected the request because the share-group state epoch did not match.",
+        )
+
+
+def _has_topic(shard: Shard, request: StateRequest) -> None:
+    if request.key.partition >= shard.partitions_of(request.key.topic_id):
+        raise KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition."
+        )
+
+
+def _has_numbers_that_may_be(_: Shard, request: StateRequest) -> None:
+    """Kafka has no such check: its nodes send nothing else, and what is kept must not be ruined by others."""
+    assert isinstance(request, InitializeState | WriteState)
+    if request.start_offset < NOT_GIVEN or request.state_epoch < NOT_GIVEN:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A start offset or an epoch is negative.")
+    if isinstance(request, InitializeState):
+        return
+    if request.leader_epoch < NOT_GIVEN or request.delivery_complete_count < NOT_GIVEN:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "A leader epoch or a count is negative.")
+    if len(request.batches) > MAX_BATCHES:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"More than {MAX_BATCHES} batches are in one request.")
+    for first_offset, last_offset, delivery_state, delivery_count in request.batches:
+        if not 0 <= first_offset <= last_offset < _MAX_OFFSET:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "The offsets of a batch are in no order.")
+        if delivery_state not in _DELIVERY_STATES or delivery_count < 0:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "A batch has a state in which none can be.")
+
+
+CHECKS: Final[dict[type[StateRequest], tuple[Check, ...]]] = {
+    InitializeState: (_has_partition, _has_numbers_that_may_be, _is_of_newest_state, _has_topic),
+    ReadState: (_has_partition, _is_initialized_to_read, _is_of_newest_leader, _has_topic),
+    ReadStateSummary: (_has_partition, _has_topic),
+    WriteState: (
+        _has_partition,
+        _is_initialized_to_write,
+        _has_numbers_that_may_be,
+        _is_of_newest_leader,
+        _is_of_newest_state,
+        _has_topic,
+    ),
+    DeleteState: (_has_partition, _has_topic),
+}

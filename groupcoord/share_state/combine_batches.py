@@ -1,0 +1,99 @@
+"""Batches of states that overlap, made into one list that does not.
+
+Where batches overlap, the higher delivery count holds, and of the same count the higher delivery state: a
+record is delivered ever more often, and what is acknowledged or archived stays so. Neighbours that say the
+same become one batch. Records before the start offset are left out.
+
+What is written is small beside what is known, so only the batches that it touches are looked at.
+"""
+
+import heapq
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from operator import attrgetter
+
+from ottla.groupcoord.share_state.share_state_words import NOT_GIVEN, StateBatch
+
+Batches = tuple[StateBatch, ...]
+
+_first_offset = attrgetter("first_offset")
+_last_offset = attrgetter("last_offset")
+
+
+def combine_batches(known: Batches, written: Iterable[StateBatch], start_offset: int) -> Batches:
+    """Return what both come to from `start_offset` on (-1: from the first).
+
+    `known` must be in order and must not overlap; `written` may be in any order.
+    """
+    known = _from(known, start_offset)
+    added = [cut for batch in written for cut in _from((batch,), start_offset)]
+    if not added:
+        return known
+    if len(added) == 1:
+        first_offset, last_offset = added[0].first_offset, added[0].last_offset
+    else:
+        first_offset, last_offset = min(map(_first_offset, added)), max(map(_last_offset, added))
+    # With those that only touch, as they may say the same.
+    begin = bisect_left(known, first_offset - 1, key=_last_offset)
+    end = bisect_right(known, last_offset + 1, lo=begin, key=_first_offset)
+    touched = known[begin:end]
+    if len(added) == 1 and all(
+        one.last_offset < first_offset or last_offset < one.first_offset for one in touched
+    ):
+        swept = _joined(sorted((*touched, *added)))  # most are new, and only have neighbours
+    else:
+        swept = _swept([*touched, *added])
+    return (*known[:begin], *swept, *known[end:])
+
+
+def is_in_order(batches: Sequence[StateBatch]) -> bool:
+    """Return whether the batches are in order and do not overlap."""
+    return all(one.last_offset < next_.first_offset for one, next_ in pairwise(batches))
+
+
+def _from(batches: Batches, start_offset: int) -> Batches:
+    if start_offset == NOT_GIVEN or not batches or batches[0].first_offset >= start_offset:
+        return batches
+    batches = batches[bisect_left(batches, start_offset, key=_last_offset) :]
+    if batches and batches[0].first_offset < start_offset:
+        return (batches[0]._replace(first_offset=start_offset), *batches[1:])
+    return batches
+
+
+def _joined(batches: list[StateBatch]) -> list[StateBatch]:
+    joined: list[StateBatch] = []
+    for batch in batches:
+        _add(joined, batch)
+    return joined
+
+
+def _swept(batches: list[StateBatch]) -> list[StateBatch]:
+    """Go over the offsets once: of the batches that have begun and not ended, the highest holds."""
+    batches.sort()
+    begun: list[tuple[int, int, int]] = []  # a heap: the highest count first, then the highest state
+    swept: list[StateBatch] = []
+    offset, index = 0, 0
+    while index < len(batches) or begun:
+        if not begun:
+            offset = max(offset, batches[index].first_offset)
+        while index < len(batches) and batches[index].first_offset <= offset:
+            batch = batches[index]
+            heapq.heappush(begun, (-batch.delivery_count, -batch.delivery_state, batch.last_offset))
+            index += 1
+        while begun and begun[0][2] < offset:
+            heapq.heappop(begun)
+        if not begun:
+            continue
+        count, state, last_offset = begun[0]
+        if index < len(batches):
+            last_offset = min(last_offset, batches[index].first_offset - 1)
+        _add(swept, StateBatch(offset, last_offset, -state, -count))
+        offset = last_offset + 1
+    return swept
+
+
+def _add(swept: list[StateBatch], batch: StateBatch) -> None:
+    if swept and swept[-1].last_offset + 1 == batch.first_offset and swept[-1][2:] == batch[2:]:
+        batch = batch._replace(first_offset=swept.pop().first_offset)
+    swept.append(batch)

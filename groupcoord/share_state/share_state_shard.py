@@ -1,0 +1,168 @@
+"""The states of the share-partitions of one partition of `__share_group_state`.
+
+All of it but the lists of what is left to do changes in `replay` only. The coordinator is the only one that
+writes to its partition, so it knows the offset of each record before it is appended: the next one. Should
+somebody else have written there, it believes offsets to be lower than they are, and prunes too little.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from itertools import pairwise
+
+from ottla.groupcoord.shard_bytes import ShardBytes
+from ottla.groupcoord.share_state.redundant_offsets import RedundantOffsets
+from ottla.groupcoord.share_state.share_state import ShareState, begun_by, updated
+from ottla.groupcoord.share_state.share_state_config import (
+    BATCH_BYTES,
+    BATCH_OVERHEAD_BYTES,
+    MAX_STATES_PER_SHARD,
+    STATE_BYTES,
+    ShareCoordinatorConfig,
+)
+from ottla.groupcoord.share_state.share_state_records import (
+    ShareStateRecord,
+    SnapshotRecord,
+    UpdateRecord,
+    record_size_bytes,
+)
+from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+
+
+class KnownState:
+    """A share-partition: its state, the highest epochs that were recorded of it, and how many updates there
+    were since its last snapshot that a request made.
+    """
+
+    __slots__ = ("current", "leader_epoch", "state_epoch", "updates")
+
+    def __init__(self, state: ShareState) -> None:
+        self.current = state
+        self.leader_epoch = state.leader_epoch
+        self.state_epoch = state.state_epoch
+        self.updates = 0
+
+    def snapshot(self, state: ShareState, updates_per_snapshot: int) -> None:
+        self.current = state
+        self.leader_epoch = max(self.leader_epoch, state.leader_epoch)
+        self.state_epoch = max(self.state_epoch, state.state_epoch)
+        if self.updates >= updates_per_snapshot:
+            self.updates = 0
+
+
+class Shard:
+    """The state of one coordinator."""
+
+    def __init__(
+        self,
+        config: ShareCoordinatorConfig,
+        *,
+        partitions_of: Callable[[bytes], int],
+    ) -> None:
+        """`partitions_of` tells how many partitions the topic of an id has, 0 if there is none."""
+        self.config = config
+        self.partitions_of = partitions_of
+        # Of the next record; and up to which the log was cut last. Whoever appends sets both at first.
+        self.next_offset = 0
+        self.pruned_offset = 0
+        self.states: dict[SharePartitionKey, KnownState] = {}
+        # Derived.
+        self.by_topic: dict[bytes, dict[SharePartitionKey, None]] = {}
+        self.redundant = RedundantOffsets()
+        self.bytes = ShardBytes()
+        self.warm = 0  # states whose last snapshot somebody's request made
+        # Soft.
+        self.cold: deque[SharePartitionKey] = deque()  # to be looked at in this round
+        self.forgotten: dict[bytes, None] = {}  # topics that are gone, of which states are left
+
+    def replay(self, record: ShareStateRecord) -> None:
+        """The one way that durable state changes."""
+        offset, self.next_offset = self.next_offset, self.next_offset + 1
+        key = record.key
+        match record:
+            case SnapshotRecord(_, state):
+                if state is None:
+                    self._remove(key)
+                else:
+                    self._put(key, state)
+                self.redundant.snapshot_at(key, offset, is_tombstone=state is None)
+            case UpdateRecord(_, update):
+                known = self.states.get(key)
+                if known is None:
+                    self._put(key, begun_by(update))
+                    return
+                before = len(known.current.batches)
+                known.current = updated(known.current, update)
+                known.leader_epoch = max(known.leader_epoch, update.leader_epoch)
+                known.updates += 1
+                self.bytes.add(BATCH_BYTES * (len(known.current.batches) - before))
+
+    def _put(self, key: SharePartitionKey, state: ShareState) -> None:
+        known = self.states.get(key)
+        self.warm += state.is_warm - (known is not None and known.current.is_warm)
+        if known is None:
+            self.states[key] = KnownState(state)
+            self.by_topic.setdefault(key.topic_id, {})[key] = None
+            self.bytes.add(state_bytes(key, len(state.batches)))
+        else:
+            self.bytes.add(BATCH_BYTES * (len(state.batches) - len(known.current.batches)))
+            known.snapshot(state, self.config.share_coordinator_snapshot_update_records_per_snapshot)
+
+    def _remove(self, key: SharePartitionKey) -> None:
+        known = self.states.pop(key, None)
+        if known is None:
+            return
+        self.warm -= known.current.is_warm
+        self.bytes.add(-state_bytes(key, len(known.current.batches)))
+        of_topic = self.by_topic[key.topic_id]
+        del of_topic[key]
+        if not of_topic:
+            del self.by_topic[key.topic_id]
+
+    def check_room(self, key: SharePartitionKey, more_batches: int) -> None:
+        """COORDINATOR_NOT_AVAILABLE if there is no room for a new share-partition, or for more batches.
+
+        New ones leave an eighth to those that are there.
+        """
+        is_new = key not in self.states
+        more_bytes = state_bytes(key, 0) if is_new else BATCH_BYTES * more_batches
+        if is_new and len(self.states) >= MAX_STATES_PER_SHARD:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE, "This coordinator has too many share-partitions."
+            )
+        if more_bytes > 0 and not self.bytes.fits(more_bytes, eighths=7 if is_new else 8):
+            raise KafkaError(
+                ErrorCode.COORDINATOR_NOT_AVAILABLE,
+                "The states of share-partitions use all the memory that is reserved for them.",
+            )
+
+    def check_invariants(self) -> None:
+        """Assert what must hold between any two commands; tests call it after each."""
+        expected = 0
+        for key, known in self.states.items():
+            batches = known.current.batches
+            expected += state_bytes(key, len(batches))
+            assert all(one.first_offset <= one.last_offset for one in batches), known.current
+            for one, next_ in pairwise(batches):
+                assert one.last_offset < next_.first_offset, known.current
+            if known.current.start_offset >= 0 and batches:
+                assert batches[0].first_offset >= known.current.start_offset, known.current
+            assert known.leader_epoch >= known.current.leader_epoch, known.current
+            assert known.state_epoch >= known.current.state_epoch, known.current
+            assert key in self.by_topic[key.topic_id]
+        assert self.bytes.total == expected
+        assert self.warm == sum(known.current.is_warm for known in self.states.values())
+        assert sum(map(len, self.by_topic.values())) == len(self.states)
+        assert len(self.redundant) <= len(self.states)
+        start_offset = self.redundant.start_offset
+        assert start_offset is None or start_offset < self.next_offset
+
+
+def fits_in_log(config: ShareCoordinatorConfig, key: SharePartitionKey, batches: int) -> bool:
+    """Return whether the log takes a record of so many batches."""
+    return BATCH_OVERHEAD_BYTES + record_size_bytes(key, batches) <= config.max_batch_bytes
+
+
+def state_bytes(key: SharePartitionKey, batches: int) -> int:
+    """Return what a share-partition takes of memory."""
+    return STATE_BYTES + len(key.group) + BATCH_BYTES * batches

@@ -1,0 +1,60 @@
+"""The topics that a group subscribes to, by how many of its members or expressions want each."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+
+class SubscribedTopics:
+    """Counts by name. `groups_by_topic` (topic -> ids of the groups that subscribe to it) is kept in step."""
+
+    def __init__(self, group_id: str, groups_by_topic: dict[str, set[str]]) -> None:
+        self._group_id = group_id
+        self._groups_by_topic = groups_by_topic
+        self._counts: dict[str, int] = {}
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names that somebody wants, whether such topics exist or not."""
+        return self._counts.keys()
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """How many want each name."""
+        return self._counts
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._counts
+
+    def add(self, names: Iterable[str], difference: int) -> None:
+        """Members or expressions that want these topics came or went."""
+        for name in names:
+            count = self._counts.get(name, 0) + difference
+            if count > 0:
+                if name not in self._counts:
+                    self._groups_by_topic.setdefault(name, set()).add(self._group_id)
+                self._counts[name] = count
+            else:
+                self._counts.pop(name, None)
+                groups = self._groups_by_topic.get(name, set())
+                groups.discard(self._group_id)
+                if not groups:
+                    self._groups_by_topic.pop(name, None)
+
+    def forget(self) -> None:
+        """The group is gone: nobody subscribes to anything through it."""
+        for name, count in list(self._counts.items()):
+            self.add((name,), -count)
+
+    def after(self, change: Mapping[str, int]) -> set[str]:
+        """The names that are wanted once so many more, or fewer, want some of them."""
+        names = set(self._counts)
+        for name, difference in change.items():
+            if self._counts.get(name, 0) + difference > 0:
+                names.add(name)
+            else:
+                names.discard(name)
+        return names
+
+    def check_invariants(self) -> None:
+        """What holds between any two commands of a live shard."""
+        assert all(self._group_id in self._groups_by_topic[name] for name in self._counts)
+        assert all(count > 0 for count in self._counts.values())

@@ -1,0 +1,82 @@
+"""What share groups ask of the share coordinators, carried out: asked of the persister, and brought back.
+
+A group's state is written before it is asked for, so a job begins when the records before it are committed.
+"""
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, TypeAlias
+
+from ottla.groupcoord.effects import AskPersister, DeleteShareState, InitializeShareState
+from ottla.groupcoord.share.share_commands import ShareStateDeleted, ShareStateInitialized
+from ottla.groupcoord.share_state.share_state_words import (
+    DeleteState,
+    InitializeState,
+    ReadStateSummary,
+    StateResult,
+    StateSummary,
+)
+from ottla.logstore.words.errors import ErrorCode
+
+# Share-partitions of one question: a batch of a share coordinator holds them, and it takes some 10 ms there.
+PARTITIONS_PER_QUESTION: Final = 1_000
+
+
+class StatePersister(Protocol):
+    """Asks the share coordinators of the cluster. It never raises: an error is in the result."""
+
+    async def initialize(self, requests: Sequence[InitializeState], /) -> list[StateResult]: ...
+
+    async def delete(self, requests: Sequence[DeleteState], /) -> list[StateResult]: ...
+
+    async def read_summary(self, requests: Sequence[ReadStateSummary], /) -> list[StateSummary]: ...
+
+
+Bring: TypeAlias = Callable[[ShareStateInitialized | ShareStateDeleted], None]
+
+
+class PersisterJobs:
+    """The jobs of all shards of a node, each a task of its own."""
+
+    def __init__(
+        self, persister: StatePersister | None, start_task: Callable[[Coroutine[Any, Any, None]], object]
+    ) -> None:
+        self._persister = persister
+        self._start_task = start_task
+
+    def begin(self, job: AskPersister, bring: Bring) -> None:
+        """Ask, and call `bring` with the command that brings the results back."""
+        self._start_task(self._carry_out(job, bring))
+
+    async def _carry_out(self, job: AskPersister, bring: Bring) -> None:
+        results: list[StateResult] = []
+        for start in range(0, len(job.requests), PARTITIONS_PER_QUESTION):
+            match job:
+                case InitializeShareState():
+                    results += await self._initialize(job.requests[start : start + PARTITIONS_PER_QUESTION])
+                case DeleteShareState():
+                    results += await self._delete(job.requests[start : start + PARTITIONS_PER_QUESTION])
+        bring(job.done(results))
+
+    async def _initialize(self, requests: Sequence[InitializeState]) -> list[StateResult]:
+        if self._persister is None:
+            return [_nobody(request) for request in requests]
+        return await self._persister.initialize(requests)
+
+    async def _delete(self, requests: Sequence[DeleteState]) -> list[StateResult]:
+        if self._persister is None:
+            return [_nobody(request) for request in requests]
+        return await self._persister.delete(requests)
+
+    async def read_summary(self, requests: Sequence[ReadStateSummary]) -> list[StateSummary]:
+        """What the share coordinators know of where these share-partitions start."""
+        if self._persister is None:
+            error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return [StateSummary(request.key, error, "no share coordinator") for request in requests]
+        found: list[StateSummary] = []
+        for start in range(0, len(requests), PARTITIONS_PER_QUESTION):
+            found += await self._persister.read_summary(requests[start : start + PARTITIONS_PER_QUESTION])
+        return found
+
+
+def _nobody(request: InitializeState | DeleteState) -> StateResult:
+    return StateResult(request.key, ErrorCode.COORDINATOR_NOT_AVAILABLE, "no share coordinator")

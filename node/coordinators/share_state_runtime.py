@@ -1,0 +1,167 @@
+"""The share coordinator of this node: one shard for each partition of `__share_group_state` that it leads.
+
+Request handlers ask on behalf of other nodes, the persister on behalf of this one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+
+from ottla.groupcoord.request_token import Token
+from ottla.groupcoord.shard_bytes import NodeBytes
+from ottla.groupcoord.share_state.share_coordinator import ShareCoordinator
+from ottla.groupcoord.share_state.share_state_commands import Command, ForgetTopics, command_of
+from ottla.groupcoord.share_state.share_state_config import ShareCoordinatorConfig
+from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
+from ottla.groupcoord.share_state.share_state_shard import Shard
+from ottla.groupcoord.share_state.share_state_words import (
+    DeleteState,
+    InitializeState,
+    ReadState,
+    ReadStateSummary,
+    StateAnswer,
+    StateRequest,
+    WriteState,
+    refused,
+)
+from ottla.logstore.compression import Compression
+from ottla.logstore.words.errors import KafkaError
+from ottla.metadata_raft.image import MetadataImage
+from ottla.node.clock import Clock
+from ottla.node.coordinators.coordinator_runtime import CoordinatorRuntime, StartTask
+from ottla.node.coordinators.coordinator_shard import ShardParts
+from ottla.node.coordinators.share_state_shard import share_state_parts
+from ottla.node.net.answers import Result
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+
+R = TypeVar("R")
+# A state or the reason why there is none.
+Outcome: TypeAlias = StateAnswer | KafkaError
+_DONE_BY: Final[dict[type[StateRequest], str]] = {
+    InitializeState: "initialize share group state",
+    ReadState: "read share group state",
+    ReadStateSummary: "read share group state summary",
+    WriteState: "write share group state",
+    DeleteState: "delete share group state",
+}
+
+
+class ShareStateRuntime:
+    """Routes requests to shards and answers to whoever asked. Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        config: ShareCoordinatorConfig,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
+        create_topic: Callable[[], Awaitable[None]],
+        clock: Clock,
+        num_partitions: int,
+        commit_timeout_ms: int,
+        compression: Compression = Compression.NONE,
+        states: NodeBytes | None = None,
+    ) -> None:
+        """`states` counts the bytes of all states that are kept here."""
+        self._config = config
+        self._image = image
+        self._states = states if states is not None else NodeBytes()
+        self._runtime = CoordinatorRuntime[ShareCoordinator, Command, StateAnswer](
+            topic=SHARE_STATE_TOPIC,
+            num_partitions=num_partitions,
+            replicas=replicas,
+            image=image,
+            create_topic=create_topic,
+            clock=clock,
+            commit_timeout_ms=commit_timeout_ms,
+            compression=compression,
+            parts=self._shard_parts,
+        )
+        self.shards = self._runtime.by_index
+
+    # ---- life ----------------------------------------------------------------------------------------
+
+    def start(self, start_task: StartTask) -> None:
+        """Begin to serve; loads of shards are tasks that `start_task` begins."""
+        self._runtime.start(start_task)
+
+    def close(self) -> None:
+        """Answer all that wait with NOT_COORDINATOR and stop."""
+        self._runtime.close()
+
+    def refresh(self) -> None:
+        """Bring the shards in line with the partitions of `__share_group_state` that this node leads now."""
+        self._runtime.refresh()
+
+    def forget_topics(self, topic_ids: Iterable[bytes]) -> None:
+        """Drop the states of topics that were deleted."""
+        self._runtime.tell_all(ForgetTopics(topic_ids=frozenset(topic_ids)))
+
+    # ---- where a share-partition is ------------------------------------------------------------------
+
+    def partition_for(self, coordinator_key: str) -> int:
+        """The partition of `__share_group_state` that holds the state."""
+        return self._runtime.partition_for(coordinator_key)
+
+    async def coordinator_of(self, coordinator_key: str) -> int:
+        """The id of the node that leads that partition, -1 for none; creates the topic on first use."""
+        return await self._runtime.coordinator_of(coordinator_key)
+
+    def known_coordinator_of(self, coordinator_key: str) -> int:
+        """The id of the node that leads that partition as far as it is known here, -1 for none."""
+        return self._runtime.known_coordinator_of(coordinator_key)
+
+    # ---- requests ------------------------------------------------------------------------------------
+
+    def ask_each(
+        self, requests: Sequence[StateRequest], build: Callable[[Sequence[StateAnswer]], R]
+    ) -> Result[R]:
+        """Several requests, each to the shard of its share-partition; `build` gets the answers in the order
+        of the requests. Very many take turns with the loop.
+        """
+
+        def build_of_outcomes(outcomes: Sequence[Outcome]) -> Result[R]:
+            return build([answer_of(*each) for each in zip(requests, outcomes, strict=True)])
+
+        places = [(one.key.coordinator_key, partial(_command, one)) for one in requests]
+        return self._runtime.submit_each(places, build_of_outcomes)
+
+    def submit(self, request: StateRequest) -> "Outcome | asyncio.Future[Outcome]":
+        """One request to the shard of its share-partition; its outcome, or a future of it."""
+        index = self.partition_for(request.key.coordinator_key)
+        return self._runtime.submit(index, partial(_command, request))
+
+    # ---- shards --------------------------------------------------------------------------------------
+
+    @property
+    def cores(self) -> list[ShareCoordinator]:
+        """The cores of the shards that are loaded."""
+        return self._runtime.cores
+
+    def _shard_parts(self, _: int, __: Partition) -> ShardParts[ShareCoordinator, Command, StateAnswer]:
+        return share_state_parts(
+            new_shard=self._new_shard,
+            states=self._states,
+            max_batch_bytes=self._config.max_batch_bytes,
+        )
+
+    def _new_shard(self) -> Shard:
+        return Shard(self._config, partitions_of=self._partitions_of)
+
+    def _partitions_of(self, topic_id: bytes) -> int:
+        topic = self._image().topics.by_id.get(topic_id)
+        return 0 if topic is None else len(topic.partitions)
+
+
+def answer_of(request: StateRequest, outcome: Outcome) -> StateAnswer:
+    """Return the answer to a request, which may be that no coordinator looked at it."""
+    if isinstance(outcome, KafkaError):
+        message = f"Unable to {_DONE_BY[type(request)]}: {outcome.detail}"
+        return refused(request, outcome.code, message)
+    return outcome
+
+
+def _command(request: StateRequest, token: Token) -> Command:
+    return command_of(token, request)

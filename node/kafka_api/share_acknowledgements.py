@@ -1,0 +1,107 @@
+"""Acknowledgements of share groups, as ShareAcknowledge and ShareFetch bring them: checked, allowed, and told
+to the share-partitions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from ottla.logstore.words.errors import ErrorCode
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.services import Services
+from ottla.node.share.share_partition_manager import Answers, Refusal
+from ottla.node.share.share_sessions import SessionKey, TopicIdPartition
+from ottla.node.share.share_words import AcknowledgementBatch, AcknowledgeType
+from ottla.node.wire.messages.share_acknowledge import AcknowledgeTopic
+from ottla.node.wire.messages.share_fetch import FetchTopic
+
+MAX_MEMBER_ID_LENGTH: Final = 36
+# From this version of both APIs on members may renew their locks (KIP-1222).
+FIRST_VERSION_WITH_RENEW: Final = 2
+
+
+class _Batch(Protocol):
+    """A batch of either message."""
+
+    @property
+    def first_offset(self) -> int: ...
+    @property
+    def last_offset(self) -> int: ...
+    @property
+    def acknowledge_types(self) -> Sequence[int]: ...
+
+
+def is_member_id(member: str | None) -> bool:
+    """Return whether a member may call itself so."""
+    return bool(member) and member is not None and len(member) <= MAX_MEMBER_ID_LENGTH
+
+
+def acknowledge(
+    services: Services,
+    context: RequestContext,
+    key: SessionKey,
+    topics: Sequence[FetchTopic] | Sequence[AcknowledgeTopic],
+    *,
+    is_renew: bool,
+) -> Answers:
+    """Tell share-partitions what a member says of their records; the answer for each that is named.
+
+    As in Apache Kafka, partitions without batches are answered only beside others that have some.
+    """
+    access, image = context.access, services.metadata.image
+    most = (
+        AcknowledgeType.RENEW if context.api_version >= FIRST_VERSION_WITH_RENEW else AcknowledgeType.REJECT
+    )
+    answers: Answers = {}
+    empty: list[TopicIdPartition] = []
+    interested: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
+    for topic in topics:
+        known = image.topics.by_id.get(topic.topic_id)
+        is_allowed = known is not None and access.allows(AclOperation.READ, ResourceType.TOPIC, known.name)
+        for one in topic.partitions:
+            place = TopicIdPartition(topic.topic_id, one.partition_index)
+            batches = one.acknowledgement_batches
+            if known is None:
+                answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+            elif not _are_valid(batches, most, is_renew=is_renew):
+                answers[place] = Refusal(ErrorCode.INVALID_REQUEST)
+            elif not is_allowed:
+                answers[place] = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif not 0 <= place.partition < len(known.partitions):
+                answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            elif not batches:
+                empty.append(place)
+            else:
+                interested[place] = [
+                    AcknowledgementBatch(each.first_offset, each.last_offset, tuple(each.acknowledge_types))
+                    for each in batches
+                ]
+    if interested:
+        answers |= services.shares.acknowledge(key, interested)
+        answers |= dict.fromkeys(empty, Refusal())
+    return answers
+
+
+def _are_valid(batches: Sequence[_Batch], most: int, *, is_renew: bool) -> bool:
+    """Return whether batches are in order, and their types such that the request may have."""
+    end = -1
+    for batch in batches:
+        first, last, types = batch.first_offset, batch.last_offset, batch.acknowledge_types
+        if first > last or first < end or not types:
+            return False
+        if len(types) > 1 and last - first != len(types) - 1:
+            return False
+        if min(types) < 0 or max(types) > most:
+            return False
+        if AcknowledgeType.RENEW in types and not is_renew:
+            return False
+        end = last
+    return True
+
+
+def count_failures(services: Services, answers: Mapping[TopicIdPartition, Refusal]) -> None:
+    """Count the topics of which an acknowledgement did not hold."""
+    by_id = services.metadata.image.topics.by_id
+    failed = {place.topic_id for place, one in answers.items() if one.error is not ErrorCode.NONE}
+    if failed:
+        services.shares.count_failed(by_id[one].name for one in failed if one in by_id)

@@ -1,0 +1,295 @@
+"""ShareFetch: a member of a share group acquires records, and says what became of earlier ones (KIP-932).
+
+1 and 2; since 2 a member may limit the records strictly (KIP-1206), and renew its locks, with a request that
+fetches nothing (KIP-1222).
+"""
+
+from collections.abc import Awaitable, Iterator
+from typing import Final, NamedTuple
+
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft.acl import AclOperation, ResourceType
+from ottla.node.kafka_api.api_description import ApiDescription, Asks
+from ottla.node.kafka_api.fetch_answer import MAX_ANSWER_BYTES
+from ottla.node.kafka_api.leader_hints import WRONG_LEADER, leader_hint
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.kafka_api.share_acknowledgements import (
+    FIRST_VERSION_WITH_RENEW,
+    acknowledge,
+    count_failures,
+    is_member_id,
+)
+from ottla.node.net.answers import Delayed, Result
+from ottla.node.services import Services
+from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
+from ottla.node.share.share_partition_manager import Answers, Refusal, answered, until_answered
+from ottla.node.share.share_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    SessionKey,
+    ShareSession,
+    TopicIdPartition,
+    next_epoch,
+)
+from ottla.node.wire.messages.share_fetch import (
+    AcquiredRecords,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from ottla.node.wire.request_limits import GROUP, MANY_FETCHED, NAME, RequestLimits
+
+API: Final = ApiDescription(
+    versions=(1, 2),
+    asks=Asks(by_handler=((AclOperation.READ, ResourceType.GROUP), (AclOperation.READ, ResourceType.TOPIC))),
+    limits=RequestLimits(MANY_FETCHED, {"group_id": GROUP, "member_id": NAME}),
+)
+
+RECORD_LIMIT: Final = 1  # the acquire mode in which no more records are acquired than are asked for
+
+
+class _Request(NamedTuple):
+    """A request that was accepted; `session` is None where it ends one, and fetches nothing."""
+
+    services: Services
+    context: RequestContext
+    request: ShareFetchRequest
+    key: SessionKey
+    session: ShareSession | None
+
+    @property
+    def is_incremental(self) -> bool:
+        """Whether only what has changed is told."""
+        return self.session is not None and self.request.share_session_epoch != INITIAL_EPOCH
+
+    @property
+    def is_renewal(self) -> bool:
+        """Whether locks are renewed, and nothing is fetched."""
+        return self.context.api_version >= FIRST_VERSION_WITH_RENEW and self.request.is_renew_ack
+
+
+def handle(
+    services: Services, context: RequestContext, request: ShareFetchRequest
+) -> Result[ShareFetchResponse]:
+    group, member = request.group_id, request.member_id
+    if not services.serves_share_groups:
+        return ShareFetchResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+    if group is None:
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    if not context.access.allows(AclOperation.READ, ResourceType.GROUP, group):
+        return ShareFetchResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    is_renewal = context.api_version >= FIRST_VERSION_WITH_RENEW and request.is_renew_ack
+    fetches = any((request.max_bytes, request.min_bytes, request.max_records, request.max_wait_ms))
+    if member is None or not is_member_id(member) or (is_renewal and fetches):
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST)
+    key = SessionKey(group, member)
+    try:
+        session = _enter_session(services, context, request, key)
+    except KafkaError as error:
+        refusal = ShareFetchResponse(error_code=error.code)
+        if error.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:
+            return refusal
+        return Delayed(services.shares.pause(request.max_wait_ms), lambda _: refusal)
+    asked = _Request(services, context, request, key, session)
+    answers: Answers = {}
+    if _has_acknowledgements(request):
+        answers = acknowledge(services, context, key, request.topics, is_renew=request.is_renew_ack)
+    fetched = _fetch(asked)
+    done = answered(answers)
+    if isinstance(fetched, ShareFetch) and done is not None:
+        return _respond(asked, fetched, done)
+    return _respond_later(asked, fetched, answers)
+
+
+async def _respond_later(
+    asked: _Request, fetched: ShareFetch | Awaitable[ShareFetch], answers: Answers
+) -> ShareFetchResponse:
+    fetch = fetched if isinstance(fetched, ShareFetch) else await fetched
+    return _respond(asked, fetch, await until_answered(answers))
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------
+
+
+def _enter_session(
+    services: Services, context: RequestContext, request: ShareFetchRequest, key: SessionKey
+) -> ShareSession | None:
+    """The session of the request, None where that is to end."""
+    shares, epoch = services.shares, request.share_session_epoch
+    if epoch == FINAL_EPOCH:
+        shares.sessions.check(key, epoch)
+        return None
+    named = _named(services, request)
+    if epoch == INITIAL_EPOCH:
+        if _has_acknowledgements(request):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        return shares.begin_session(key, named, context.connection.number)
+    forgotten = (
+        TopicIdPartition(topic.topic_id, index)
+        for topic in request.forgotten_topics_data
+        for index in topic.partitions
+    )
+    return shares.sessions.update(key, epoch, named, forgotten)
+
+
+def _named(services: Services, request: ShareFetchRequest) -> Iterator[tuple[TopicIdPartition, str | None]]:
+    """The partitions that a request names, with what their topics are called."""
+    by_id = services.metadata.image.topics.by_id
+    for topic in request.topics:
+        known = by_id.get(topic.topic_id)
+        for one in topic.partitions:
+            yield (
+                TopicIdPartition(topic.topic_id, one.partition_index),
+                None if known is None else known.name,
+            )
+
+
+def _has_acknowledgements(request: ShareFetchRequest) -> bool:
+    return any(one.acknowledgement_batches for topic in request.topics for one in topic.partitions)
+
+
+# ---- fetching ----------------------------------------------------------------------------------------------
+
+
+def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
+    """Fetch from the partitions of the session, in the order in which it is their turn."""
+    services, context, request, session = asked.services, asked.context, asked.request, asked.session
+    refused: dict[TopicIdPartition, Acquired] = {}
+    wanted: dict[TopicIdPartition, str] = {}
+    if session is not None and not asked.is_renewal:
+        access, by_id = context.access, services.metadata.image.topics.by_id
+        for place, cached in session.partitions.items():
+            known = by_id.get(place.topic_id)
+            topic = cached.topic = cached.topic if known is None else known.name
+            if topic is None:
+                refused[place] = Acquired(error=ErrorCode.UNKNOWN_TOPIC_ID)
+            elif not access.allows(AclOperation.READ, ResourceType.TOPIC, topic):
+                refused[place] = Acquired(error=ErrorCode.TOPIC_AUTHORIZATION_FAILED, topic=topic)
+            elif known is None or not 0 <= place.partition < len(known.partitions):
+                refused[place] = Acquired(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic)
+            else:
+                wanted[place] = topic
+    max_bytes, min_bytes = _bounds(asked)
+    charge = context.charge
+    params = ShareFetchParams(
+        key=asked.key,
+        session=session,
+        connection=context.connection,
+        max_bytes=max_bytes,
+        min_bytes=min_bytes,
+        max_wait_ms=request.max_wait_ms,
+        max_records=request.max_records,
+        batch_size=request.batch_size,
+        is_strict=request.share_acquire_mode == RECORD_LIMIT,
+        is_throttled=(lambda size: False) if charge is None else (lambda size: charge.fetched(size) > 0),
+    )
+    return services.shares.fetch(params, _rotated(wanted, request.share_session_epoch), refused)
+
+
+def _bounds(asked: _Request) -> tuple[int, int]:
+    """The most and the least bytes that the answer is to have."""
+    services, request, charge = asked.services, asked.request, asked.context.charge
+    if request.max_bytes <= 0:
+        return 0, 0
+    if services.unsent.is_scarce:
+        return 1, 1  # a single batch
+    max_bytes = min(request.max_bytes, services.config.fetch_max_bytes, MAX_ANSWER_BYTES)
+    most = None if charge is None else charge.most_fetched_bytes()
+    if most is not None:
+        max_bytes = min(max_bytes, most)
+    return max_bytes, min(request.min_bytes, max_bytes)
+
+
+def _rotated(wanted: dict[TopicIdPartition, str], epoch: int) -> dict[TopicIdPartition, str]:
+    """The same, from another one on with each epoch, so that each partition is the first now and then."""
+    if len(wanted) < 2 or epoch < 1:
+        return wanted
+    places = list(wanted)
+    begin = epoch % len(places)
+    return {place: wanted[place] for place in (*places[begin:], *places[:begin])}
+
+
+# ---- answering ---------------------------------------------------------------------------------------------
+
+
+def _respond(
+    asked: _Request, fetch: ShareFetch, answers: dict[TopicIdPartition, Refusal]
+) -> ShareFetchResponse:
+    services, session = asked.services, asked.session
+    count_failures(services, answers)
+    error = ErrorCode.NONE
+    topics: dict[bytes, dict[int, PartitionData]] = {}
+    endpoints: dict[int, NodeEndpoint] = {}
+    if (
+        asked.is_incremental
+        and session is not None
+        and session.epoch != next_epoch(asked.request.share_session_epoch)
+    ):
+        error = ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    elif not fetch.is_throttled:
+        for place, one in fetch.results.items():
+            must_tell = True
+            if asked.is_incremental and session is not None:
+                must_tell = session.told(
+                    place, is_failed=one.error is not ErrorCode.NONE, has_records=len(one.records) > 0
+                )
+            if must_tell:
+                data = _partition_data(asked, place, one, endpoints)
+                topics.setdefault(place.topic_id, {})[place.partition] = data
+    for place, refusal in answers.items():
+        partitions = topics.setdefault(place.topic_id, {})
+        data = partitions.setdefault(
+            place.partition, PartitionData(partition_index=place.partition, records=b"")
+        )
+        # Ours until it is sent.
+        data.acknowledge_error_code = refusal.error  # type: ignore[misc]
+        data.acknowledge_error_message = refusal.message  # type: ignore[misc]
+    if asked.request.share_session_epoch == FINAL_EPOCH:
+        services.shares.end_session(asked.key)
+    return ShareFetchResponse(
+        error_code=error,
+        acquisition_lock_timeout_ms=services.shares.record_lock_duration_ms(asked.key.group),
+        responses=[
+            ShareFetchableTopicResponse(topic_id=topic_id, partitions=list(partitions.values()))
+            for topic_id, partitions in topics.items()
+        ],
+        node_endpoints=list(endpoints.values()),
+    )
+
+
+def _partition_data(
+    asked: _Request, place: TopicIdPartition, one: Acquired, endpoints: dict[int, NodeEndpoint]
+) -> PartitionData:
+    services, context = asked.services, asked.context
+    if one.error is ErrorCode.NONE:
+        return PartitionData(
+            partition_index=place.partition,
+            records=one.records,  # type: ignore[arg-type]  # ours until it is sent
+            acquired_records=[
+                AcquiredRecords(
+                    first_offset=each.first_offset,
+                    last_offset=each.last_offset,
+                    delivery_count=each.delivery_count,
+                )
+                for each in one.acquired
+            ],
+        )
+    if context.counters is not None:
+        context.counters.count_error(one.error)
+    hint = None
+    if one.error in WRONG_LEADER:
+        hint = leader_hint(services, context.connection, one.topic, place.partition)
+    if hint is None:
+        return PartitionData(partition_index=place.partition, error_code=one.error, records=b"")
+    endpoints[hint.leader_id] = NodeEndpoint(
+        node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack
+    )
+    return PartitionData(
+        partition_index=place.partition,
+        error_code=one.error,
+        records=b"",
+        current_leader=LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch),
+    )

@@ -1,0 +1,23 @@
+"""The common parts of the APIs of the state of share-partitions (83 to 87).
+
+Leaders of share-partitions and coordinators of share groups ask them of the share coordinator.
+"""
+
+from typing import Any, Final
+
+from ottla.metadata_raft.acl import AclOperation
+from ottla.node.kafka_api.api_description import Asks, Echo
+from ottla.node.wire.request_limits import GROUP, MANY, RequestLimits
+
+ASKS: Final = Asks(of_cluster=AclOperation.CLUSTER_ACTION)
+LIMITS: Final = RequestLimits(MANY, {"group_id": GROUP})
+ECHOES: Final = (Echo("topics", "results", ("topic_id",), Echo("partitions", "partitions", ("partition",))),)
+
+
+def is_empty(request: Any, *, empty_topics: bool = False) -> bool:
+    """Return whether a request says nothing, to which Kafka's answer is as empty; with `empty_topics` a topic
+    may have no partitions.
+    """
+    topics = request.topics
+    has_empty_topic = not empty_topics and any(not topic.partitions for topic in topics)
+    return not request.group_id or not topics or has_empty_topic

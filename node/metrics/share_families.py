@@ -1,0 +1,72 @@
+"""Share groups at the leaders of partitions, under the names of Kafka's meters."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from ottla.node.metrics.family import NO_LABELS, Family, counter, gauge, labels, summary_ms
+from ottla.node.metrics.readings import ShareReading
+
+# By the number of the acknowledge type.
+_ACKNOWLEDGE_TYPES: Final = ("Gap", "Accept", "Release", "Reject", "Renew")
+
+
+def share_families(reading: ShareReading) -> Iterator[Family]:
+    """kafka_server_sharegroupmetrics_*, _sharesessioncache_*, and _sharepartitionmetrics_* one by one."""
+    counters = reading.counters
+    yield counter(
+        "kafka_server_sharegroupmetrics_recordacknowledgements_total",
+        "Records acknowledged by members of share groups, by what they said of them.",
+        [
+            (labels(ackType=kind), count)
+            for kind, count in zip(_ACKNOWLEDGE_TYPES, counters.acknowledged, strict=True)
+        ],
+    )
+    yield summary_ms(
+        "kafka_server_sharegroupmetrics_partitionloadtimems",
+        "Time to read the state of a share-partition, in ms.",
+        [(NO_LABELS, counters.load_times, list(counters.load_times.counts))],
+    )
+    yield gauge(
+        "kafka_server_sharesessioncache_sharesessionscount",
+        "Share sessions on this node.",
+        reading.session_count,
+    )
+    yield gauge(
+        "kafka_server_sharesessioncache_sharepartitionscount",
+        "Partitions in share sessions on this node.",
+        reading.session_partition_count,
+    )
+    yield counter(
+        "kafka_server_sharesessioncache_sharesessionevictions_total",
+        "Share sessions that ended with their connection.",
+        reading.evictions,
+    )
+    yield counter(
+        "kafka_server_delayedsharefetchmetrics_expires_total",
+        "Share fetches that waited for as long as they were allowed to.",
+        counters.expired_fetches,
+    )
+    yield from _partition_families(reading)
+
+
+def _partition_families(reading: ShareReading) -> Iterator[Family]:
+    prefix = "kafka_server_sharepartitionmetrics"
+    named = [
+        (labels(group=one.group, topic=one.topic, partition=one.partition), one) for one in reading.partitions
+    ]
+    yield gauge(
+        f"{prefix}_inflightmessagecount",
+        "Records of a share-partition that are in flight.",
+        [(text, one.in_flight_count) for text, one in named],
+    )
+    yield gauge(
+        f"{prefix}_inflightbatchcount",
+        "Batches of records of a share-partition that are in flight.",
+        [(text, one.in_flight_batch_count) for text, one in named],
+    )
+    timeouts: Sequence[tuple[str, float]] = [(text, one.lock_timeouts) for text, one in named]
+    yield counter(
+        f"{prefix}_acquisitionlocktimeout_total",
+        "Records of a share-partition whose lock ended before their member said anything.",
+        timeouts,
+    )

@@ -1,0 +1,107 @@
+"""The broker settings of share-partitions, at their leaders: locks, deliveries and share sessions.
+
+Names, defaults and limits are Apache Kafka 4.3.1's.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.logstore.words.config_def import ConfigValue, at_least, between
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.setting import INT, setting
+
+_MAX_LOCK_MS: Final = 3_600_000
+
+SHARE_PARTITION_SETTINGS: Final = (
+    setting(
+        "group.share.delivery.count.limit",
+        INT,
+        5,
+        "How often a record is delivered to a share group at most, until it is acknowledged.",
+        between(2, 10),
+    ),
+    setting(
+        "group.share.min.delivery.count.limit",
+        INT,
+        2,
+        "The minimum limit of deliveries that can be set for a share group.",
+        between(2, 5),
+    ),
+    setting(
+        "group.share.max.delivery.count.limit",
+        INT,
+        10,
+        "The maximum limit of deliveries that can be set for a share group.",
+        between(5, 25),
+    ),
+    setting(
+        "group.share.record.lock.duration.ms",
+        INT,
+        30_000,
+        "How long a record that was delivered to a member of a share group is kept from the others.",
+        between(1_000, _MAX_LOCK_MS),
+    ),
+    setting(
+        "group.share.min.record.lock.duration.ms",
+        INT,
+        15_000,
+        "The minimum lock duration that can be set for a share group.",
+        between(1_000, 30_000),
+    ),
+    setting(
+        "group.share.max.record.lock.duration.ms",
+        INT,
+        60_000,
+        "The maximum lock duration that can be set for a share group.",
+        between(30_000, _MAX_LOCK_MS),
+    ),
+    setting(
+        "group.share.partition.max.record.locks",
+        INT,
+        2_000,
+        "How many records of a partition may be with the members of a share group at once.",
+        between(100, 10_000),
+    ),
+    setting(
+        "group.share.min.partition.max.record.locks",
+        INT,
+        100,
+        "The minimum number of records of a partition that can be set for a share group.",
+        between(100, 2_000),
+    ),
+    setting(
+        "group.share.max.partition.max.record.locks",
+        INT,
+        4_000,
+        "The maximum number of records of a partition that can be set for a share group.",
+        between(2_000, 10_000),
+    ),
+    setting(
+        "group.share.max.share.sessions",
+        INT,
+        2_000,
+        "How many share sessions a node has at most; each member of a share group has one at each node.",
+        at_least(1),
+    ),
+)
+
+# What a setting must not be below, in the order in which Kafka looks at them.
+_AT_LEAST: Final = (
+    *(
+        pair
+        for what in ("delivery.count.limit", "partition.max.record.locks", "record.lock.duration.ms")
+        for pair in (
+            (f"group.share.max.{what}", f"group.share.{what}"),
+            (f"group.share.{what}", f"group.share.min.{what}"),
+        )
+    ),
+    ("group.share.max.share.sessions", "group.share.max.size"),
+)
+
+
+def check_share_partition_settings(values: Mapping[str, ConfigValue]) -> None:
+    """INVALID_CONFIG for a setting that others forbid, in the words that Kafka has for that."""
+    for name, minimum in _AT_LEAST:
+        value, least = values[name], values.get(minimum)
+        if isinstance(value, int) and isinstance(least, int) and value < least:
+            raise KafkaError(ErrorCode.INVALID_CONFIG, f"{name} must be greater than or equal to {minimum}")

@@ -1,0 +1,87 @@
+"""A share-partition that this node leads, with the partition under it and those who wait for its records."""
+
+from collections.abc import Callable
+
+from ottla.logstore.words.errors import KafkaError
+from ottla.node.replica.delayed_fetch import DelayedFetch
+from ottla.node.replica.partition import Partition
+from ottla.node.share.share_partition import SharePartition
+from ottla.node.share.share_sessions import TopicIdPartition
+
+# Of one that has nothing in flight, and of each range of records in flight, as measured.
+LED_BYTES = 4_000
+RANGE_BYTES = 200
+
+
+class LedPartition:
+    """One share-partition from the first fetch of a member until the node leads it no more."""
+
+    __slots__ = (
+        "claimed_by",
+        "core",
+        "counted_bytes",
+        "failure",
+        "is_gone",
+        "leader_epoch",
+        "lock_timeouts",
+        "partition",
+        "waiting",
+    )
+
+    def __init__(self, core: SharePartition, partition: Partition) -> None:
+        self.core = core
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch  # the newest in which this node led without a break
+        self.waiting: dict[DelayedFetch, None] = {}  # in the order in which they came
+        self.claimed_by: object | None = None  # the fetch that is about to acquire, before others look
+        self.is_gone = False
+        self.lock_timeouts = 0  # records whose lock ended
+        self.counted_bytes = 0  # of `used_bytes`, by the manager
+        self.failure: KafkaError | None = None  # why its state could not be read
+
+    @property
+    def place(self) -> TopicIdPartition:
+        """The partition as members name it."""
+        return TopicIdPartition(self.core.key.topic_id, self.core.key.partition)
+
+    @property
+    def used_bytes(self) -> int:
+        """The bytes that it takes, about."""
+        return LED_BYTES + self.core.in_flight_range_count * RANGE_BYTES
+
+    def may_acquire(self, fetch: object) -> bool:
+        """Return whether this fetch could acquire something, if the log has it."""
+        is_free = self.claimed_by is None or self.claimed_by is fetch
+        return is_free and not self.is_gone and self.core.is_active and self.core.may_acquire()
+
+    def still_leads(self) -> bool:
+        """Return whether this node leads on, and no other can have led since the state was read."""
+        partition = self.partition
+        if not partition.is_leader or partition.leader_epoch > self.leader_epoch + 1:
+            return False
+        self.leader_epoch = partition.leader_epoch
+        return True
+
+    def check_waiting(self) -> None:
+        """There may be more to acquire: wake who waits, until one is to have it."""
+        for delayed in tuple(self.waiting):
+            if self.claimed_by is not None:
+                return
+            delayed.check(self.partition)
+
+    def wake_all(self) -> None:
+        """Wake all who wait, as there will be nothing more."""
+        for delayed in tuple(self.waiting):
+            delayed.finish()
+
+    def measure(
+        self, fetch: object, readable: Callable[["LedPartition"], int | None]
+    ) -> Callable[[], int | None]:
+        """Return what tells how many bytes the fetch could have of this; None: it must look at once."""
+
+        def measure() -> int | None:
+            if self.is_gone:
+                return None
+            return readable(self) if self.may_acquire(fetch) else 0
+
+        return measure

@@ -1,0 +1,219 @@
+"""A share fetch while it is served: what its partitions could give, and then what it acquires of them.
+
+Every partition whose records may be acquired is located in the log; if that is too little, the fetch waits.
+Else their headers and records are read, and only then records are acquired, so that nothing is acquired that
+cannot be sent. What is not in the page cache comes first, in a thread.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ottla.logstore.disk import FileRecords, FileSlice
+from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.schema import Buffer
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.share.led_partition import LedPartition
+from ottla.node.share.read_batches import ReadBatches, read_batches
+from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
+from ottla.node.share.share_words import AcquiredRecords, FetchedRecords
+
+# Less is read: one write of header and records costs less than two system calls.
+MIN_SENT_FILE_BYTES = 32 * 1024
+# Looked at in one turn: some 20 us each.
+MAX_LOCATED = 256
+
+Content = Buffer | FileRecords
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareFetchParams:
+    """What a member asks."""
+
+    key: SessionKey
+    session: ShareSession | None
+    connection: ConnectionInfo
+    max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    max_records: int
+    batch_size: int
+    is_strict: bool
+    # Counts bytes that are about to be acquired; whether the client is over its quota, and gets none of them.
+    is_throttled: Callable[[int], bool] = lambda size_bytes: False
+
+
+@dataclass(slots=True)
+class Acquired:
+    """What is answered of a partition."""
+
+    records: Content = b""
+    acquired: Sequence[AcquiredRecords] = ()
+    error: ErrorCode = ErrorCode.NONE
+    topic: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class Located:
+    """Where the records of a partition are that may be acquired."""
+
+    led: LedPartition
+    offset: int
+    found: FetchDataInfo
+    batches: ReadBatches | None = None
+    content: Content = b""
+
+
+@dataclass(slots=True, eq=False)
+class ShareFetch:
+    """One share fetch; `results` has partitions with an error from the beginning, the others at the end."""
+
+    params: ShareFetchParams
+    isolation: FetchIsolation
+    led: Mapping[TopicIdPartition, LedPartition]
+    results: dict[TopicIdPartition, Acquired]
+    cold: list[Callable[[], object]] = field(default_factory=list)  # what a thread has to read first
+    is_throttled: bool = False
+
+    # ---- what there is -----------------------------------------------------------------------------------
+
+    def locate(self) -> list[Located]:
+        """Find where the records are that may be acquired, and note what a thread has to read before."""
+        candidates = [one for one in self.led.values() if one.may_acquire(self)][:MAX_LOCATED]
+        located = []
+        left = self.params.max_bytes
+        is_first = True
+        for led, max_bytes in zip(candidates, uniform_bytes(left, len(candidates)), strict=True):
+            try:
+                one = self._locate(led, min(left, max_bytes), is_first)
+            except KafkaError as error:
+                self._failed(led, error)
+                continue
+            if one is not None and one.found.slice.size:
+                located.append(one)
+                is_first = False
+                left = max(0, left - one.found.slice.size)
+        return located
+
+    def _locate(self, led: LedPartition, max_bytes: int, is_first: bool) -> Located | None:
+        partition, log = led.partition, led.partition.log
+        partition.check_leader()
+        if log.log_start_offset > led.core.start_offset:
+            led.core.move_log_start(log.log_start_offset)
+        offset = led.core.next_fetch_offset()
+        if not log.log_start_offset <= offset < partition.end_offset(self.isolation):
+            return None
+        cold = log.cold_read(offset, self.isolation)
+        if cold is not None:
+            self.cold.append(cold.run)
+            return None
+        found = log.read(offset, max_bytes, isolation=self.isolation, minimum_one_batch=is_first)
+        return Located(led, offset, found)
+
+    def is_enough(self, located: Sequence[Located]) -> bool:
+        """Return whether the answer is worth sending: enough bytes, or something that must not wait.
+
+        What could not be begun waits, as in Apache Kafka: its client would ask again at once.
+        """
+        if any(led.is_gone and led.failure is None for led in self.led.values()):
+            return True
+        if any(one.error is not ErrorCode.NONE and place in self.led for place, one in self.results.items()):
+            return True
+        return sum(one.found.readable_bytes for one in located) >= max(1, self.params.min_bytes)
+
+    def readable_bytes(self, led: LedPartition) -> int | None:
+        """How much this partition could give now; None if the fetch has to look at once."""
+        offset = led.core.next_fetch_offset()
+        if not led.partition.is_leader or led.partition.log.log_start_offset > offset:
+            return None
+        if offset >= led.partition.end_offset(self.isolation):
+            return 0
+        return led.partition.readable_bytes(
+            offset, max(1, self.params.max_bytes), self.isolation, enough_bytes=max(1, self.params.min_bytes)
+        )
+
+    # ---- what is acquired --------------------------------------------------------------------------------
+
+    def read(self, located: Sequence[Located]) -> None:
+        """Read headers and records of all that may be acquired, or note what a thread has to read before."""
+        sends_files = "SSL" not in self.params.connection.security_protocol
+        for one in located:
+            core, piece = one.led.core, one.found.slice
+            most = min(self.params.max_records, core.config.partition_max_record_locks)
+            last_offset = max(one.offset, core.end_offset + 1) + max(most, 1) - 1
+            aborted = one.found.aborted_transactions or ()
+            try:
+                one.batches = read_batches(
+                    piece, FileSlice.read_cached, last_offset=last_offset, aborted=aborted
+                )
+                if one.batches is None:
+                    self.cold.append(piece.read)
+                    continue
+                whole = FileSlice(piece.file, piece.position, one.batches.size_bytes)
+                content: Content | None = None
+                if whole.size >= MIN_SENT_FILE_BYTES and sends_files:
+                    content = whole.to_send()
+                if content is None:
+                    content = whole.read_cached()
+                if content is None:
+                    self.cold.append(whole.read)
+                    continue
+                if not isinstance(content, FileRecords) and len(content) < whole.size:
+                    one.batches = None  # the log was cut meanwhile
+                    continue
+                one.content = content
+            except OSError as error:
+                one.batches = None
+                self._failed(one.led, one.led.partition.log.flush_failed(error))
+            except KafkaError as error:
+                one.batches = None
+                self._failed(one.led, error)
+
+    def acquire(self, located: Sequence[Located], now_ms: int) -> list[LedPartition]:
+        """Acquire what was read, in order, and fill in the results; return what has locks now.
+
+        Where that would throttle the client, nothing is acquired.
+        """
+        ready = [one for one in located if one.batches is not None and not one.led.is_gone]
+        if self.params.is_throttled(sum(len(one.content) for one in ready)):
+            self.is_throttled = True
+            return []
+        left = self.params.max_records
+        locked = []
+        for one in ready:
+            batches = one.batches
+            assert batches is not None
+            fetched = FetchedRecords(one.offset, batches.base_offsets, batches.last_offsets, batches.aborted)
+            acquired = one.led.core.acquire(
+                self.params.key.member, now_ms, fetched, left, self.params.batch_size, self.params.is_strict
+            )
+            topic = one.led.partition.topic_partition.topic
+            if not acquired:
+                self.results.setdefault(one.led.place, Acquired(topic=topic))
+                continue
+            locked.append(one.led)
+            left -= sum(each.count for each in acquired)
+            begin, end = batches.span(acquired[0].first_offset, acquired[-1].last_offset)
+            content = _part(one.content, begin, end)
+            one.led.partition.counters.bytes_out += len(content)
+            self.results[one.led.place] = Acquired(content, acquired, topic=topic)
+        return locked
+
+    def _failed(self, led: LedPartition, error: KafkaError) -> None:
+        self.results[led.place] = Acquired(error=error.code, topic=led.partition.topic_partition.topic)
+
+
+def uniform_bytes(max_bytes: int, count: int) -> list[int]:
+    """Return the parts of a limit that so many partitions get; where there is too little, the first ones."""
+    if not count:
+        return []
+    if max_bytes < count:
+        return [1] * max_bytes + [0] * (count - max_bytes)
+    each, rest = divmod(max_bytes, count)
+    return [each + rest] + [each] * (count - 1)
+
+
+def _part(content: Content, begin: int, end: int) -> Content:
+    if isinstance(content, FileRecords):
+        return FileRecords(content.file, content.position + begin, end - begin)
+    return memoryview(content)[begin:end]

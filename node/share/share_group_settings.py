@@ -1,0 +1,110 @@
+"""What a share group obeys at the leaders of partitions: its own settings within the node's limits, or the
+node's.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.words.config_def import ConfigValue
+from ottla.node.settings.group_config_def import GROUP_CONFIG_DEF
+from ottla.node.share.share_words import ShareConfig
+
+_EARLIEST: Final = "earliest"
+_LATEST: Final = "latest"
+_DURATION: Final = re.compile(
+    r"by_duration:\+?P(?:\+?(\d+)D)?(?:T(?:\+?(\d+)H)?(?:\+?(\d+)M)?(?:\+?(\d+)(?:[.,](\d*))?S)?)?",
+    re.IGNORECASE,
+)
+_SECONDS: Final = (86_400, 3_600, 60, 1)
+# Members of so many groups may have their settings looked up without making them anew.
+_MAX_REMEMBERED: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetReset:
+    """Where a group begins in a partition that it has not read."""
+
+    is_earliest: bool = False
+    duration_ms: int | None = None  # so long before now; neither means the end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShareGroupSettings:
+    """The settings of one group."""
+
+    config: ShareConfig
+    isolation: FetchIsolation
+    offset_reset: OffsetReset
+
+
+class ShareGroupConfigs:
+    """Gives the settings of groups; `values` are those of the node now, `configs` those of one group."""
+
+    def __init__(
+        self,
+        values: Callable[[], Mapping[str, ConfigValue]],
+        configs: Callable[[str], Mapping[str, str]],
+    ) -> None:
+        self._values = values
+        self._configs = configs
+        self._known: Mapping[str, ConfigValue] = values()
+        self._settings: dict[str, tuple[Mapping[str, str], ShareGroupSettings]] = {}
+
+    def __call__(self, group: str) -> ShareGroupSettings:
+        values, own = self._values(), self._configs(group)
+        if values is not self._known:
+            self._known, self._settings = values, {}
+        name = group if own else ""
+        found = self._settings.get(name)
+        if found is None or found[0] is not own:
+            if len(self._settings) >= _MAX_REMEMBERED:
+                self._settings.clear()
+            found = self._settings[name] = own, share_group_settings(values, own)
+        return found[1]
+
+
+def share_group_settings(node: Mapping[str, ConfigValue], own: Mapping[str, str]) -> ShareGroupSettings:
+    """Return what a group with these settings of its own obeys at a node with those."""
+    committed = _text(own, "share.isolation.level") == "read_committed"
+    renews = GROUP_CONFIG_DEF.parse(
+        "share.renew.acknowledge.enable", own.get("share.renew.acknowledge.enable", "true")
+    )
+    return ShareGroupSettings(
+        config=ShareConfig(
+            record_lock_duration_ms=_number(node, own, "record.lock.duration.ms"),
+            delivery_count_limit=_number(node, own, "delivery.count.limit"),
+            partition_max_record_locks=_number(node, own, "partition.max.record.locks"),
+            renew_acknowledge_enable=renews is True,
+        ),
+        isolation=FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK,
+        offset_reset=parse_offset_reset(_text(own, "share.auto.offset.reset")),
+    )
+
+
+def parse_offset_reset(text: str) -> OffsetReset:
+    """Return what `share.auto.offset.reset` says, which was checked when it was set."""
+    if text == _EARLIEST:
+        return OffsetReset(is_earliest=True)
+    found = _DURATION.fullmatch(text)
+    if found is None:
+        return OffsetReset()
+    *whole, fraction = found.groups()
+    seconds = sum(int(part or 0) * size for part, size in zip(whole, _SECONDS, strict=True))
+    return OffsetReset(duration_ms=seconds * 1_000 + int((fraction or "0")[:3].ljust(3, "0")))
+
+
+def _text(own: Mapping[str, str], name: str) -> str:
+    default = GROUP_CONFIG_DEF.key(name).default
+    return own.get(name, default if isinstance(default, str) else "")
+
+
+def _number(node: Mapping[str, ConfigValue], own: Mapping[str, str], name: str) -> int:
+    """A number as it holds: the node's limits may have moved since it was set for the group."""
+    text = own.get(f"share.{name}")
+    value = node[f"group.share.{name}"] if text is None else GROUP_CONFIG_DEF.parse(f"share.{name}", text)
+    low, high = node[f"group.share.min.{name}"], node[f"group.share.max.{name}"]
+    assert isinstance(value, int) and isinstance(low, int) and isinstance(high, int), name
+    return min(max(value, low), high)

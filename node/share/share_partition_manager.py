@@ -1,0 +1,647 @@
+"""All share-partitions of this node, the sessions of members, and the share fetches that wait.
+
+The door between the pure share-partitions and the event loop: it reads their state before the first fetch,
+has written what members acknowledge, frees locks in time, and drops a share-partition when this node leads it
+no more, when its state is another's, or when the last member has gone.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from ottla.groupcoord.share_state.share_state_words import (
+    NOT_GIVEN,
+    ReadState,
+    SharePartitionKey,
+    StateRead,
+    StateResult,
+    WriteState,
+)
+from ottla.logstore.log_reader import LATEST_TIMESTAMP, FetchIsolation, SegmentsChanged
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.logstore.words.topic_partition import TopicPartition
+from ottla.node.clock import Clock
+from ottla.node.coordinators.timer_queue import TimerQueue
+from ottla.node.counters.share_counters import ShareCounters
+from ottla.node.net.connection_info import ConnectionInfo
+from ottla.node.replica.delayed_fetch import DelayedFetch
+from ottla.node.replica.partition import Partition
+from ottla.node.replica.replica_manager import ReplicaManager
+from ottla.node.share.led_partition import LED_BYTES, LedPartition
+from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
+from ottla.node.share.share_group_settings import ShareGroupConfigs
+from ottla.node.share.share_partition import SharePartition
+from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
+from ottla.node.share.share_words import AcknowledgementBatch, Outcome, ShareLimits, write_error
+from ottla.node.work.fair_pool import FairPool
+
+# A page that is read in a thread may be gone again when the loop looks; so often the fetch tries anew.
+MAX_COLD_READS: Final = 10
+# A new leader learns within some round trips how much was committed before it.
+END_OFFSET_TRIES: Final = 40
+END_OFFSET_PAUSE_S: Final = 0.05
+# A search by time, in which segments go meanwhile.
+MAX_SEARCHES: Final = 10
+# Of a write or a read: the state is another's now, or gone.
+_FENCED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_STATE_EPOCH,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    }
+)
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class InThread(Protocol):
+    """Does in a thread what may wait for a disk."""
+
+    def __call__(self, work: Callable[[], T], /) -> Awaitable[T]: ...
+
+
+class StartTask(Protocol):
+    """Begins something that ends with the node at the latest."""
+
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> Awaitable[T]: ...
+
+
+class StatePersister(Protocol):
+    """What is asked of the share coordinators; an error is in the answer."""
+
+    async def read(self, requests: Sequence[ReadState]) -> list[StateRead]: ...
+    async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
+
+
+class Refusal(NamedTuple):
+    """What a member is told of an acknowledgement; NONE when it holds."""
+
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+# The answers to acknowledgements, where some are awaited.
+Answers: TypeAlias = "dict[TopicIdPartition, Refusal | asyncio.Future[Refusal]]"
+ACCEPTED: Final = Refusal()
+_UNKNOWN: Final = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+class SharePartitionManager:
+    """Lives on the event loop."""
+
+    def __init__(
+        self,
+        *,
+        replicas: ReplicaManager,
+        persister: StatePersister,
+        settings: ShareGroupConfigs,
+        clock: Clock,
+        now_ms: Callable[[], int],
+        time_pool: FairPool,
+        in_thread: InThread,
+        start_task: StartTask,
+        max_sessions: Callable[[], int],
+        limit_bytes: int = 1 << 40,
+        on_woken: Callable[[], None] = lambda: None,
+        is_open: Callable[[int], bool] = lambda number: True,
+    ) -> None:
+        """`now_ms` is the time by which locks end, which only goes forward. `limit_bytes` are for sessions,
+        and as much again for share-partitions. `on_woken` is told of each fetch that has waited, and
+        `is_open` tells of a connection's number whether it has not ended.
+        """
+        self._replicas = replicas
+        self._persister = persister
+        self._settings = settings
+        self._clock = clock
+        self._now_ms = now_ms
+        self._time_pool = time_pool
+        self._in_thread = in_thread
+        self._start_task = start_task
+        self._limit_bytes = limit_bytes
+        self._on_woken = on_woken
+        self._is_open = is_open
+        self._timers: TimerQueue | None = None
+        self._led: dict[SharePartitionKey, LedPartition] = {}
+        self._of_partition: dict[TopicPartition, set[SharePartitionKey]] = {}
+        self._of_group: dict[str, set[SharePartitionKey]] = {}
+        self._waiting: dict[SessionKey, dict[ShareFetch, asyncio.Future[None]]] = {}
+        self._led_bytes = 0  # of share-partitions, about
+        self._is_closed = False
+        self.sessions = ShareSessions(max_sessions=max_sessions, limit_bytes=limit_bytes)
+        self.counters = ShareCounters()
+        self._follow_roles()
+
+    # ---- what there is -----------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._led)
+
+    @property
+    def share_partitions(self) -> Mapping[SharePartitionKey, LedPartition]:
+        """The share-partitions that are in use."""
+        return self._led
+
+    @property
+    def waiting_count(self) -> int:
+        """How many share fetches wait."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def used_bytes(self) -> int:
+        """The bytes that sessions and share-partitions take, about."""
+        return self.sessions.used_bytes + self._led_bytes
+
+    def record_lock_duration_ms(self, group: str) -> int:
+        """How long a member of the group holds what it acquires now."""
+        return self._settings(group).config.record_lock_duration_ms
+
+    # ---- fetches -----------------------------------------------------------------------------------------
+
+    def fetch(
+        self,
+        params: ShareFetchParams,
+        wanted: Mapping[TopicIdPartition, str],
+        results: dict[TopicIdPartition, Acquired],
+    ) -> "ShareFetch | asyncio.Future[ShareFetch]":
+        """Acquire records of these partitions, by the names of their topics; wait where there is too little.
+
+        The fetch is returned with its results, to which `results` of others belong.
+        """
+        led: dict[TopicIdPartition, LedPartition] = {}
+        settings = self._settings(params.key.group)
+        fetch = ShareFetch(params, settings.isolation, led, results)
+        if not wanted or params.max_records <= 0 or params.max_bytes <= 0 or self._is_closed:
+            return fetch
+        for place, topic in wanted.items():
+            try:
+                one = led[place] = self._find_or_lead(params, place, topic)
+            except KafkaError as error:
+                results[place] = Acquired(error=error.code, topic=topic)
+                continue
+            one.core.config = settings.config
+        self._count_fetches(wanted.values())
+        if not led:
+            return self._finished(fetch)
+        return self._serve(fetch)
+
+    def _serve(self, fetch: ShareFetch) -> "ShareFetch | asyncio.Future[ShareFetch]":
+        if self._attempt(fetch, is_last=fetch.params.max_wait_ms <= 0):
+            return self._finished(fetch)
+        future: asyncio.Future[ShareFetch] = asyncio.get_running_loop().create_future()
+        future.add_done_callback(lambda _: self._wake(fetch))  # also when nobody waits for it any more
+        self._start_task(self._wait(fetch, future))
+        return future
+
+    async def _wait(self, fetch: ShareFetch, future: "asyncio.Future[ShareFetch]") -> None:
+        """Try again whenever there is more, until it is enough or the time is over."""
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + fetch.params.max_wait_ms / 1000
+        cold_reads = 0
+        is_done = False
+        while not is_done and not future.done():
+            if fetch.cold and cold_reads < MAX_COLD_READS:
+                cold_reads += 1
+                await self._warm(fetch)
+            else:
+                fetch.cold.clear()
+                await self._sleep(fetch, end_s - loop.time())
+            is_over = loop.time() >= end_s or self._is_closed
+            if future.done() or not self._is_current(fetch):
+                break  # nobody is there to be given anything
+            is_done = self._attempt(fetch, is_last=is_over)
+            if is_over and (not fetch.cold or cold_reads >= MAX_COLD_READS):
+                is_done = True
+            if is_over and is_done:
+                self.counters.expired_fetches += 1
+        if not future.done():
+            future.set_result(self._finished(fetch))
+            self._on_woken()
+
+    async def _warm(self, fetch: ShareFetch) -> None:
+        """Have a thread read what the fetch needs, while no other fetch acquires of its partitions."""
+        reads, fetch.cold = fetch.cold, []
+        claimed = self._claim(fetch)
+        try:
+            await self._in_thread(partial(_run_all, reads))
+        finally:
+            self._release(fetch, claimed)
+
+    async def _sleep(self, fetch: ShareFetch, seconds: float) -> None:
+        """Wait until there is enough to acquire, and claim it."""
+        loop = asyncio.get_running_loop()
+        woken: asyncio.Future[None] = loop.create_future()
+        claimed: list[LedPartition] = []
+
+        def wake() -> None:
+            claimed.extend(self._claim(fetch))
+            if not woken.done():
+                woken.set_result(None)
+
+        delayed = DelayedFetch(min_bytes=max(1, fetch.params.min_bytes), wake=wake)
+        key = fetch.params.key
+        self._waiting.setdefault(key, {})[fetch] = woken
+        timer = loop.call_later(max(0.0, seconds), delayed.finish)
+        try:
+            for led in fetch.led.values():
+                if led.is_gone:
+                    continue
+                led.waiting[delayed] = None
+                measure = led.measure(fetch, fetch.readable_bytes)
+                delayed.watch(led.partition, measure() or 0, measure)
+            await woken
+        finally:
+            timer.cancel()
+            delayed.cancel()
+            for led in fetch.led.values():
+                led.waiting.pop(delayed, None)
+            waiting = self._waiting.get(key, {})
+            waiting.pop(fetch, None)
+            if not waiting:
+                self._waiting.pop(key, None)
+            # Others look after this one's attempt, which is made in this turn of the loop.
+            loop.call_soon(self._release, fetch, claimed)
+
+    def _is_current(self, fetch: ShareFetch) -> bool:
+        """Return whether the session of the fetch is still that of its member."""
+        return self.sessions.find(fetch.params.key) is fetch.params.session
+
+    def _wake(self, fetch: ShareFetch) -> None:
+        woken = self._waiting.get(fetch.params.key, {}).get(fetch)
+        if woken is not None and not woken.done():
+            woken.set_result(None)
+
+    def _claim(self, fetch: ShareFetch) -> list[LedPartition]:
+        claimed = [one for one in fetch.led.values() if one.claimed_by is None]
+        for led in claimed:
+            led.claimed_by = fetch
+        return claimed
+
+    def _release(self, fetch: ShareFetch, claimed: Iterable[LedPartition]) -> None:
+        for led in claimed:
+            if led.claimed_by is fetch:
+                led.claimed_by = None
+                led.check_waiting()
+
+    def _attempt(self, fetch: ShareFetch, *, is_last: bool) -> bool:
+        """Acquire what there is; return whether the fetch is done with that."""
+        # Without memory for more states nothing is acquired until some of what is in flight is done with.
+        located = fetch.locate() if self._led_bytes <= self._limit_bytes else []
+        if fetch.cold or not (is_last or fetch.is_enough(located)):
+            return False
+        fetch.read(located)
+        if fetch.cold:
+            return False
+        for led in fetch.acquire(located, self._now_ms()):
+            self._schedule(led)
+        return True
+
+    def _finished(self, fetch: ShareFetch) -> ShareFetch:
+        """Tell why partitions that this node led give nothing any more."""
+        for place, led in fetch.led.items():
+            if led.failure is not None and place not in fetch.results:
+                fetch.results[place] = Acquired(
+                    error=led.failure.code, topic=led.partition.topic_partition.topic
+                )
+            elif led.is_gone and not led.partition.is_leader and place not in fetch.results:
+                fetch.results[place] = Acquired(
+                    error=ErrorCode.NOT_LEADER_OR_FOLLOWER, topic=led.partition.topic_partition.topic
+                )
+        for topic in {one.topic for one in fetch.results.values() if one.error is not ErrorCode.NONE}:
+            counters = self._replicas.counters_of(topic)
+            if counters is not None:
+                counters.failed_share_fetch_requests += 1
+        return fetch
+
+    def _count_fetches(self, topics: Iterable[str]) -> None:
+        for topic in set(topics):
+            counters = self._replicas.counters_of(topic)
+            if counters is not None:
+                counters.total_share_fetch_requests += 1
+
+    # ---- leading -----------------------------------------------------------------------------------------
+
+    def _find_or_lead(self, params: ShareFetchParams, place: TopicIdPartition, topic: str) -> LedPartition:
+        """Return a share-partition that is in use; or begin to use it, and to read its state."""
+        key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
+        led = self._led.get(key)
+        if led is not None and led.still_leads():
+            return led
+        if led is not None:
+            self._drop(led)
+        partition = self._replicas.partition((topic, place.partition))
+        partition.check_leader()
+        if partition.topic_id != place.topic_id:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._led_bytes + LED_BYTES > self._limit_bytes:
+            raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "There is no memory for more share-partitions.")
+        config = self._settings(key.group).config
+        led = LedPartition(SharePartition(key, partition.leader_epoch, config, ShareLimits()), partition)
+        self._led[key] = led
+        self._count_bytes(led)
+        self._of_partition.setdefault(partition.topic_partition, set()).add(key)
+        self._of_group.setdefault(key.group, set()).add(key)
+        self._start_task(self._load(led, params.connection))
+        return led
+
+    async def _load(self, led: LedPartition, connection: ConnectionInfo) -> None:
+        """Read the state; the first fetches wait for it."""
+        began_s = asyncio.get_running_loop().time()
+        core = led.core
+        try:
+            read = (await self._persister.read([ReadState(core.key, core.leader_epoch)]))[0]
+            initial = 0
+            if read.error is ErrorCode.NONE and read.start_offset == NOT_GIVEN:
+                initial = await self._initial_offset(led, connection)
+            if led.is_gone:
+                return
+            core.restore(read, initial)
+        except KafkaError as error:
+            log.debug("The state of %s could not be read: %s", core.key.coordinator_key, error)
+            led.failure = error
+            if not led.is_gone:
+                self._drop(led, wakes=False)
+            return
+        self.counters.load_times.observe(asyncio.get_running_loop().time() - began_s)
+        self._schedule(led)
+        led.check_waiting()
+
+    async def _initial_offset(self, led: LedPartition, connection: ConnectionInfo) -> int:
+        """Return where the group begins that has read nothing of the partition."""
+        reset = self._settings(led.core.key.group).offset_reset
+        partition = led.partition
+        if reset.is_earliest:
+            partition.check_leader()
+            return partition.log.log_start_offset
+        if reset.duration_ms is not None:
+            found = await self._offset_at(led, self._clock.now_ms() - reset.duration_ms, connection)
+            if found is not None:
+                return found
+        for _ in range(END_OFFSET_TRIES):
+            partition.check_leader()
+            try:
+                found_end = partition.offset_for_timestamp(LATEST_TIMESTAMP, FetchIsolation.HIGH_WATERMARK)
+            except KafkaError as error:
+                if error.code is not ErrorCode.OFFSET_NOT_AVAILABLE:
+                    raise
+                await asyncio.sleep(END_OFFSET_PAUSE_S)
+                continue
+            assert found_end is not None
+            return found_end.offset
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE)
+
+    async def _offset_at(self, led: LedPartition, timestamp: int, connection: ConnectionInfo) -> int | None:
+        """Return the first offset that is not older, None if all are."""
+        partition = led.partition
+        timestamp = max(timestamp, 0)
+        for _ in range(MAX_SEARCHES):
+            partition.check_leader()
+            search = partition.log.time_search(timestamp)
+            try:
+                found = await self._time_pool.submit(connection, search.run, outlives_client=True)
+            except SegmentsChanged:
+                continue
+            except OSError as error:
+                raise partition.log.flush_failed(error) from error
+            partition.check_leader()
+            if found is None or found.offset >= partition.end_offset(FetchIsolation.HIGH_WATERMARK):
+                return None
+            return found.offset
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+
+    def _drop(self, led: LedPartition, *, wakes: bool = True) -> None:
+        """Use a share-partition no more; who waits for it is answered, or waits for the rest."""
+        if led.is_gone:
+            return
+        led.is_gone = True
+        self._led_bytes -= led.counted_bytes
+        led.core.fence()
+        key, name = led.core.key, led.partition.topic_partition
+        del self._led[key]
+        self._of_partition[name].discard(key)
+        if not self._of_partition[name]:
+            del self._of_partition[name]
+        self._of_group[key.group].discard(key)
+        if not self._of_group[key.group]:
+            del self._of_group[key.group]
+        if self._timers is not None:
+            self._timers.cancel(key)
+        if wakes:
+            led.wake_all()
+
+    def _drop_all(self, keys: Iterable[SharePartitionKey]) -> None:
+        for key in list(keys):
+            self._drop(self._led[key])
+
+    def _follow_roles(self) -> None:
+        """Hear of partitions that this node leads no more."""
+        role_changed, dropped = self._replicas.on_role, self._replicas.on_dropped
+
+        def on_role(partition: Partition) -> None:
+            role_changed(partition)
+            for key in list(self._of_partition.get(partition.topic_partition, ())):
+                led = self._led[key]
+                if led.partition is not partition or not led.still_leads():
+                    self._drop(led)
+
+        def on_dropped(name: TopicPartition) -> None:
+            dropped(name)
+            self._drop_all(self._of_partition.get(name, ()))
+
+        self._replicas.on_role, self._replicas.on_dropped = on_role, on_dropped
+
+    # ---- acknowledgements --------------------------------------------------------------------------------
+
+    def acknowledge(
+        self, key: SessionKey, batches: Mapping[TopicIdPartition, Sequence[AcknowledgementBatch]]
+    ) -> "Answers":
+        """Take what a member says of records; the answers of partitions whose state must be written first are
+        awaited.
+        """
+        config = self._settings(key.group).config
+        answers: Answers = {}
+        topics: set[str] = set()
+        for place, said in batches.items():
+            led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+            if led is None:
+                answers[place] = _UNKNOWN
+                continue
+            topics.add(led.partition.topic_partition.topic)
+            led.core.config = config
+            outcome = led.core.acknowledge(key.member, said, self._now_ms())
+            if outcome.error is not ErrorCode.NONE:
+                answers[place] = Refusal(outcome.error, outcome.message)
+                continue
+            self._count_acknowledged(said)
+            answers[place] = self._write(led, outcome)
+        for topic in topics:
+            counters = self._replicas.counters_of(topic)
+            if counters is not None:
+                counters.total_share_acknowledge_requests += 1
+        return answers
+
+    def count_failed(self, topics: Iterable[str]) -> None:
+        """Count a request with acknowledgements of these topics that did not hold."""
+        for topic in set(topics):
+            counters = self._replicas.counters_of(topic)
+            if counters is not None:
+                counters.failed_share_acknowledge_requests += 1
+
+    def _count_acknowledged(self, batches: Sequence[AcknowledgementBatch]) -> None:
+        counts = self.counters.acknowledged
+        for first, last, types in batches:
+            if len(types) == 1:
+                counts[types[0]] += last - first + 1
+            else:
+                for kind in range(len(counts)):
+                    counts[kind] += types.count(kind)
+
+    def _write(self, led: LedPartition, outcome: Outcome) -> "Refusal | asyncio.Future[Refusal]":
+        """Have written what an outcome says, if anything."""
+        self._schedule(led)
+        led.check_waiting()
+        if outcome.write is None or self._is_closed:
+            return ACCEPTED if outcome.write is None else Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        # Whoever stops waiting for it does not stop the write.
+        written: asyncio.Future[Refusal] = asyncio.get_running_loop().create_future()
+        self._start_task(self._persist(led, outcome, written))
+        return written
+
+    async def _persist(self, led: LedPartition, outcome: Outcome, written: "asyncio.Future[Refusal]") -> None:
+        assert outcome.write is not None and outcome.transition is not None
+        result = (await self._persister.write([outcome.write]))[0]
+        refusal = ACCEPTED
+        if result.error is ErrorCode.NONE:
+            is_more = led.core.persisted(outcome.transition, self._now_ms())
+        else:
+            is_more = led.core.failed(outcome.transition)
+            refusal = Refusal(*write_error(result))
+            if refusal.error in _FENCED and not led.is_gone:
+                log.debug("%s is fenced: %s", led.core.key.coordinator_key, refusal.message)
+                self._drop(led)
+        if not led.is_gone:
+            self._schedule(led)
+            if is_more:
+                led.check_waiting()
+        if not written.done():
+            written.set_result(refusal)
+
+    # ---- sessions ----------------------------------------------------------------------------------------
+
+    def begin_session(
+        self, key: SessionKey, partitions: Iterable[tuple[TopicIdPartition, str | None]], connection: int
+    ) -> ShareSession:
+        """Begin a session; an earlier one of the member ends, which keeps what it holds.
+
+        SHARE_SESSION_LIMIT_REACHED if there are too many.
+        """
+        self.sessions.remove(key)
+        for fetch in list(self._waiting.get(key, {})):
+            self._wake(fetch)
+        if not self._is_open(connection):  # nothing would end it
+            raise KafkaError(ErrorCode.SHARE_SESSION_NOT_FOUND)
+        return self.sessions.create(key, partitions, connection)
+
+    def end_session(self, key: SessionKey) -> ShareSession | None:
+        """End a session, if there is one, and give back what its member holds."""
+        session = self.sessions.remove(key)
+        if session is None:
+            return None
+        for fetch in list(self._waiting.get(key, {})):
+            self._wake(fetch)
+        for place in session.partitions:
+            led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+            if led is not None and led.core.is_active:
+                self._write(led, led.core.release_all(key.member))
+        if not self.sessions.has_group(key.group):
+            self._drop_all(self._of_group.get(key.group, ()))
+        return session
+
+    def connection_closed(self, number: int) -> None:
+        """End the sessions that began over this connection."""
+        for session in self.sessions.of_connection(number):
+            self.sessions.evictions += 1
+            self.end_session(session.key)
+
+    def pause(self, milliseconds: int) -> "asyncio.Future[None]":
+        """Return what is done after so long: a member that was refused a session asks again at once."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(max(0, milliseconds) / 1000, _settle, future)
+        future.add_done_callback(lambda _: timer.cancel())
+        return future
+
+    # ---- locks -------------------------------------------------------------------------------------------
+
+    def _schedule(self, led: LedPartition) -> None:
+        """Have the next lock of a share-partition end in time, after anything that has changed it."""
+        self._count_bytes(led)
+        due_ms = None if led.is_gone or self._is_closed else led.core.next_expiry()
+        if due_ms is None:
+            return
+        if self._timers is None:
+            self._timers = TimerQueue()
+        delay_ms = max(0, due_ms - self._now_ms())
+        self._timers.start(led.core.key, delay_ms, partial(self.expire, led.core.key))
+
+    def _count_bytes(self, led: LedPartition) -> None:
+        if not led.is_gone:
+            used_bytes = led.used_bytes
+            self._led_bytes += used_bytes - led.counted_bytes
+            led.counted_bytes = used_bytes
+
+    def expire(self, key: SharePartitionKey) -> None:
+        """Free the records of a share-partition whose lock is over."""
+        led = self._led.get(key)
+        if led is None:
+            return
+        outcome = led.core.expire(self._now_ms())
+        if outcome.write is not None:
+            count = sum(one.last_offset - one.first_offset + 1 for one in outcome.write.batches)
+            led.lock_timeouts += count
+            self.counters.lock_timeouts += count
+        self._write(led, outcome)
+
+    # ---- life --------------------------------------------------------------------------------------------
+
+    def disable(self) -> None:
+        """There are no share groups any more: `share.version` is 0."""
+        self.sessions.clear()
+        self._drop_all(self._led)
+
+    def close(self) -> None:
+        """Answer what waits, and take nothing more."""
+        self._is_closed = True
+        for fetches in list(self._waiting.values()):
+            for fetch in list(fetches):
+                self._wake(fetch)
+        if self._timers is not None:
+            self._timers.close()
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _run_all(reads: Sequence[Callable[[], object]]) -> None:
+    for read in reads:
+        try:
+            read()
+        except (OSError, KafkaError):
+            continue  # the fetch will meet it, and name it
+
+
+def answered(answers: Answers) -> dict[TopicIdPartition, Refusal] | None:
+    """Return the answers, None while some are awaited."""
+    done = {place: one for place, one in answers.items() if isinstance(one, Refusal)}
+    return done if len(done) == len(answers) else None
+
+
+async def until_answered(answers: Answers) -> dict[TopicIdPartition, Refusal]:
+    """Wait for all answers."""
+    return {place: one if isinstance(one, Refusal) else await one for place, one in answers.items()}

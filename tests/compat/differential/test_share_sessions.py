@@ -1,0 +1,95 @@
+"""Whole sessions of share groups (KIP-932): Ottla and Apache Kafka answer and log the same, step by step."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+
+from ottla.groupcoord.assignors.simple_assignor import hash_of_partition_key
+from ottla.groupcoord.java_hash_order import JavaHashMap
+from tests.compat.differential.compare import prime
+from tests.compat.differential.group_sessions import VERSIONS
+from tests.compat.differential.share_sessions import SHARE_SESSIONS, SHARE_VERSIONS, ShareScript, ShareSession
+from tests.compat.differential.test_group_sessions import (
+    anew,
+    assert_same_answers,
+    finished,
+    has,
+    on_both,
+    session_on,
+)
+from tests.compat.servers import Server, start_kafka, start_ottla
+from tests.compat.wire_client import WireClient, eventually, only
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+RUN = os.urandom(3).hex()
+TOPIC, SECOND = f"shared-{RUN}", f"shared-too-{RUN}"
+TOPICS = {TOPIC: 3, SECOND: 2}
+# One node: the topic of the share coordinators has one replica.
+ONE_NODE = ("share.coordinator.state.topic.replication.factor=1", "share.coordinator.state.topic.min.isr=1")
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Server]]:
+    """Both, with share groups and the topics of the sessions, and with coordinators that have loaded."""
+    started: list[Server] = []
+    try:
+        for start in (start_ottla, start_kafka):
+            server = start(tmp_path_factory.mktemp("server"), *ONE_NODE)
+            started.append(server)
+            with WireClient(server.bootstrap) as client:
+                prime(client)
+                for name, partitions in TOPICS.items():
+                    while not has_partitions_in_order(create(client, name, partitions), partitions):
+                        client.call("delete_topics", 5, topic_names=[name], timeout_ms=10_000)
+                        eventually(partial(look_at, client, name), is_gone)
+        yield started[0], started[1]
+    finally:
+        for server in started:
+            server.stop()
+
+
+def create(client: WireClient, name: str, partitions: int) -> bytes:
+    """Create a topic and wait for its partitions; its id."""
+    wanted = {"name": name, "num_partitions": partitions, "replication_factor": 1}
+    client.call("create_topics", 7, topics=[wanted], timeout_ms=10_000)
+    found = eventually(partial(look_at, client, name), partial(has, partitions))
+    return bytes(only(found.topics).topic_id)
+
+
+def look_at(client: WireClient, name: str) -> Any:
+    return client.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
+
+
+def has_partitions_in_order(topic_id: bytes, partitions: int) -> bool:
+    """Return whether the assignor goes through the partitions in their order, whatever its tables' sizes."""
+    for buckets in (8, 16):
+        table: JavaHashMap[tuple[bytes, int], None] = JavaHashMap(hash_of_partition_key, buckets)
+        for number in range(partitions):
+            table[topic_id, number] = None
+        if table.ordered() != [(topic_id, number) for number in range(partitions)]:
+            return False
+    return True
+
+
+def is_gone(found: Any) -> bool:
+    return bool(only(found.topics).error_code)
+
+
+@pytest.mark.parametrize("script", SHARE_SESSIONS, ids=lambda script: script.__name__)
+def test_share_groups_answer_and_log_the_same(
+    servers: tuple[Server, Server], script: ShareScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(VERSIONS, "share", VERSIONS["new"] | SHARE_VERSIONS)
+    group = anew(script.__name__[:24])
+
+    def play(server: Server) -> ShareSession:
+        base = session_on(server, group, TOPIC, "share")
+        return finished(base, ShareSession(base=base, second=SECOND), script)
+
+    ours, theirs = on_both(servers, play)
+
+    assert_same_answers(ours.base, theirs.base)
+    assert ours.logged() == theirs.logged()

@@ -1,0 +1,208 @@
+"""A broker cut down to replicas and share-partitions, with a share coordinator that a test can hold up."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ottla.groupcoord.share_state.share_state_words import (
+    ReadState,
+    SharePartitionKey,
+    StateRead,
+    StateResult,
+    WriteState,
+)
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.kafka_api import share_acknowledge, share_fetch
+from ottla.node.kafka_api.request_context import RequestContext
+from ottla.node.net.answers import Delayed
+from ottla.node.share.share_group_settings import ShareGroupConfigs
+from ottla.node.share.share_partition_manager import SharePartitionManager
+from ottla.node.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
+from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
+from tests.compat.wire_client import build
+from tests.unit.node.replica.replica_world import CONNECTION, ReplicaWorld
+
+GROUP = "workers"
+TOPIC_ID = b"t".ljust(16, b".")
+
+
+class Persister:
+    """Answers as a share coordinator that has no state yet; keeps what is written."""
+
+    def __init__(self) -> None:
+        self.error = ErrorCode.NONE
+        self.start_offset = -1
+        self.reads: list[ReadState] = []
+        self.written: list[WriteState] = []
+        self.goes_on = asyncio.Event()
+        self.goes_on.set()
+
+    async def read(self, requests: Sequence[ReadState]) -> list[StateRead]:
+        self.reads += requests
+        await asyncio.sleep(0)
+        await self.goes_on.wait()
+        return [
+            StateRead(one.key, self.error, "no state", start_offset=self.start_offset) for one in requests
+        ]
+
+    async def write(self, requests: Sequence[WriteState]) -> list[StateResult]:
+        self.written += requests
+        await asyncio.sleep(0)
+        await self.goes_on.wait()
+        return [StateResult(one.key, self.error, "no write") for one in requests]
+
+
+class ShareWorld(ReplicaWorld):
+    """What the handlers of share groups see as their broker."""
+
+    def __init__(self, tasks: asyncio.TaskGroup, **parts: Any) -> None:
+        super().__init__()
+        self.serves_share_groups = True
+        self.persister = Persister()
+        self.own: dict[str, str] = {"share.auto.offset.reset": "earliest"}
+        self.closed_connections: set[int] = set()
+        self.shares = SharePartitionManager(
+            replicas=self.replica_manager,
+            persister=self.persister,
+            settings=ShareGroupConfigs(lambda: self.config.values, lambda group: dict(self.own)),
+            clock=self.clock,
+            now_ms=self.clock.now_ms,
+            time_pool=self.time_pool,
+            in_thread=asyncio.to_thread,
+            start_task=tasks.create_task,
+            is_open=lambda number: number not in self.closed_connections,
+            **{"max_sessions": lambda: 100, **parts},
+        )
+
+    def end(self) -> None:
+        self.shares.close()
+        self.persister.goes_on.set()
+
+    def context(self, version: int = 2, *, number: int = 1, **fields: Any) -> RequestContext:
+        return RequestContext(78, version, 1, "test", replace(CONNECTION, number=number), **fields)
+
+    async def fetch(
+        self,
+        member: str = "m1",
+        epoch: int = 0,
+        *partitions: int,
+        context: RequestContext | None = None,
+        topic_id: bytes = TOPIC_ID,
+        acknowledged: dict[int, list[tuple[int, int, list[int]]]] | None = None,
+        **fields: Any,
+    ) -> ShareFetchResponse:
+        """The answer to a share fetch; by default it wants all, and does not wait."""
+        said = acknowledged or {}
+        wanted = [
+            {
+                "partition_index": index,
+                "acknowledgement_batches": [
+                    {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+                    for first, last, types in said.get(index, ())
+                ],
+            }
+            for index in dict.fromkeys((*partitions, *said))
+        ]
+        request: ShareFetchRequest = build(
+            ShareFetchRequest,
+            {
+                "group_id": GROUP,
+                "member_id": member,
+                "share_session_epoch": epoch,
+                "max_wait_ms": 0,
+                "min_bytes": 1,
+                "max_bytes": 1 << 20,
+                "max_records": 500,
+                "batch_size": 500,
+                "topics": [{"topic_id": topic_id, "partitions": wanted}] if wanted else [],
+                **fields,
+            },
+        )
+        result = share_fetch.handle(self, context or self.context(), request)  # type: ignore[arg-type]
+        answer = await settled(result)
+        assert isinstance(answer, ShareFetchResponse)
+        return answer
+
+    async def ready(self, member: str = "m1", *partitions: int) -> None:
+        """Begin a session, and have the state of its partitions read."""
+        await self.fetch(member, 0, *(partitions or (0,)), max_records=0)
+        await self.fetch(member, 1)
+        await self.rest()
+
+    async def acknowledge(
+        self,
+        member: str,
+        epoch: int,
+        batches: Sequence[tuple[int, int, list[int]]],
+        *,
+        partition: int = 0,
+        version: int = 2,
+        topic_id: bytes = TOPIC_ID,
+        **fields: Any,
+    ) -> ShareAcknowledgeResponse:
+        """The answer to acknowledgements of one partition."""
+        request: ShareAcknowledgeRequest = build(
+            ShareAcknowledgeRequest,
+            {
+                "group_id": GROUP,
+                "member_id": member,
+                "share_session_epoch": epoch,
+                "topics": [
+                    {
+                        "topic_id": topic_id,
+                        "partitions": [
+                            {
+                                "partition_index": partition,
+                                "acknowledgement_batches": [
+                                    {"first_offset": first, "last_offset": last, "acknowledge_types": types}
+                                    for first, last, types in batches
+                                ],
+                            }
+                        ],
+                    }
+                ],
+                **fields,
+            },
+        )
+        answer = await settled(share_acknowledge.handle(self, self.context(version), request))  # type: ignore[arg-type]
+        assert isinstance(answer, ShareAcknowledgeResponse)
+        return answer
+
+    async def rest(self) -> None:
+        """Let everything happen that waits for nothing but its turn."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+    def key(self, partition: int = 0) -> SharePartitionKey:
+        return SharePartitionKey(GROUP, TOPIC_ID, partition)
+
+
+async def settled(result: Any) -> Any:
+    """What becomes of a handler's result."""
+    while True:
+        if isinstance(result, Delayed):
+            result = result.answer(await result.future)
+        elif hasattr(result, "__await__"):
+            result = await result
+        else:
+            return result
+
+
+def acquired(data: PartitionData) -> list[tuple[int, int, int]]:
+    """The first and last offset and the delivery count of what was acquired."""
+    return [(one.first_offset, one.last_offset, one.delivery_count) for one in data.acquired_records]
+
+
+def play(story: Callable[[ShareWorld], Coroutine[Any, Any, None]], **parts: Any) -> None:
+    """Tell a story of a broker."""
+
+    async def run() -> None:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+            world = ShareWorld(tasks, **parts)
+            try:
+                await story(world)
+            finally:
+                world.end()
+
+    asyncio.run(run())

@@ -1,0 +1,799 @@
+"""ShareFetch and ShareAcknowledge over real logs in memory: sessions, waiting, locks, errors, leaders."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from ottla.logstore.compression import Compression
+from ottla.logstore.record import ControlType, EndTransactionMarker
+from ottla.logstore.record_batch import iterate_headers
+from ottla.logstore.words.errors import ErrorCode
+from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchResponse
+from tests.unit.node.kafka_api.share_world import GROUP, TOPIC_ID, ShareWorld, acquired, play
+from tests.unit.node.replica.replica_world import OTHER_ID, batch
+
+GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
+SOON_MS = 10_000  # longer than any of these tests
+
+
+def only(response: ShareFetchResponse) -> PartitionData:
+    assert response.error_code == ErrorCode.NONE
+    (topic,) = response.responses
+    (data,) = topic.partitions
+    return data
+
+
+def offsets_in(data: PartitionData) -> list[int]:
+    """The base offsets of the batches that were sent."""
+    content = b"" if data.records is None else bytes(data.records)  # type: ignore[arg-type]
+    return [header.base_offset for _, header in iterate_headers(content)]
+
+
+# ---- what is fetched ---------------------------------------------------------------------------------------
+
+
+def test_records_are_acquired_and_sent_in_whole_batches() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        for _ in range(3):
+            world.append(count=10)
+
+        data = only(await world.fetch("m1", 2, max_records=15))
+
+        assert acquired(data) == [(0, 19, 1)]
+        assert offsets_in(data) == [0, 10]
+
+    play(story)
+
+
+def test_the_strict_mode_acquires_no_more_than_is_asked_for() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append(count=10)
+
+        data = only(await world.fetch("m1", 2, max_records=4, share_acquire_mode=1))
+
+        assert acquired(data) == [(0, 3, 1)]
+        assert offsets_in(data) == [0]
+
+    play(story)
+
+
+def test_no_record_is_held_by_two_members() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        world.append(count=5)
+        world.append(count=5)
+
+        first = only(await world.fetch("m1", 2, max_records=5))
+        second = only(await world.fetch("m2", 2))
+        third = await world.fetch("m1", 3)
+
+        assert (acquired(first), acquired(second)) == ([(0, 4, 1)], [(5, 9, 1)])
+        assert offsets_in(second) == [5]
+        assert third.responses == []
+
+    play(story)
+
+
+def test_compressed_batches_stay_as_they_are() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        sent = batch(100, value=bytes(100), compression=Compression.GZIP)
+        world.partition().append_as_leader(
+            sent, required_acks=1, now_ms=world.clock.now_ms(), produce_version=9
+        )
+
+        data = only(await world.fetch("m1", 2, max_records=1))
+
+        assert acquired(data) == [(0, 99, 1)]
+        assert data.records is not None and len(data.records) == len(sent)
+
+    play(story)
+
+
+def test_a_limit_of_bytes_is_shared_by_the_partitions_and_one_batch_is_always_sent() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=2)
+        await world.ready("m1", 0, 1)
+        for index in (0, 1):
+            world.append(count=2, index=index)
+            world.append(count=2, index=index)
+
+        answer = await world.fetch("m1", 2, max_bytes=1)
+
+        assert [acquired(one) for one in answer.responses[0].partitions] == [[(0, 1, 1)]]
+
+    play(story)
+
+
+def test_the_partitions_take_turns_at_being_the_first() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=3)
+        await world.ready("m1", 0, 1, 2)
+        for index in range(3):
+            world.append(count=1, index=index)
+
+        firsts = [
+            (await world.fetch("m1", epoch, max_records=1)).responses[0].partitions[0].partition_index
+            for epoch in (2, 3, 4)
+        ]
+
+        assert sorted(firsts) == [0, 1, 2]
+
+    play(story)
+
+
+# ---- transactions ------------------------------------------------------------------------------------------
+
+
+def transact(world: ShareWorld, producer_id: int, outcome: ControlType | None) -> None:
+    now_ms = world.clock.now_ms()
+    guard = world.partition().begin_verification(producer_id, 0, 0, bumps_epoch=False, now_ms=now_ms)
+    world.partition().append_as_leader(
+        batch(5, producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True),
+        required_acks=1,
+        now_ms=world.clock.now_ms(),
+        produce_version=9,
+        guard=guard,
+    )
+    if outcome is not None:
+        world.partition().append_marker(
+            EndTransactionMarker(outcome, 0),
+            producer_id=producer_id,
+            producer_epoch=0,
+            transaction_version=1,
+            now_ms=world.clock.now_ms(),
+        )
+
+
+@pytest.mark.parametrize(
+    ("isolation", "expected"),
+    [
+        ("read_uncommitted", [(0, 4, 1), (5, 5, 1), (6, 10, 1), (11, 11, 1), (12, 16, 1)]),
+        ("read_committed", [(5, 5, 1), (6, 10, 1), (11, 11, 1)]),
+    ],
+)
+def test_committed_readers_are_given_nothing_aborted_and_nothing_open(
+    isolation: str, expected: list[tuple[int, int, int]]
+) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.own["share.isolation.level"] = isolation
+        world.create_topic()
+        await world.ready()
+        transact(world, 1, ControlType.ABORT)
+        transact(world, 2, ControlType.COMMIT)
+        transact(world, 3, None)
+
+        data = only(await world.fetch("m1", 2, batch_size=1))
+
+        assert acquired(data) == expected
+
+    play(story)
+
+
+def test_a_fetch_of_a_committed_reader_is_woken_by_the_end_of_the_transaction() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.own["share.isolation.level"] = "read_committed"
+        world.create_topic()
+        await world.ready()
+        waiting = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+        transact(world, 1, None)
+        await world.rest()
+        assert not waiting.done()
+
+        world.partition().append_marker(
+            EndTransactionMarker(ControlType.COMMIT, 0),
+            producer_id=1,
+            producer_epoch=0,
+            transaction_version=1,
+            now_ms=world.clock.now_ms(),
+        )
+
+        assert acquired(only(await waiting)) == [(0, 5, 1)]
+
+    play(story)
+
+
+# ---- waiting -----------------------------------------------------------------------------------------------
+
+
+def test_one_of_those_who_wait_is_given_what_comes_and_the_others_wait_on() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        members = [f"m{number}" for number in range(5)]
+        for member in members:
+            await world.ready(member)
+        waiting = [asyncio.ensure_future(world.fetch(one, 2, max_wait_ms=SOON_MS)) for one in members]
+        await world.rest()
+        assert world.shares.waiting_count == 5
+
+        world.append(count=3)
+        await world.rest()
+
+        done = [one for one in waiting if one.done()]
+        assert [acquired(only(await one)) for one in done] == [[(0, 2, 1)]]
+        assert world.shares.waiting_count == 4
+        world.append(count=2)
+        await world.rest()
+        assert sum(one.done() for one in waiting) == 2
+        world.end()
+        assert [(await one).responses for one in waiting if one not in done][-1] == []
+
+    play(story)
+
+
+def test_a_fetch_waits_for_the_bytes_that_it_wants() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        size = len(batch(1))
+        waiting = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS, min_bytes=2 * size))
+        await world.rest()
+        world.append()
+        await world.rest()
+        assert not waiting.done()
+
+        world.append()
+
+        assert acquired(only(await waiting)) == [(0, 1, 1)]
+
+    play(story)
+
+
+def test_a_fetch_gives_what_there_is_when_its_time_is_over() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append()
+
+        data = only(await world.fetch("m1", 2, max_wait_ms=20, min_bytes=1 << 19))
+
+        assert acquired(data) == [(0, 0, 1)]
+        assert world.shares.counters.expired_fetches == 1
+
+    play(story)
+
+
+def test_released_records_wake_who_waits() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        world.append(count=4)
+        await world.fetch("m1", 2)
+        waiting = asyncio.ensure_future(world.fetch("m2", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+
+        await world.acknowledge("m1", 3, [(1, 2, [RELEASE])])
+
+        assert acquired(only(await waiting)) == [(1, 2, 2)]
+
+    play(story)
+
+
+def test_locks_that_end_wake_who_waits() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.own["share.record.lock.duration.ms"] = "15000"
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        world.append(count=4)
+        await world.fetch("m1", 2)
+        waiting = asyncio.ensure_future(world.fetch("m2", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+
+        world.clock.advance(15_000)
+        world.shares.expire(world.key())
+
+        assert acquired(only(await waiting)) == [(0, 3, 2)]
+        assert world.shares.counters.lock_timeouts == 4
+
+    play(story)
+
+
+# ---- the state ---------------------------------------------------------------------------------------------
+
+
+def test_the_first_fetch_waits_for_the_state_and_others_go_on() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.append(count=3)
+        world.persister.goes_on.clear()
+        waiting = asyncio.ensure_future(world.fetch("m1", 0, 0, max_wait_ms=SOON_MS))
+        await world.rest()
+        assert not waiting.done()
+
+        world.persister.goes_on.set()
+
+        assert acquired(only(await waiting)) == [(0, 2, 1)]
+        assert [(one.key, one.leader_epoch) for one in world.persister.reads] == [(world.key(), 0)]
+
+    play(story)
+
+
+def test_a_group_goes_on_where_its_state_says() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.append(count=3)
+        world.append(count=3)
+        world.persister.start_offset = 3
+
+        data = only(await world.fetch("m1", 0, 0, max_wait_ms=1_000))
+
+        assert acquired(data) == [(3, 5, 1)]
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("reset", "first"),
+    [
+        ("earliest", 0),
+        ("latest", 6),
+        ("by_duration:PT2H", 0),
+        ("by_duration:PT1H", 3),
+        ("by_duration:PT0S", 6),
+    ],
+)
+def test_a_new_group_begins_where_its_setting_says(reset: str, first: int) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.own["share.auto.offset.reset"] = reset
+        world.create_topic()
+        world.append(count=3)
+        world.clock.advance(5_000_000)
+        world.append(count=3)
+        world.clock.advance(1_000)
+        waiting = asyncio.ensure_future(world.fetch("m1", 0, 0, max_wait_ms=SOON_MS))
+        while not (found := world.shares.share_partitions.get(world.key())) or not found.core.is_active:
+            await asyncio.sleep(0.001)
+        world.append(count=1)
+
+        assert acquired(only(await waiting))[0][0] == first
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ErrorCode.FENCED_STATE_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_ID_NOT_FOUND),
+        (ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+def test_a_state_that_cannot_be_read_is_told_and_read_again(error: ErrorCode, told: ErrorCode) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.append(count=3)
+        world.persister.error = error
+
+        refused = only(await world.fetch("m1", 0, 0, max_wait_ms=20))
+        world.persister.error = ErrorCode.NONE
+        data = only(await world.fetch("m1", 1, max_wait_ms=SOON_MS))
+
+        assert (refused.error_code, acquired(refused)) == (told, [])
+        assert acquired(data) == [(0, 2, 1)]
+
+    play(story)
+
+
+def test_a_write_that_is_fenced_drops_the_share_partition() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append(count=3)
+        await world.fetch("m1", 2)
+        world.persister.error = ErrorCode.FENCED_STATE_EPOCH
+
+        answer = await world.acknowledge("m1", 3, [(0, 2, [ACCEPT])])
+
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert len(world.shares) == 0
+
+    play(story)
+
+
+def test_a_write_that_fails_is_taken_back() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append(count=3)
+        await world.fetch("m1", 2)
+        world.persister.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+        refused = await world.acknowledge("m1", 3, [(0, 2, [ACCEPT])])
+        world.persister.error = ErrorCode.NONE
+        accepted = await world.acknowledge("m1", 4, [(0, 2, [ACCEPT])])
+
+        assert refused.responses[0].partitions[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert accepted.responses[0].partitions[0].error_code == ErrorCode.NONE
+        assert world.shares.share_partitions[world.key()].core.start_offset == 3
+
+    play(story)
+
+
+# ---- acknowledgements --------------------------------------------------------------------------------------
+
+
+def test_acknowledgements_come_with_the_next_fetch() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=2)
+        await world.ready("m1", 0, 1)
+        world.append(count=3)
+        await world.fetch("m1", 2)
+        world.append(count=2, index=1)
+
+        answer = await world.fetch("m1", 3, acknowledged={0: [(0, 1, [ACCEPT, REJECT]), (2, 2, [RELEASE])]})
+
+        told = {one.partition_index: one for one in answer.responses[0].partitions}
+        assert told[0].acknowledge_error_code == ErrorCode.NONE
+        assert acquired(told[1]) == [(0, 1, 1)]
+        assert world.persister.written[0].batches == [(0, 0, 2, 1), (1, 1, 4, 1), (2, 2, 0, 1)]
+        assert world.shares.counters.acknowledged == [0, 1, 1, 1, 0]
+
+    play(story)
+
+
+@pytest.mark.parametrize(
+    ("batches", "version", "fields"),
+    [
+        ([(2, 1, [ACCEPT])], 2, {}),
+        ([(0, 1, [])], 2, {}),
+        ([(0, 2, [ACCEPT, ACCEPT])], 2, {}),
+        ([(1, 2, [ACCEPT]), (0, 0, [ACCEPT])], 2, {}),
+        ([(0, 0, [5])], 2, {"is_renew_ack": True}),
+        ([(0, 0, [-1])], 2, {}),
+        ([(0, 0, [RENEW])], 2, {}),
+        ([(0, 0, [RENEW])], 1, {"is_renew_ack": True}),
+    ],
+)
+def test_acknowledgements_that_make_no_sense_are_refused(
+    batches: list[tuple[int, int, list[int]]], version: int, fields: dict[str, Any]
+) -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append(count=3)
+        await world.fetch("m1", 2)
+
+        answer = await world.acknowledge("m1", 3, batches, version=version, **fields)
+
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+        assert world.persister.written == []
+
+    play(story)
+
+
+def test_a_lock_is_renewed_by_a_fetch_that_fetches_nothing() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append(count=3)
+        await world.fetch("m1", 2)
+        world.append(count=3)
+        world.clock.advance(20_000)
+        nothing = {"max_bytes": 0, "min_bytes": 0, "max_records": 0, "max_wait_ms": 0}
+
+        answer = await world.fetch("m1", 3, is_renew_ack=True, acknowledged={0: [(0, 2, [RENEW])]}, **nothing)
+        refused = await world.fetch("m1", 4, is_renew_ack=True, max_records=1)
+
+        data = only(answer)
+        assert (data.acknowledge_error_code, acquired(data)) == (ErrorCode.NONE, [])
+        core = world.shares.share_partitions[world.key()].core
+        assert core.next_expiry() == world.clock.now_ms() + 30_000
+        assert refused.error_code == ErrorCode.INVALID_REQUEST
+
+    play(story)
+
+
+def test_what_another_member_holds_cannot_be_acknowledged() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        world.append(count=3)
+        await world.fetch("m1", 2)
+
+        answer = await world.acknowledge("m2", 2, [(0, 2, [ACCEPT])])
+
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.INVALID_RECORD_STATE
+
+    play(story)
+
+
+# ---- sessions ----------------------------------------------------------------------------------------------
+
+
+def test_the_final_epoch_takes_acknowledgements_and_gives_back_the_rest() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready("m1")
+        await world.ready("m2")
+        world.append(count=4)
+        await world.fetch("m1", 2)
+
+        answer = await world.fetch("m1", -1, acknowledged={0: [(0, 1, [ACCEPT])]})
+        again = await world.fetch("m1", -1)
+        await world.rest()
+        data = only(await world.fetch("m2", 2))
+
+        assert only(answer).acknowledge_error_code == ErrorCode.NONE
+        assert again.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+        assert acquired(data) == [(2, 3, 2)]
+
+    play(story)
+
+
+def test_the_end_of_a_connection_gives_back_what_its_member_held() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.fetch("m1", 0, 0, context=world.context(number=7))
+        await world.ready("m2")
+        world.append(count=4)
+        await world.fetch("m1", 1)
+        waiting = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+
+        world.shares.connection_closed(7)
+        await world.rest()
+        data = only(await world.fetch("m2", 2))
+
+        assert acquired(data) == [(0, 3, 2)]
+        assert (await waiting).error_code in (ErrorCode.NONE, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        assert world.shares.sessions.evictions == 1
+
+    play(story)
+
+
+def test_the_last_session_of_a_group_takes_its_share_partitions_along() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=2)
+        await world.ready("m1", 0, 1)
+        assert len(world.shares) == 2 and world.shares.used_bytes > 0
+
+        world.shares.connection_closed(1)
+        await world.rest()
+
+        assert len(world.shares) == 0
+        assert world.shares.used_bytes == 0
+
+    play(story)
+
+
+def test_a_session_of_a_connection_that_has_ended_is_none() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.closed_connections.add(1)
+
+        answer = await world.fetch("m1", 0, 0)
+
+        assert answer.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+        assert len(world.shares.sessions) == 0
+
+    play(story)
+
+
+def test_one_session_too_many_is_refused_when_the_time_of_its_fetch_is_over() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.fetch("m1", 0, 0)
+        began_s = asyncio.get_running_loop().time()
+
+        answer = await world.fetch("m2", 0, 0, max_wait_ms=50)
+
+        assert answer.error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+        assert asyncio.get_running_loop().time() - began_s >= 0.04
+
+    play(story, max_sessions=lambda: 1)
+
+
+def test_a_session_does_not_begin_with_acknowledgements() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+
+        answer = await world.fetch("m1", 0, acknowledged={0: [(0, 0, [ACCEPT])]})
+
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+    play(story)
+
+
+def test_forgotten_partitions_are_fetched_no_more() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=2)
+        await world.ready("m1", 0, 1)
+        for index in (0, 1):
+            world.append(index=index)
+
+        answer = await world.fetch("m1", 2, forgotten_topics_data=[{"topic_id": TOPIC_ID, "partitions": [0]}])
+
+        assert only(answer).partition_index == 1
+
+    play(story)
+
+
+# ---- who may, and what is there ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("member", [None, "", "m" * 37])
+def test_a_member_has_an_id_of_at_most_36_characters(member: str | None) -> None:
+    async def story(world: ShareWorld) -> None:
+        fetched = await world.fetch(member, 0, 0)  # type: ignore[arg-type]
+        acknowledged = await world.acknowledge(member, 1, [])  # type: ignore[arg-type]
+
+        assert fetched.error_code == acknowledged.error_code == ErrorCode.INVALID_REQUEST
+
+    play(story)
+
+
+def test_without_the_feature_there_are_no_share_groups() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.serves_share_groups = False
+
+        fetched = await world.fetch("m1", 0, 0)
+        acknowledged = await world.acknowledge("m1", 1, [])
+
+        assert fetched.error_code == acknowledged.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+    play(story)
+
+
+def test_a_group_must_be_named() -> None:
+    async def story(world: ShareWorld) -> None:
+        answer = await world.fetch("m1", 0, 0, group_id=None)
+
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
+
+    play(story)
+
+
+def test_partitions_that_are_not_there_are_told_and_the_others_served() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        world.append()
+        await world.fetch("m1", 0, 0, 5, max_wait_ms=1_000)
+        strange = await world.fetch("m2", 0, 0, topic_id=b"?" * 16)
+        said = await world.acknowledge("m2", 1, [(0, 0, [ACCEPT])], topic_id=b"?" * 16)
+
+        answer = await world.fetch("m1", 1)
+
+        assert only(answer).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert only(strange).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+        assert said.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+    play(story)
+
+
+# ---- leaders -----------------------------------------------------------------------------------------------
+
+
+def test_another_leader_is_named_to_who_waits_and_to_who_acknowledges() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(replicas=(1, OTHER_ID), isr=(1, OTHER_ID))
+        await world.ready()
+        waiting = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+
+        world.change_partition("t", 0, leader=OTHER_ID, leader_epoch=1)
+        answer = await waiting
+        data = only(answer)
+        again = only(await world.fetch("m1", 3, max_wait_ms=SOON_MS))
+
+        assert (data.error_code, again.error_code) == (ErrorCode.NOT_LEADER_OR_FOLLOWER,) * 2
+        assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (OTHER_ID, 1)
+        assert [(one.node_id, one.host) for one in answer.node_endpoints] == [(OTHER_ID, f"host{OTHER_ID}")]
+        assert len(world.shares) == 0
+
+    play(story)
+
+
+def test_a_leader_that_was_elected_anew_goes_on_and_one_that_was_away_reads_the_state_again() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append(count=2)
+        await world.fetch("m1", 2)
+
+        world.change_partition("t", 0, leader_epoch=1)
+        accepted = await world.acknowledge("m1", 3, [(0, 0, [ACCEPT])])
+        world.change_partition("t", 0, leader_epoch=3)
+        unknown = await world.acknowledge("m1", 4, [(1, 1, [ACCEPT])])
+
+        assert accepted.responses[0].partitions[0].error_code == ErrorCode.NONE
+        assert unknown.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        await world.fetch("m1", 5)
+        await world.rest()
+        assert [one.leader_epoch for one in world.persister.reads] == [0, 3]
+
+    play(story)
+
+
+def test_a_deleted_topic_takes_its_share_partitions_along() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        waiting = asyncio.ensure_future(world.fetch("m1", 2, max_wait_ms=SOON_MS))
+        await world.rest()
+
+        world.delete_topic("t")
+
+        await waiting
+        assert len(world.shares) == 0
+        assert only(await world.fetch("m1", 3)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    play(story)
+
+
+def test_records_that_the_log_has_lost_are_passed_over() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        for _ in range(3):
+            world.append(count=10)
+        world.partition().delete_records_before(20)
+
+        data = only(await world.fetch("m1", 2))
+
+        assert acquired(data) == [(20, 29, 1)]
+
+    play(story)
+
+
+# ---- quotas and memory -------------------------------------------------------------------------------------
+
+
+class Charge:
+    """A client over its quota."""
+
+    def most_fetched_bytes(self) -> int:
+        return 1 << 20
+
+    def fetched(self, size_bytes: int) -> int:
+        return 500 if size_bytes else 0
+
+
+def test_a_client_over_its_quota_acquires_nothing() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+        world.append(count=3)
+
+        throttled = await world.fetch("m1", 2, context=world.context(charge=Charge()))
+        data = only(await world.fetch("m1", 3))
+
+        assert (throttled.error_code, throttled.responses) == (ErrorCode.NONE, [])
+        assert acquired(data) == [(0, 2, 1)]
+
+    play(story)
+
+
+def test_without_memory_for_share_partitions_none_begins() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic(partitions=2)
+
+        answer = await world.fetch("m1", 0, 0, 1, max_wait_ms=100)
+
+        codes = [one.error_code for one in answer.responses[0].partitions]
+        assert ErrorCode.UNKNOWN_SERVER_ERROR in codes
+
+    play(story, limit_bytes=6_000)
+
+
+def test_a_group_is_named_in_the_state_that_is_asked_for() -> None:
+    async def story(world: ShareWorld) -> None:
+        world.create_topic()
+        await world.ready()
+
+        assert {one.key.group for one in world.persister.reads} == {GROUP}
+
+    play(story)

@@ -1,0 +1,109 @@
+"""What a share group obeys: its own settings within the node's limits, or the node's."""
+
+import pytest
+
+from ottla.logstore.partition_log import FetchIsolation
+from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.node.settings.config import parse_config
+from ottla.node.share.share_group_settings import OffsetReset, ShareGroupConfigs, parse_offset_reset
+
+HOUR_MS = 3_600_000
+
+
+def node(**settings: str) -> ShareGroupConfigs:
+    values = parse_config({name.replace("_", "."): text for name, text in settings.items()}).values
+    return ShareGroupConfigs(lambda: values, lambda group: {})
+
+
+def with_own(own: dict[str, str], **settings: str) -> ShareGroupConfigs:
+    values = parse_config({name.replace("_", "."): text for name, text in settings.items()}).values
+    return ShareGroupConfigs(lambda: values, lambda group: own if group == "own" else {})
+
+
+def test_a_group_without_settings_obeys_the_node() -> None:
+    settings = node(group_share_record_lock_duration_ms="20000", group_share_delivery_count_limit="7")("g")
+
+    assert settings.config.record_lock_duration_ms == 20_000
+    assert settings.config.delivery_count_limit == 7
+    assert settings.config.partition_max_record_locks == 2_000
+    assert settings.config.renew_acknowledge_enable
+    assert settings.isolation is FetchIsolation.HIGH_WATERMARK
+    assert settings.offset_reset == OffsetReset()
+
+
+def test_a_group_has_settings_of_its_own() -> None:
+    configs = with_own(
+        {
+            "share.record.lock.duration.ms": "45000",
+            "share.partition.max.record.locks": "300",
+            "share.isolation.level": "read_committed",
+            "share.auto.offset.reset": "earliest",
+            "share.renew.acknowledge.enable": "false",
+        }
+    )
+
+    settings = configs("own")
+
+    assert settings.config.record_lock_duration_ms == 45_000
+    assert settings.config.partition_max_record_locks == 300
+    assert settings.config.delivery_count_limit == 5
+    assert not settings.config.renew_acknowledge_enable
+    assert settings.isolation is FetchIsolation.TXN_COMMITTED
+    assert settings.offset_reset.is_earliest
+    assert configs("other").config.record_lock_duration_ms == 30_000
+
+
+def test_the_nearest_limit_holds_where_the_nodes_limits_have_moved() -> None:
+    configs = with_own(
+        {"share.delivery.count.limit": "10", "share.record.lock.duration.ms": "15000"},
+        group_share_max_delivery_count_limit="6",
+        group_share_min_record_lock_duration_ms="25000",
+    )
+
+    settings = configs("own")
+
+    assert settings.config.delivery_count_limit == 6
+    assert settings.config.record_lock_duration_ms == 25_000
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [
+        ("by_duration:PT1H", HOUR_MS),
+        ("by_duration:P1DT2H3M4.5S", 26 * HOUR_MS + 3 * 60_000 + 4_500),
+        ("by_duration:+P2D", 48 * HOUR_MS),
+        ("by_duration:pt0.0015s", 1),
+        ("by_duration:PT0S", 0),
+    ],
+)
+def test_a_duration_is_read_as_java_reads_it(text: str, duration_ms: int) -> None:
+    assert parse_offset_reset(text) == OffsetReset(duration_ms=duration_ms)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"group.share.delivery.count.limit": "8", "group.share.max.delivery.count.limit": "6"},
+            "group.share.max.delivery.count.limit must be greater than or equal to "
+            "group.share.delivery.count.limit",
+        ),
+        (
+            {"group.share.record.lock.duration.ms": "1000"},
+            "group.share.record.lock.duration.ms must be greater than or equal to "
+            "group.share.min.record.lock.duration.ms",
+        ),
+        (
+            {"group.share.max.share.sessions": "100"},
+            "group.share.max.share.sessions must be greater than or equal to group.share.max.size",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused_in_kafkas_words(
+    settings: dict[str, str], words: str
+) -> None:
+    with pytest.raises(KafkaError) as refused:
+        parse_config(settings)
+
+    assert refused.value.code is ErrorCode.INVALID_CONFIG
+    assert words in refused.value.detail
