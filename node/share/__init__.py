@@ -14,6 +14,7 @@ share_partition      one partition as one share group reads it
 share_sessions       the partitions that a member reads from this node, named once
 share_group_settings  what a share group obeys at the leaders of partitions
 read_batches         the batches of a slice of the log, by their headers
+read_delays          when the records of these batches are due
 led_partition        a share-partition with the partition under it and those who wait for its records
 share_fetch          a share fetch while it is served: what there is, and what it acquires of that
 share_partition_manager  all share-partitions of this node, the sessions, and the share fetches that wait

@@ -8,13 +8,16 @@ cannot be sent. What is not in the page cache comes first, in a thread.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ottla.logstore.delivery_delay import DueTimes
 from ottla.logstore.disk import FileRecords, FileSlice
+from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchDataInfo, FetchIsolation
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import Buffer
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.share.led_partition import LedPartition
 from ottla.node.share.read_batches import ReadBatches, read_batches
+from ottla.node.share.read_delays import is_read_soon, read_delays
 from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
 from ottla.node.share.share_words import AcquiredRecords, FetchedRecords
 
@@ -62,6 +65,7 @@ class Located:
     found: FetchDataInfo
     batches: ReadBatches | None = None
     content: Content = b""
+    due_times: Sequence[DueTimes] | None = None  # None where nothing is delayed
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +78,7 @@ class ShareFetch:
     results: dict[TopicIdPartition, Acquired]
     cold: list[Callable[[], object]] = field(default_factory=list)  # what a thread has to read first
     is_throttled: bool = False
+    has_passed_over: bool = False  # all that was read is not due yet, so there may be more behind it
 
     # ---- what there is -----------------------------------------------------------------------------------
 
@@ -100,6 +105,8 @@ class ShareFetch:
         partition.check_leader()
         if log.log_start_offset > led.core.start_offset:
             led.core.move_log_start(log.log_start_offset)
+        is_delayed = log.config.ottla_delivery_delay_enable
+        led.core.delay_delivery(log.config.ottla_delivery_delay_max_records if is_delayed else None)
         offset = led.core.next_fetch_offset()
         if not log.log_start_offset <= offset < partition.end_offset(self.isolation):
             return None
@@ -134,7 +141,7 @@ class ShareFetch:
 
     # ---- what is acquired --------------------------------------------------------------------------------
 
-    def read(self, located: Sequence[Located]) -> None:
+    def read(self, located: Sequence[Located], now_ms: int) -> None:
         """Read headers and records of all that may be acquired, or note what a thread has to read before."""
         sends_files = "SSL" not in self.params.connection.security_protocol
         for one in located:
@@ -151,7 +158,9 @@ class ShareFetch:
                     continue
                 whole = FileSlice(piece.file, piece.position, one.batches.size_bytes)
                 content: Content | None = None
-                if whole.size >= MIN_SENT_FILE_BYTES and sends_files:
+                config = one.led.partition.log.config
+                is_delayed = config.ottla_delivery_delay_enable
+                if whole.size >= MIN_SENT_FILE_BYTES and sends_files and not is_delayed:
                     content = whole.to_send()
                 if content is None:
                     content = whole.read_cached()
@@ -161,6 +170,8 @@ class ShareFetch:
                 if not isinstance(content, FileRecords) and len(content) < whole.size:
                     one.batches = None  # the log was cut meanwhile
                     continue
+                if is_delayed and not isinstance(content, FileRecords):
+                    self._read_delays(one, content, config, now_ms)
                 one.content = content
             except OSError as error:
                 one.batches = None
@@ -168,6 +179,29 @@ class ShareFetch:
             except KafkaError as error:
                 one.batches = None
                 self._failed(one.led, error)
+
+    def _read_delays(self, one: Located, content: Buffer, config: LogConfig, now_ms: int) -> None:
+        """Find when the records of one partition are due, or have a thread do that."""
+        led, batches = one.led, one.batches
+        assert batches is not None
+        from_offset, last_offset = (
+            led.core.delays_from,
+            batches.last_offsets[-1] if batches.last_offsets else -1,
+        )
+        if last_offset < from_offset:
+            one.due_times = ()
+            return
+        known, led.delays = led.delays, None
+        if known is not None and known.first_offset <= from_offset and known.last_offset >= last_offset:
+            one.due_times = known.due_times
+        elif is_read_soon(content, batches, from_offset):
+            one.due_times = read_delays(content, batches, from_offset, config, now_ms).due_times
+        else:
+
+            def read_in_thread() -> None:
+                led.delays = read_delays(content, batches, from_offset, config, now_ms)
+
+            self.cold.append(read_in_thread)
 
     def acquire(self, located: Sequence[Located], now_ms: int) -> list[LedPartition]:
         """Acquire what was read, in order, and fill in the results; return what has locks now.
@@ -183,12 +217,21 @@ class ShareFetch:
         for one in ready:
             batches = one.batches
             assert batches is not None
-            fetched = FetchedRecords(one.offset, batches.base_offsets, batches.last_offsets, batches.aborted)
+            fetched = FetchedRecords(
+                one.offset,
+                batches.base_offsets,
+                batches.last_offsets,
+                batches.aborted,
+                due_times=one.due_times or (),
+            )
             acquired = one.led.core.acquire(
                 self.params.key.member, now_ms, fetched, left, self.params.batch_size, self.params.is_strict
             )
             topic = one.led.partition.topic_partition.topic
             if not acquired:
+                if one.due_times is not None:
+                    locked.append(one.led)  # what waits has its time, too
+                    self.has_passed_over |= one.led.core.next_fetch_offset() != one.offset
                 self.results.setdefault(one.led.place, Acquired(topic=topic))
                 continue
             locked.append(one.led)
@@ -197,6 +240,8 @@ class ShareFetch:
             content = _part(one.content, begin, end)
             one.led.partition.counters.bytes_out += len(content)
             self.results[one.led.place] = Acquired(content, acquired, topic=topic)
+        if left < self.params.max_records:
+            self.has_passed_over = False
         return locked
 
     def _failed(self, led: LedPartition, error: KafkaError) -> None:

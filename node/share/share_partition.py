@@ -124,6 +124,11 @@ class SharePartition:
         """How many records are known not to be due yet."""
         return len(self._window.delayed) if self._window.delayed is not None else 0
 
+    @property
+    def delays_from(self) -> int:
+        """The offset from which on a fetch must say when records are due."""
+        return self._window.delayed.next_offset if self._window.delayed is not None else 0
+
     # ---- its life
 
     def restore(self, state: StateRead, initial_offset: int) -> None:
