@@ -12,6 +12,7 @@ from typing import NamedTuple
 class Hold(NamedTuple):
     member: str
     until_ms: int
+    delivery_count: int
 
 
 class ShareWatch:
@@ -22,6 +23,7 @@ class ShareWatch:
         self._delivery_count_limit = delivery_count_limit
         self._holds: dict[int, Hold] = {}
         self._done: set[int] = set()  # acknowledged or archived, and written
+        self._counts: dict[int, int] = {}  # of deliveries that ended, as written
         self._start_offset = 0
 
     def acquired(self, member: str, first: int, last: int, delivery_count: int, now_ms: int) -> None:
@@ -34,18 +36,22 @@ class ShareWatch:
                 f"{offset} is held by {hold}, and given to {member}"
             )
             assert offset not in self._done, f"{offset} is done with, and given to {member}"
-            self._holds[offset] = Hold(member, now_ms + self._lock_duration_ms)
+            assert delivery_count > self._counts.get(offset, 0), (offset, delivery_count, self._counts)
+            self._holds[offset] = Hold(member, now_ms + self._lock_duration_ms, delivery_count)
 
     def renewed(self, member: str, first: int, last: int, now_ms: int) -> None:
         """A member's locks begin anew."""
         for offset in range(first, last + 1):
-            assert self._holds[offset].member == member, (offset, self._holds[offset], member)
-            self._holds[offset] = Hold(member, now_ms + self._lock_duration_ms)
+            hold = self._holds[offset]
+            assert hold.member == member, (offset, hold, member)
+            self._holds[offset] = hold._replace(until_ms=now_ms + self._lock_duration_ms)
 
-    def released(self, first: int, last: int) -> None:
+    def released(self, first: int, last: int, delivery_count: int) -> None:
         """It is written that a member does not have these records any more, and somebody shall."""
         for offset in range(first, last + 1):
-            self._holds.pop(offset, None)
+            hold = self._holds.pop(offset, None)
+            assert hold is None or hold.delivery_count == delivery_count, (offset, hold, delivery_count)
+            self._counts[offset] = delivery_count
 
     def done(self, first: int, last: int) -> None:
         """It is written that nobody shall have these records any more."""
@@ -57,6 +63,11 @@ class ShareWatch:
         """The start offset is this now, and everything before it was done with or deleted."""
         assert offset >= self._start_offset, (offset, self._start_offset)
         self._start_offset = offset
+
+    def leader_changed(self, start_offset: int) -> None:
+        """Another leads, with a state that was read: locks are forgotten, and nothing that was written."""
+        self._holds.clear()
+        self._start_offset = start_offset
 
     def none_lost(self, offsets: Iterable[int]) -> None:
         """At the end everything is done with."""

@@ -74,7 +74,7 @@ def acknowledge_batch(
         begin = max(begin, window.start_offset)
         if begin > end:
             continue
-        if len(records) + 2 > max_states:
+        if len(records) + records.cuts(begin, end) > max_states:
             raise KafkaError(ErrorCode.INVALID_RECORD_STATE, "Too many records have states of their own.")
         if kind == _RENEW:
             _renew(moves, member, begin, end, now_ms)

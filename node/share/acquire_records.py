@@ -41,7 +41,7 @@ def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
     if max_records <= 0 or not fetched.base_offsets or fetched.last_offsets[-1] < window.start_offset:
         return []
     limit, last = _limits(asked, max_records)
-    if limit <= 0 or len(window.records) >= asked.max_states:
+    if limit <= 0:
         return []
     base = fetched.base_offsets[0]
     _archive_vanished(window, fetched.fetch_offset, base)
@@ -198,7 +198,7 @@ def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) ->
     """Acquire records of which nothing is in flight, from `first` to `last`."""
     window, records = asked.window, asked.window.records
     first = max(first, window.start_offset)
-    if first > last:
+    if first > last or len(records) >= asked.max_states:
         return []
     if max_records < last - first + 1:
         last = min(last, _end_of_batch(asked.fetched, first + max_records - 1))

@@ -67,6 +67,13 @@ class InFlightRecords:
         """The ranges, from and to, that have offsets in common with these."""
         return bisect_left(self.lasts, first), bisect_right(self.firsts, last)
 
+    def cuts(self, first: int, last: int) -> int:
+        """How many ranges more there would be if these offsets were cut out."""
+        begin, end = self.span(first, last)
+        if begin == end:
+            return 0
+        return (self.firsts[begin] < first) + (self.lasts[end - 1] > last)
+
     def floor_batch(self, offset: int) -> int:
         """The last batch that begins at this offset or before it, or -1."""
         return bisect_right(self.batch_firsts, offset) - 1

@@ -8,7 +8,12 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Final
 
-from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, StateBatch, StateRead
+from ottla.groupcoord.share_state.share_state_words import (
+    SharePartitionKey,
+    StateBatch,
+    StateRead,
+    WriteState,
+)
 from ottla.logstore.record import Record, build_batch
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_words import (
@@ -28,6 +33,30 @@ MEMBERS: Final = ("m1", "m2", "m3")
 ACQUIRED: Final = 1
 
 
+class Coordinator:
+    """What a share coordinator has of one share-partition."""
+
+    def __init__(self, start_offset: int, batches: Iterable[StateBatch]) -> None:
+        self.start_offset = start_offset
+        self.states = {offset: each[2:] for each in batches for offset in range(each[0], each[1] + 1)}
+
+    def write(self, write: WriteState) -> None:
+        """Take over what changed, and forget what is done with."""
+        for first, last, state, count in write.batches:
+            self.states.update(dict.fromkeys(range(first, last + 1), (state, count)))
+        self.start_offset = max(self.start_offset, write.start_offset)
+        self.states = {offset: each for offset, each in self.states.items() if offset >= self.start_offset}
+
+    def read(self) -> StateRead:
+        batches: list[StateBatch] = []
+        for offset, (state, count) in sorted(self.states.items()):
+            if batches and (batches[-1].last_offset + 1, *batches[-1][2:]) == (offset, state, count):
+                batches[-1] = batches[-1]._replace(last_offset=offset)
+            else:
+                batches.append(StateBatch(offset, offset, state, count))
+        return StateRead(KEY, state_epoch=3, start_offset=self.start_offset, batches=tuple(batches))
+
+
 class Session:
     """One session: the lines, and what our share-partition answers to each."""
 
@@ -41,6 +70,7 @@ class Session:
         is_deleted: bool = False,
         is_roomy: bool = False,
         has_waits: bool = False,
+        has_failovers: bool = False,
     ) -> None:
         self.random = Random(seed)
         self.config = ShareConfig(
@@ -52,6 +82,7 @@ class Session:
         )
         self.is_deleted = is_deleted
         self.deleted_to = 0
+        self.has_failovers = has_failovers
         # Nothing is said of records that nobody holds.
         self.is_sensible = is_roomy
         self.lines: list[str] = []
@@ -61,7 +92,7 @@ class Session:
             lock_duration_ms=self.config.record_lock_duration_ms,
             delivery_count_limit=self.config.delivery_count_limit,
         )
-        self.written: dict[int, list[StateBatch]] = {}  # by transition
+        self.written: dict[int, WriteState] = {}  # by transition
         self.now_ms = 0
         self.has_aborted = has_aborted
         self.log = self._make_log(is_compacted)
@@ -76,6 +107,7 @@ class Session:
         self.done_before = {
             offset for first, last, state, _ in states if state for offset in range(first, last + 1)
         }
+        self.coordinator = Coordinator(start, states)
         self.core.restore(StateRead(KEY, state_epoch=3, start_offset=start, batches=tuple(states)), 0)
         self._answer(
             "new",
@@ -139,6 +171,8 @@ class Session:
             self.release_all()
         elif chance < 0.93 and self.is_deleted:
             self.move_log_start(self.core.start_offset + self.random.randint(1, 20))
+        elif chance < 0.95 and self.has_failovers:
+            self.change_leader()
         else:
             self.tick()
 
@@ -201,7 +235,8 @@ class Session:
         self.now_ms += duration_ms
         outcome = self.core.expire(self.now_ms)
         written = list(outcome.write.batches) if outcome.write else []
-        self._watch_written(written)
+        if outcome.write:
+            self._write(outcome.write)
         if outcome.transition is not None:
             self.core.persisted(outcome.transition, self.now_ms)
         self._answer(f"expired={ranges(written)}", "tick", duration_ms)
@@ -213,13 +248,32 @@ class Session:
         written = self.written.pop(transition.number)
         if is_written:
             self.core.persisted(transition, self.now_ms)
-            self._watch_written(written)
+            self._write(written)
         else:
             self.core.failed(transition)
+            if self.random.random() < 0.5 and self.has_failovers:
+                # Only the answer was lost.
+                self.coordinator.write(written)
+                for first, last, state, _ in written.batches:
+                    self.done_before |= set(range(first, last + 1)) if state else set()
             # Locks that are over meanwhile, which Kafka ends at once.
             outcome = self.core.expire(self.now_ms)
-            self._watch_written(outcome.write.batches if outcome.write else ())
+            if outcome.write:
+                self._write(outcome.write)
         self._answer("settled", "settle", number, "ok" if is_written else "failed")
+
+    def change_leader(self) -> None:
+        """Another node leads on, from what the coordinator has; writes under way came there or did not."""
+        for transition in self.waiting:
+            if self.random.random() < 0.5:
+                self._write(self.written[transition.number])
+        self.waiting.clear()
+        self.written.clear()
+        self.core = SharePartition(KEY, self.core.leader_epoch + 1, self.config, ShareLimits())
+        self.core.restore(self.coordinator.read(), 0)
+        self.watch.leader_changed(self.core.start_offset)
+        self.core.move_log_start(self.deleted_to)
+        self._answer("elected", "elect")
 
     def move_log_start(self, offset: int) -> None:
         self.log = [batch for batch in self.log if batch[1] >= offset]
@@ -235,7 +289,8 @@ class Session:
         for _ in range(2):
             self.now_ms += 10_000
             outcome = self.core.expire(self.now_ms)
-            self._watch_written(outcome.write.batches if outcome.write else ())
+            if outcome.write:
+                self._write(outcome.write)
             self.core.persisted(Transition(0), self.now_ms)
         assert self.core.next_expiry() is None
         never_idle = 10_000
@@ -251,7 +306,7 @@ class Session:
                 outcome = self.core.acknowledge("m1", [one], self.now_ms)
                 assert outcome.write is not None and outcome.transition is not None, outcome
                 self.core.persisted(outcome.transition, self.now_ms)
-                self._watch_written(list(outcome.write.batches))
+                self._write(outcome.write)
             self.core.check_invariants()
             self.watch.start_offset(self.core.start_offset)
             never_idle -= 1
@@ -284,9 +339,13 @@ class Session:
                 if kind == 4 and self.core.holder_of(offset) == member:
                     self.watch.renewed(member, offset, offset, self.now_ms)
 
-    def _watch_written(self, batches: Iterable[StateBatch]) -> None:
-        for first, last, state, _ in batches:
-            (self.watch.done if state else self.watch.released)(first, last)
+    def _write(self, write: WriteState) -> None:
+        self.coordinator.write(write)
+        for first, last, state, count in write.batches:
+            if state:
+                self.watch.done(first, last)
+            else:
+                self.watch.released(first, last, count)
 
     # ---- words
 
@@ -325,7 +384,7 @@ class Session:
         assert outcome.transition is not None
         self.waiting.append(outcome.transition)
         write = outcome.write
-        self.written[outcome.transition.number] = list(write.batches)
+        self.written[outcome.transition.number] = write
         return f"written={write.start_offset}/{write.delivery_complete_count}/{ranges(write.batches)}"
 
     def _answer(self, answer: str, *words: object) -> None:

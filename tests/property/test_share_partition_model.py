@@ -14,6 +14,12 @@ KINDS = {
     "deleted": {"is_deleted": True},
     "all": {"has_gaps": True, "is_compacted": True, "has_aborted": True, "is_deleted": True},
 }
+# What the dumb model does not know.
+MORE_KINDS = {
+    "waits": {"has_waits": True},
+    "failovers": {"has_failovers": True},
+    "all and more": {**KINDS["all"], "has_waits": True, "has_failovers": True},
+}
 
 
 @pytest.mark.slow
@@ -30,11 +36,10 @@ def test_a_share_partition_answers_as_the_dumb_model(kind: str, first: int) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [*KINDS, "waits", "all and waits"])
+@pytest.mark.parametrize("kind", [*KINDS, *MORE_KINDS])
 @pytest.mark.parametrize("first", some_of(range(1_000, 1_200, 20), of_each_run=1))
 def test_what_share_groups_promise_holds(kind: str, first: int) -> None:
-    kinds = {**KINDS, "waits": {"has_waits": True}, "all and waits": {**KINDS["all"], "has_waits": True}}
     for seed in range(first, first + 20):
-        session = Session(seed, **kinds[kind])
+        session = Session(seed, **{**KINDS, **MORE_KINDS}[kind])
         session.play(80)
         session.drain()

@@ -491,6 +491,27 @@ def test_a_huge_batch_takes_memory_for_what_is_said_of_it_alone() -> None:
 
     assert {outcome.error for outcome in outcomes} == {ErrorCode.NONE, ErrorCode.INVALID_RECORD_STATE}
     assert len(partition.states) <= 50
+    # What needs no more of it goes on, so this is no end.
+    for outcome in outcomes:
+        if outcome.write is not None:
+            partition.settle(outcome)
+    for first, last, state, _ in partition.states:
+        if state == ACQUIRED:
+            partition.done(first, last, ACCEPT if first else RELEASE)
+    assert partition.core.may_acquire()
+    assert partition.fetch() == [(0, 0, 2)]
+
+
+def test_nothing_new_is_acquired_where_there_are_too_many_states() -> None:
+    partition = Partition(limits=ShareLimits(max_states=3))
+    for _ in range(3):
+        assert partition.fetch()
+    partition.done(10, 19, RELEASE)
+
+    assert partition.core.may_acquire()
+    assert partition.fetch("m2") == [(10, 19, 2)]
+    assert not partition.core.may_acquire()
+    assert partition.fetch("m2") == []
 
 
 def test_a_record_that_is_delivered_for_the_last_time_does_not_go_with_others() -> None:
