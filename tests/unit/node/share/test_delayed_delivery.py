@@ -161,6 +161,28 @@ def test_the_first_record_is_freed_however_many_ranges_there_are() -> None:
     assert seen > 200
 
 
+def test_records_that_are_due_all_over_wait_for_the_first_one_when_there_are_too_many_ranges() -> None:
+    delaying = Delaying({each: 100 if each % 2 else 10_000 for each in range(400)}, max_states=64)
+    while delaying.core.end_offset < 399:
+        assert delaying.fetch(delaying.core.end_offset and delaying.core.end_offset + 1, 399) == []
+    delaying.wait(100)
+    first = delaying.fetch(delaying.core.next_fetch_offset(), 399)
+    for begin, end, _ in first:
+        delaying.partition.done(begin, end, ACCEPT)
+
+    assert 0 < len(first) < 200 and len(delaying.partition.states) <= 48
+    assert delaying.core.next_expiry() == NOW_MS + 10_000  # when the first record is due
+
+    delaying.wait(9_900)
+    seen = len(first)
+    while delaying.core.start_offset < 400:
+        for begin, end, _ in delaying.fetch(delaying.core.next_fetch_offset(), 399):
+            delaying.partition.done(begin, end, ACCEPT)
+            seen += end - begin + 1
+        delaying.wait(0)
+    assert seen == 400
+
+
 def test_what_was_due_and_is_released_is_available_at_once() -> None:
     delaying = Delaying({0: 100, 1: 100})
     delaying.fetch(0, 1)
